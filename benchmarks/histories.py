@@ -15,7 +15,7 @@ from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import moved_table
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import CommitRecord, Member, TableDelta, TableRef
 from airflow_provider.stores.base import Exists, MetadataStore, Number, Put, Transaction
 from airflow_provider.stores.factory import open_store
@@ -89,13 +89,13 @@ class History:
                     )
                 )
 
-    def _job(self, first: int) -> EpochJob:
+    def _job(self, first: int) -> Job:
         own = self.names[first : first + TABLES_OF_A_JOB]
-        outputs = [EpochTable(name, domain=self.domain, format="memory") for name in own]
-        return EpochJob(f"job_{first:04d}", outputs=outputs, cadence="@hourly", origin=ORIGIN)
+        outputs = [Table(name, domain=self.domain, format="memory") for name in own]
+        return Job(f"job_{first:04d}", outputs=outputs, cadence="@hourly", origin=ORIGIN)
 
 
-def _commit(store: MetadataStore, job: EpochJob, number: int, *, moves: bool) -> None:
+def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None:
     """Commit the epoch *number* of *job* in one numbered transaction, as publish does.
 
     :param moves: whether the tables' records move with it, by the protocol's own decision. Of a long history only
@@ -129,7 +129,7 @@ def _commit(store: MetadataStore, job: EpochJob, number: int, *, moves: bool) ->
     )
 
 
-def _ref(table: EpochTable, csn: int) -> TableRef:
+def _ref(table: Table, csn: int) -> TableRef:
     """A version such as Iceberg's: of the length that its parts have there."""
     identity = uuid.uuid5(uuid.NAMESPACE_URL, table.name)
     folder = f"file:///srv/warehouse/{table.domain}/{table.name}/metadata"

@@ -12,7 +12,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
 from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -39,8 +39,8 @@ class IcebergJob:
         self.coordinator = coordinator
         self.sink = name
         self._participants = participants
-        table = EpochTable(name, domain=DomainName("bench"), format="iceberg")
-        self._job = EpochJob(f"{name}_job", outputs=[table], cadence="@hourly", origin=ORIGIN)
+        table = Table(name, domain=DomainName("bench"), format="iceberg")
+        self._job = Job(f"{name}_job", outputs=[table], cadence="@hourly", origin=ORIGIN)
 
     def begin(self, number: int) -> Attempt:
         """Begin the epoch *number*."""

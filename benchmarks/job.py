@@ -14,7 +14,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog
@@ -45,8 +45,8 @@ class MeasuredJob:
             TableFormats({"memory": lambda: tables}, projected=not swaps),
             random=Random(name),  # noqa: S311
         )
-        outputs = [EpochTable(sink, domain=DomainName(domain), format="memory") for sink in sinks]
-        self.job = EpochJob(name, outputs=outputs, cadence="@hourly", origin=ORIGIN)
+        outputs = [Table(sink, domain=DomainName(domain), format="memory") for sink in sinks]
+        self.job = Job(name, outputs=outputs, cadence="@hourly", origin=ORIGIN)
         self._epochs = count()
 
     def begin(self) -> Attempt:

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import session
 from airflow_provider.spark.attempt_run import EpochRun
@@ -158,9 +158,7 @@ def _day(settings: Settings, server: SparkConnectServer, day: Interval, jobs: sl
     return spent
 
 
-def _task(
-    settings: Settings, server: SparkConnectServer, job: EpochJob, day: Interval, compute: Compute
-) -> Spent:
+def _task(settings: Settings, server: SparkConnectServer, job: Job, day: Interval, compute: Compute) -> Spent:
     """Compute the day of one job as its Airflow task does: with a store and a Spark session of its own.
 
     Not counted: what Airflow does to start the task.
@@ -181,7 +179,7 @@ def _task(
     return Spent(protocol=watch.spent_s, whole=time.perf_counter() - began)
 
 
-def _cascade() -> list[tuple[EpochJob, Compute]]:
+def _cascade() -> list[tuple[Job, Compute]]:
     from spark_jobs import (  # declared with the landing zone of this run
         nyc_landing,
         nyc_tables,
@@ -229,9 +227,7 @@ def _cascade() -> list[tuple[EpochJob, Compute]]:
     ]
 
 
-def _epoch(
-    service: EpochService, job: EpochJob, epoch: Interval, spark: SparkSession, compute: Compute
-) -> None:
+def _epoch(service: EpochService, job: Job, epoch: Interval, spark: SparkSession, compute: Compute) -> None:
     owner = Owner(dag_id="bench", run_id=str(epoch))
     attempt = service.begin(job, epoch, owner, roots=RootSources())
     assert isinstance(attempt, Attempt), attempt

@@ -105,7 +105,8 @@ class Side:
         store = self._open.enter_context(open_store(self._url))
         formats = self._open.enter_context(open_formats(self._url, f"{self._directory}/warehouse", catalog))
         # Commits before EpochService was the only facade had a Coordinator, and another class of that name beside it.
-        facade = getattr(iceberg_job, "Coordinator", None) or iceberg_job.EpochService
+        names = vars(iceberg_job)
+        facade = names.get("Coordinator") or names["EpochService"]
         coordinator = facade(store, formats)
         job = iceberg_job.IcebergJob(coordinator, "iceberg")
         numbers = iter(range(sys.maxsize))

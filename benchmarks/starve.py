@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.tables.base import Prepared, Publication, TableFormat
 from airflow_provider.tables.factory import TableFormats
 from benchmarks.figures import figure, progress
@@ -46,7 +46,7 @@ class SlowFormats(Mapping[str, Any]):
         self._formats, self._slow, self.projected = formats, slow, formats.projected
         self.warehouse = formats.warehouse
 
-    def writable(self, job: EpochJob) -> EpochJob:
+    def writable(self, job: Job) -> Job:
         """See :meth:`TableFormats.writable`."""
         return self._formats.writable(job)
 

@@ -12,7 +12,7 @@ from spark_jobs import word_tables
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider import EpochJob, EpochRun
+    from airflow_provider import EpochRun, Job
 
 with DAG(
     "words",
@@ -24,7 +24,7 @@ with DAG(
     tags=["words", "epochs"],
 ):
 
-    def task_of(job: EpochJob) -> XComArg:
+    def task_of(job: Job) -> XComArg:
         """Make the task that computes a job's epochs."""
 
         @task.epoch(task_id=str(job.name), job=job, batch="@daily", spark_conn_id="spark_connect")

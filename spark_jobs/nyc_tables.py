@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from airflow_provider import (
     Cadence,
-    EpochJob,
-    EpochTable,
     FileSource,
+    Job,
+    Table,
     TableKind,
     previous,
     state,
@@ -25,15 +25,15 @@ ORIGIN = datetime.fromisoformat(os.environ.get("NYC_ORIGIN", "2013-01-01T00:00:0
 WEEK = Cadence("@weekly")
 LANDING = os.environ.get("NYC_LANDING", "/srv/nyc/landing")
 
-WEATHER = EpochTable("weather", DOMAIN)
-FLIGHTS = EpochTable("flights", DOMAIN)
-CARRIER_DAILY = EpochTable("carrier_daily", DOMAIN)
-ROUTE_DAILY = EpochTable("route_daily", DOMAIN)
-DELAY_BY_WEATHER = EpochTable("delay_by_weather", DOMAIN, kind=TableKind.FULL)
-DAILY_REPORT = EpochTable("daily_report", DOMAIN, kind=TableKind.FULL)
-CARRIER_TO_DATE = EpochTable("carrier_to_date", DOMAIN, kind=TableKind.FULL)
-CARRIER_THREE_DAYS = EpochTable("carrier_three_days", DOMAIN, kind=TableKind.FULL)
-AIRPORT_WEEKLY = EpochTable("airport_weekly", DOMAIN, kind=TableKind.FULL)
+WEATHER = Table("weather", DOMAIN)
+FLIGHTS = Table("flights", DOMAIN)
+CARRIER_DAILY = Table("carrier_daily", DOMAIN)
+ROUTE_DAILY = Table("route_daily", DOMAIN)
+DELAY_BY_WEATHER = Table("delay_by_weather", DOMAIN, kind=TableKind.FULL)
+DAILY_REPORT = Table("daily_report", DOMAIN, kind=TableKind.FULL)
+CARRIER_TO_DATE = Table("carrier_to_date", DOMAIN, kind=TableKind.FULL)
+CARRIER_THREE_DAYS = Table("carrier_three_days", DOMAIN, kind=TableKind.FULL)
+AIRPORT_WEEKLY = Table("airport_weekly", DOMAIN, kind=TableKind.FULL)
 DAILY_TABLES = (
     WEATHER,
     FLIGHTS,
@@ -50,28 +50,26 @@ TABLES = (*DAILY_TABLES, AIRPORT_WEEKLY)
 LANDED_WEATHER = FileSource("landed_weather", LANDING + "/weather/{start:%Y-%m-%dT%H}.csv")
 LANDED_FLIGHTS = FileSource("landed_flights", LANDING + "/flights/{start:%Y-%m-%d}.csv")
 
-WEATHER_JOB = EpochJob(
-    "weather", inputs=[LANDED_WEATHER], outputs=[WEATHER], cadence="@hourly", origin=ORIGIN
-)
-FLIGHTS_JOB = EpochJob("flights", inputs=[LANDED_FLIGHTS], outputs=[FLIGHTS], cadence="@daily", origin=ORIGIN)
-SCORECARDS_JOB = EpochJob(
+WEATHER_JOB = Job("weather", inputs=[LANDED_WEATHER], outputs=[WEATHER], cadence="@hourly", origin=ORIGIN)
+FLIGHTS_JOB = Job("flights", inputs=[LANDED_FLIGHTS], outputs=[FLIGHTS], cadence="@daily", origin=ORIGIN)
+SCORECARDS_JOB = Job(
     "scorecards", inputs=[FLIGHTS], outputs=[CARRIER_DAILY, ROUTE_DAILY], cadence="@daily", origin=ORIGIN
 )
-DELAY_BY_WEATHER_JOB = EpochJob(
+DELAY_BY_WEATHER_JOB = Job(
     "delay_by_weather",
     inputs=[state(FLIGHTS), state(WEATHER)],
     outputs=[DELAY_BY_WEATHER],
     cadence="@daily",
     origin=ORIGIN,
 )
-DAILY_REPORT_JOB = EpochJob(
+DAILY_REPORT_JOB = Job(
     "daily_report",
     inputs=[state(CARRIER_DAILY), state(ROUTE_DAILY), DELAY_BY_WEATHER],
     outputs=[DAILY_REPORT],
     cadence="@daily",
     origin=ORIGIN,
 )
-CARRIER_TRENDS_JOB = EpochJob(
+CARRIER_TRENDS_JOB = Job(
     "carrier_trends",
     # The day itself and the two before it; and what this job wrote for the day before.
     inputs=[window(CARRIER_DAILY, timedelta(days=2)), previous(CARRIER_TO_DATE)],
@@ -79,7 +77,7 @@ CARRIER_TRENDS_JOB = EpochJob(
     cadence="@daily",
     origin=ORIGIN,
 )
-AIRPORT_WEEK_JOB = EpochJob(
+AIRPORT_WEEK_JOB = Job(
     "airport_week",
     # Seven slices of one table and 168 of the other; of the first week as many as there are.
     inputs=[ROUTE_DAILY, WEATHER],

@@ -16,8 +16,8 @@ from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import (
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     increment,
     previous,
     state,
@@ -26,8 +26,8 @@ from airflow_provider.domain.topology import (
 from airflow_provider.stores.declarations import fingerprint
 
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
-A, B = EpochTable("a"), EpochTable("b", "default", kind="full")
-FLIGHTS = EpochTable(
+A, B = Table("a"), Table("b", "default", kind="full")
+FLIGHTS = Table(
     "flights",
     "air",
     partition_by=["carrier", "origin"],
@@ -40,7 +40,7 @@ FLIGHTS = EpochTable(
         widen("n", "decimal(10,2)"),
     ],
 )
-TOTALS = EpochTable("totals", "air", kind="full", format="memory", column_changes=[drop("it's")])
+TOTALS = Table("totals", "air", kind="full", format="memory", column_changes=[drop("it's")])
 CALENDAR = Cadence(
     "0 6 * * *",
     "Europe/Berlin",
@@ -81,13 +81,13 @@ CHECKS = (
     no_rows("SELECT * FROM {flights} WHERE a = 'b' AND \"c\" < 1"),
     is_true("SELECT count(*) > 0 FROM {totals}"),
 )
-WHOLE = EpochJob(
+WHOLE = Job(
     "everything",
     outputs=[FLIGHTS, TOTALS],
     inputs=[
-        increment(EpochTable("raw", "air"), as_of=timedelta(hours=3)),
-        window(EpochTable("wide", "air"), timedelta(days=7, seconds=1), on_upstream_revision="ignore"),
-        state(EpochTable("facts", "air", kind="full"), as_of=timedelta(0)),
+        increment(Table("raw", "air"), as_of=timedelta(hours=3)),
+        window(Table("wide", "air"), timedelta(days=7, seconds=1), on_upstream_revision="ignore"),
+        state(Table("facts", "air", kind="full"), as_of=timedelta(0)),
         previous(TOTALS),
         *ROOTS,
     ],
@@ -101,29 +101,29 @@ WHOLE = EpochJob(
 """A declaration that says something in every field."""
 
 
-def _small(**said: Any) -> EpochJob:
-    return EpochJob("j", **{"outputs": [A], "cadence": "@daily", **said})
+def _small(**said: Any) -> Job:
+    return Job("j", **{"outputs": [A], "cadence": "@daily", **said})
 
 
 RECORDED = {
     "everything": WHOLE,
     "nothing more": _small(),
-    "of tables": _small(inputs=[B, EpochTable("c")], origin=ORIGIN),
+    "of tables": _small(inputs=[B, Table("c")], origin=ORIGIN),
     "of files": _small(inputs=[FileSource("r", "/a", late="ignore")], on_rerun="new_revision"),
     "of files, late": _small(inputs=[FileSource("r", "/{start}")]),
     "of an Iceberg table": _small(inputs=[IcebergSource("r", "l.m.p")]),
     "of rows": _small(inputs=[PostgresSource("r", "orders", connection="db", id_column="id")]),
     "with a zone": _small(cadence=Cadence("@hourly", "America/New_York"), on_rerun="fail"),
     "with a calendar before": _small(cadence=Cadence("@hourly", since=ORIGIN, before=Cadence("@daily"))),
-    "adopting": _small(outputs=[EpochTable("a", on_foreign_commit="adopt"), B], lapses_after=1),
-    "with a column more": _small(outputs=[EpochTable("a", column_changes=[add("x", "int")])]),
+    "adopting": _small(outputs=[Table("a", on_foreign_commit="adopt"), B], lapses_after=1),
+    "with a column more": _small(outputs=[Table("a", column_changes=[add("x", "int")])]),
     "checked": _small(checks=[not_null("a", "x"), row_count("a", at_least=1)]),
     "replacing": _small(determinism="replace_cascade"),
-    "in other letters": EpochJob("Größe 数 '\"", outputs=[EpochTable("ü'")], cadence="5 4 * * 1-5"),
+    "in other letters": Job("Größe 数 '\"", outputs=[Table("ü'")], cadence="5 4 * * 1-5"),
 }
 
 
-def declared(job: EpochJob, current: JobRecord | None) -> JobRecord:
+def declared(job: Job, current: JobRecord | None) -> JobRecord:
     """The record for *job*, as registration finds it."""
     return registration.declared(job, current, fingerprint(job))
 

@@ -29,7 +29,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource, Root
-from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
+from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.base import TableDropped
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
@@ -272,7 +272,7 @@ def below_the_beginning(world: World, kind: TableKind) -> Standing:
 def origin_that_was_read(world: World, kind: TableKind) -> Standing:
     table = world.table("d", kind=kind)
 
-    def job(origin: int) -> EpochJob:
+    def job(origin: int) -> Job:
         return world.job("j", [table], inputs=[previous(table)], origin=barrier(origin))
 
     world.run(job(2), day(3), [3])

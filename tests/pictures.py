@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow_provider import Cadence, EpochJob, EpochTable, Interval, Settings, Vetoed, row_count, state
+from airflow_provider import Cadence, Interval, Job, Settings, Table, Vetoed, row_count, state
 from airflow_provider.coordination.service import EpochService
 from tests.system.browser import Visitor, chromium
 from tests.system.page_world import PATIENT, begin, commit, page_world, write
@@ -20,22 +20,22 @@ FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 DOMAIN = "nyc"
 ORIGIN = datetime(2013, 2, 2, tzinfo=UTC)
 WEEK = Cadence("@weekly")
-FLIGHTS, CARRIERS, ROUTES = (EpochTable(name, DOMAIN) for name in ("flights", "carrier_daily", "route_daily"))
+FLIGHTS, CARRIERS, ROUTES = (Table(name, DOMAIN) for name in ("flights", "carrier_daily", "route_daily"))
 DELAYS, REPORT, WEEKLY = (
-    EpochTable(name, DOMAIN, kind="full") for name in ("delay_by_weather", "daily_report", "airport_weekly")
+    Table(name, DOMAIN, kind="full") for name in ("delay_by_weather", "daily_report", "airport_weekly")
 )
 DAILY = {"cadence": "@daily", "origin": ORIGIN, "on_rerun": "new_revision"}
-LOAD = EpochJob("flights", outputs=[FLIGHTS], **DAILY)
-SCORE = EpochJob("scorecards", inputs=[FLIGHTS], outputs=[CARRIERS, ROUTES], **DAILY)
-DELAY = EpochJob("delay_by_weather", inputs=[state(FLIGHTS)], outputs=[DELAYS], **DAILY)
-TELL = EpochJob(
+LOAD = Job("flights", outputs=[FLIGHTS], **DAILY)
+SCORE = Job("scorecards", inputs=[FLIGHTS], outputs=[CARRIERS, ROUTES], **DAILY)
+DELAY = Job("delay_by_weather", inputs=[state(FLIGHTS)], outputs=[DELAYS], **DAILY)
+TELL = Job(
     "daily_report",
     inputs=[state(CARRIERS), DELAYS],
     outputs=[REPORT],
     checks=[row_count(REPORT, at_least=1)],
     **DAILY,
 )
-SUM_UP = EpochJob("airport_week", inputs=[ROUTES], outputs=[WEEKLY], cadence=WEEK, origin=WEEK.floor(ORIGIN))
+SUM_UP = Job("airport_week", inputs=[ROUTES], outputs=[WEEKLY], cadence=WEEK, origin=WEEK.floor(ORIGIN))
 WINDOW = {"width": 1440, "height": 990}
 
 

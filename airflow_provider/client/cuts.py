@@ -19,7 +19,7 @@ from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.outdated import Outdated
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -96,7 +96,7 @@ class ReadableCut:
 
     # --- the tables ------------------------------------------------------------------------------------------
 
-    def __getitem__(self, table: str | EpochTable) -> CutTable:
+    def __getitem__(self, table: str | Table) -> CutTable:
         """Return *table* in this cut.
 
         :raises InvalidInput: the cut was made without it.
@@ -111,7 +111,7 @@ class ReadableCut:
         return len(self.record.states)
 
     def __contains__(self, table: object) -> bool:
-        if isinstance(table, EpochTable):
+        if isinstance(table, Table):
             return table.domain == self.domain and table.name in self.record.states
         return table in self.record.states
 
@@ -231,7 +231,7 @@ class ReadableCut:
         )
 
     def register(
-        self, connection: duckdb.DuckDBPyConnection, tables: Iterable[str | EpochTable] | None = None
+        self, connection: duckdb.DuckDBPyConnection, tables: Iterable[str | Table] | None = None
     ) -> None:
         """Read *tables*, all by default, and register them in your DuckDB connection, under their names.
 
@@ -284,7 +284,7 @@ class ReadableCut:
         return self.difference(earlier)
 
     def difference(
-        self, earlier: ReadableCut, tables: Iterable[str | EpochTable] | None = None
+        self, earlier: ReadableCut, tables: Iterable[str | Table] | None = None
     ) -> dict[TableName, Difference]:
         """Return the same as ``self - earlier``, for *tables* only.
 
@@ -299,19 +299,17 @@ class ReadableCut:
         return f"<cut of {tables} in {self.domain} at {self.barrier.isoformat()}, CSN {self.csn}>"
 
 
-def names_within(
-    domain: DomainName, tables: str | EpochTable | Iterable[str | EpochTable]
-) -> list[TableName]:
+def names_within(domain: DomainName, tables: str | Table | Iterable[str | Table]) -> list[TableName]:
     """Return the names of *tables*, which must all be of *domain*.
 
     :raises InvalidInput: no table, a value that is no name, or a declaration of another domain.
     """
-    if isinstance(tables, str | EpochTable):
+    if isinstance(tables, str | Table):
         tables = [tables]
     given = list(tables) if isinstance(tables, Iterable) else tables
     names = names_of(given)
     for table in given:
-        if isinstance(table, EpochTable) and table.domain != domain:
+        if isinstance(table, Table) and table.domain != domain:
             raise InvalidInput(
                 field="tables",
                 value=f"{table.domain}.{table.name}",

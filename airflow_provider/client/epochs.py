@@ -23,9 +23,9 @@ from airflow_provider.domain.identifiers import DomainName, TableName, domain_na
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 
-Tables = str | EpochTable | Iterable[str | EpochTable]
+Tables = str | Table | Iterable[str | Table]
 
 
 class Epochs:
@@ -156,12 +156,12 @@ class Epochs:
 
         :raises InvalidInput: no table, or tables of several domains.
         """
-        if isinstance(tables, str | EpochTable):
+        if isinstance(tables, str | Table):
             tables = [tables]
         given = list(tables) if isinstance(tables, Iterable) else tables
         names = names_of(given)
         default = self.domain if domain is None else domain_name(domain)
-        domains = {table.domain if isinstance(table, EpochTable) else default for table in given}
+        domains = {table.domain if isinstance(table, Table) else default for table in given}
         if domain is not None:
             domains.add(default)
         if len(domains) != 1:

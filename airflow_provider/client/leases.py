@@ -11,7 +11,7 @@ from airflow_provider.client.cuts import ReadableCut, names_within
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.identifiers import LeaseId
 from airflow_provider.domain.lease import Lease
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 
 
 class HeldLease:
@@ -54,7 +54,7 @@ class HeldLease:
         """
         self.record = self._service.leases.renew(self.record, ttl)
 
-    def release(self, tables: Iterable[str | EpochTable]) -> None:
+    def release(self, tables: Iterable[str | Table]) -> None:
         """Release *tables*; the lease holds the others as long as before. Without any table the lease ends.
 
         :raises LeaseExpired: it has ended.

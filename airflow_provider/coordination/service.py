@@ -53,7 +53,7 @@ from airflow_provider.domain.records import Stamped, epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataStore, StoreCapability
@@ -191,13 +191,13 @@ class EpochService:
     def defaults(self) -> Defaults:
         return self.context.defaults
 
-    def register(self, job: EpochJob) -> JobRecord:
+    def register(self, job: Job) -> JobRecord:
         """Make *job* and its tables known: see :func:`~.register.register`."""
         return register(self.context, job)
 
     def begin(
         self,
-        job: EpochJob,
+        job: Job,
         interval: Interval,
         owner: Owner,
         *,
@@ -296,7 +296,7 @@ class EpochService:
             by=by,
         )
 
-    def resume(self, job: EpochJob, begun: Begun) -> Attempt | AlreadyCommitted:
+    def resume(self, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
         """Take up the attempt that *begun* names: see :func:`~.resume.resume`."""
         return resume(self.context, job, begun)
 

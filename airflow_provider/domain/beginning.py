@@ -27,9 +27,9 @@ from airflow_provider.domain.topology import (
     Determinism,
     Edge,
     EdgeKind,
-    EpochTable,
     OnRerun,
     OnUpstreamRevision,
+    Table,
     TableKind,
 )
 from airflow_provider.domain.version import Moved, TableRecord
@@ -194,7 +194,7 @@ def holder(
     return attempt.owner, lock.at + lock.record.ttl
 
 
-def reads_of_skip(outputs: Iterable[EpochTable]) -> tuple[Edge, ...]:
+def reads_of_skip(outputs: Iterable[Table]) -> tuple[Edge, ...]:
     """Return the edges of a skipped epoch: the state before of each full table, which the skip copies (R5)."""
     return tuple(Edge(table.name, EdgeKind.PREVIOUS) for table in outputs if table.kind is TableKind.FULL)
 

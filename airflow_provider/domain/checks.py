@@ -23,7 +23,7 @@ Value = str | bool | int | float | Decimal | date | datetime
 
 
 class NamedTable(Protocol):
-    """The part of an :class:`~airflow_provider.domain.topology.EpochTable` that a check needs."""
+    """The part of an :class:`~airflow_provider.domain.topology.Table` that a check needs."""
 
     @property
     def name(self) -> TableName: ...

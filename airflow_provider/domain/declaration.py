@@ -9,14 +9,14 @@ from typing import Protocol
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.topology import Determinism, Edge, EpochJob, EpochTable, OnRerun, Root
+from airflow_provider.domain.topology import Determinism, Edge, Job, OnRerun, Root, Table
 
 
 class Declares(Protocol):
     """Fields of a declaration: a job, a job's record and a declaration have them."""
 
     @property
-    def outputs(self) -> tuple[EpochTable, ...]: ...
+    def outputs(self) -> tuple[Table, ...]: ...
 
     @property
     def edges(self) -> tuple[Edge, ...]: ...
@@ -27,10 +27,10 @@ class Declares(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobDeclaration:
-    """An :class:`~airflow_provider.domain.topology.EpochJob` whose inputs are sorted by their type."""
+    """An :class:`~airflow_provider.domain.topology.Job` whose inputs are sorted by their type."""
 
     name: JobName
-    outputs: tuple[EpochTable, ...]
+    outputs: tuple[Table, ...]
     cadence: Cadence
     edges: tuple[Edge, ...]
     roots: tuple[Root, ...]
@@ -44,8 +44,8 @@ class JobDeclaration:
     def of(cls, job: Declares) -> JobDeclaration:
         return cls(**{field.name: getattr(job, field.name) for field in fields(cls)})
 
-    def job(self) -> EpochJob:
-        return EpochJob(
+    def job(self) -> Job:
+        return Job(
             self.name,
             outputs=self.outputs,
             cadence=self.cadence,

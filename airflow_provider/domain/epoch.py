@@ -14,7 +14,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.record_format import since
 from airflow_provider.domain.records import Key, Stamped, barrier_key
 from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import EdgeKind, EpochTable, OnUpstreamRevision
+from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableRef
 
 
@@ -296,7 +296,7 @@ class Attempt:
     owner: Owner
     inputs: tuple[Provenance, ...]
     roots: tuple[RootBounds, ...]
-    sinks: tuple[EpochTable, ...]
+    sinks: tuple[Table, ...]
     incarnation: str
     fence: int
     ttl: timedelta
@@ -369,7 +369,7 @@ class Attempt:
             next_step=f"declare {shown(table)} in the inputs of job {self.job!r}: what is read is fixed at begin.",
         )
 
-    def sink(self, table: str) -> EpochTable:
+    def sink(self, table: str) -> Table:
         """Return the output *table*.
 
         :raises InvalidInput: the job does not own *table*.

@@ -15,7 +15,7 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.staying import Stayed
-from airflow_provider.domain.topology import Determinism, EpochJob, OnUpstreamRevision
+from airflow_provider.domain.topology import Determinism, Job, OnUpstreamRevision
 from airflow_provider.domain.version import TableRecord
 
 
@@ -24,7 +24,7 @@ def tables_to_fill(
     interval: Interval,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
     *,
-    job: EpochJob,
+    job: Job,
     skips: bool,
     stayed: Sequence[Stayed] = (),
 ) -> tuple[TableName, ...]:
@@ -78,7 +78,7 @@ def skip_of_rest(
 
 
 def _computes_alike(
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     committed: Commitment,
     tables: Mapping[TableName, Stamped[TableRecord] | None],

@@ -8,7 +8,7 @@ from datetime import datetime
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import Edge, EdgeKind, EpochTable
+from airflow_provider.domain.topology import Edge, EdgeKind, Table
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.domain.watermark import Progress
 
@@ -82,7 +82,7 @@ def refuse_unjoined(
     job: JobName,
     interval: Interval,
     edges: Iterable[Edge],
-    outputs: Iterable[EpochTable],
+    outputs: Iterable[Table],
     tables: Mapping[TableName, TableRecord],
 ) -> None:
     """Refuse an epoch below the origin of a table that the job itself reads by ``previous``.

@@ -18,11 +18,11 @@ from airflow_provider.domain.topology import (
     Determinism,
     Edge,
     EdgeKind,
-    EpochJob,
-    EpochTable,
+    Job,
     OnRerun,
     OnUpstreamRevision,
     Root,
+    Table,
     TableKind,
 )
 from airflow_provider.domain.version import TableRecord
@@ -53,7 +53,7 @@ class JobRecord:
     origin: datetime | None
     edges: tuple[Edge, ...]
     roots: tuple[Root, ...]
-    outputs: tuple[EpochTable, ...]
+    outputs: tuple[Table, ...]
     on_rerun: OnRerun
     determinism: Determinism
     fingerprint: str
@@ -96,7 +96,7 @@ class JobRecord:
         return next((edge for edge in self.edges if edge.table == table), None)
 
 
-def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobRecord:
+def declared(job: Job, current: JobRecord | None, fingerprint: str) -> JobRecord:
     """Return the record for *job*: the current one if nothing changed, otherwise the next revision.
 
     A declaration equal to an earlier revision gets that revision's number: it serves the epoch that begins, and never
@@ -124,7 +124,7 @@ def declared(job: EpochJob, current: JobRecord | None, fingerprint: str) -> JobR
     )
 
 
-def _left_roots(current: JobRecord, job: EpochJob) -> tuple[Root, ...]:
+def _left_roots(current: JobRecord, job: Job) -> tuple[Root, ...]:
     named = {root.name for root in job.roots}
     left = [root for root in (*current.roots, *current.left_roots) if root.name not in named]
     return tuple(left[:MOST_LEFT_ROOTS])
@@ -260,7 +260,7 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
         )
 
 
-def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+def check_same_table(job: Job, table: Table, known: TableRecord) -> None:
     """Refuse another kind or format for a table that exists (R7).
 
     :raises TopologyError: names both.
@@ -276,7 +276,7 @@ def check_same_table(job: EpochJob, table: EpochTable, known: TableRecord) -> No
         )
 
 
-def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+def check_takeover(job: Job, table: Table, known: TableRecord) -> None:
     """Refuse that *job* takes over a table of a retired job that does not fit (R7).
 
     :raises TopologyError: the table would get another calendar, or a gap before the new origin.
@@ -293,7 +293,7 @@ def check_takeover(job: EpochJob, table: EpochTable, known: TableRecord) -> None
     check_no_gap(job, table, known)
 
 
-def check_no_gap(job: EpochJob, table: EpochTable, known: TableRecord) -> None:
+def check_no_gap(job: Job, table: Table, known: TableRecord) -> None:
     """Refuse an origin that leaves a gap in a table that exists (R7).
 
     :raises TopologyError: the table would wait for epochs that no job computes.

@@ -90,7 +90,7 @@ class OnForeignCommit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class EpochTable:
+class Table:
     """A table that one job of a domain owns.
 
     :param name: unique in its domain.
@@ -172,12 +172,12 @@ class Edge:
     domain: DomainName | None = field(default=None, repr=False, compare=False)
 
 
-def increment(table: EpochTable, **options: Any) -> Edge:
+def increment(table: Table, **options: Any) -> Edge:
     """Read the rows of the job's own interval."""
     return _edge(table, EdgeKind.INCREMENT, **options)
 
 
-def window(table: EpochTable, length: timedelta, **options: Any) -> Edge:
+def window(table: Table, length: timedelta, **options: Any) -> Edge:
     """Read the rows from *length* before the interval's start up to the barrier."""
     if not isinstance(length, timedelta) or not timedelta(0) < length <= _FARTHEST:
         raise InvalidInput(
@@ -186,26 +186,26 @@ def window(table: EpochTable, length: timedelta, **options: Any) -> Edge:
     return _edge(table, EdgeKind.WINDOW, length=length, **options)
 
 
-def state(table: EpochTable, **options: Any) -> Edge:
+def state(table: Table, **options: Any) -> Edge:
     """Read all rows up to the barrier."""
     return _edge(table, EdgeKind.STATE, **options)
 
 
-def previous(table: EpochTable, **options: Any) -> Edge:
+def previous(table: Table, **options: Any) -> Edge:
     """Read all rows up to the start of the job's interval."""
     return _edge(table, EdgeKind.PREVIOUS, **options)
 
 
 def _edge(
-    table: EpochTable,
+    table: Table,
     kind: EdgeKind,
     *,
     as_of: timedelta | None = None,
     length: timedelta | None = None,
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE,
 ) -> Edge:
-    if not isinstance(table, EpochTable):
-        raise InvalidInput(field="inputs", value=table, expected="an EpochTable, an edge or a source")
+    if not isinstance(table, Table):
+        raise InvalidInput(field="inputs", value=table, expected="a Table, an edge or a source")
     if as_of is not None and (not isinstance(as_of, timedelta) or not timedelta(0) <= as_of <= _FARTHEST):
         raise InvalidInput(
             field="as_of",
@@ -232,7 +232,7 @@ def _edge(
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class EpochJob:
+class Job:
     """A unit of work that reads inputs and writes output tables, one epoch at a time.
 
     :param name: unique in the domain.
@@ -248,7 +248,7 @@ class EpochJob:
     """
 
     name: JobName
-    outputs: tuple[EpochTable, ...]
+    outputs: tuple[Table, ...]
     cadence: Cadence
     inputs: tuple[Edge | Root, ...] = ()
     origin: datetime | None = None
@@ -256,15 +256,15 @@ class EpochJob:
     determinism: Determinism = Determinism.DETERMINISTIC
     checks: tuple[Check, ...] = ()
     lapses_after: int | None = None
-    input_tables: tuple[EpochTable, ...] = field(default=(), repr=False, compare=False)
+    input_tables: tuple[Table, ...] = field(default=(), repr=False, compare=False)
 
     def __init__(
         self,
         name: str,
         *,
-        outputs: Sequence[EpochTable],
+        outputs: Sequence[Table],
         cadence: Cadence | str,
-        inputs: Iterable[EpochTable | Edge | Root] = (),
+        inputs: Iterable[Table | Edge | Root] = (),
         origin: datetime | None = None,
         on_rerun: OnRerun | str = OnRerun.KEEP,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
@@ -279,7 +279,7 @@ class EpochJob:
         put("outputs", _checked_outputs(outputs))
         put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
         put("inputs", tuple(_as_input(read, self.domain) for read in given))
-        put("input_tables", tuple(read for read in given if isinstance(read, EpochTable)))
+        put("input_tables", tuple(read for read in given if isinstance(read, Table)))
         put("origin", None if origin is None else self._checked_origin(origin))
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
@@ -304,7 +304,7 @@ class EpochJob:
     def roots(self) -> tuple[Root, ...]:
         return tuple(root for root in self.inputs if isinstance(root, Root))
 
-    def output(self, name: str) -> EpochTable:
+    def output(self, name: str) -> Table:
         """Return the output *name*.
 
         :raises InvalidInput: the job does not own *name*.
@@ -328,22 +328,22 @@ class EpochJob:
         return moment
 
 
-def as_job(value: object) -> EpochJob:
+def as_job(value: object) -> Job:
     """Return *value*.
 
-    :raises InvalidInput: not an :class:`EpochJob`.
+    :raises InvalidInput: not a :class:`Job`.
     """
-    if isinstance(value, EpochJob):
+    if isinstance(value, Job):
         return value
     raise InvalidInput(
         field="job",
         value=value,
-        expected="an EpochJob",
-        next_step="declare it once: EpochJob('name', inputs=[…], outputs=[…], cadence='@daily').",
+        expected="a Job",
+        next_step="declare it once: Job('name', inputs=[…], outputs=[…], cadence='@daily').",
     )
 
 
-def sources_of(job: EpochJob) -> tuple[str, ...]:
+def sources_of(job: Job) -> tuple[str, ...]:
     """Return the ids of the connections to the roots of *job*."""
     return tuple(dict.fromkeys(root.source for root in job.roots if root.source))
 
@@ -364,14 +364,10 @@ def _counted(value: int | None, field_name: str) -> int | None:
     return value
 
 
-def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
-    tables = (
-        (outputs,)
-        if isinstance(outputs, EpochTable)
-        else _several(outputs, "outputs", "one or more EpochTable")
-    )
-    if not tables or not all(isinstance(table, EpochTable) for table in tables):
-        raise InvalidInput(field="outputs", value=outputs, expected="one or more EpochTable")
+def _checked_outputs(outputs: Sequence[Table]) -> tuple[Table, ...]:
+    tables = (outputs,) if isinstance(outputs, Table) else _several(outputs, "outputs", "one or more Table")
+    if not tables or not all(isinstance(table, Table) for table in tables):
+        raise InvalidInput(field="outputs", value=outputs, expected="one or more Table")
     if len({table.domain for table in tables}) > 1:
         raise InvalidInput(
             field="outputs", value=[table.uri for table in tables], expected="tables of one domain"
@@ -380,14 +376,14 @@ def _checked_outputs(outputs: Sequence[EpochTable]) -> tuple[EpochTable, ...]:
     return tables
 
 
-def _as_input(value: EpochTable | Edge | Root, domain: DomainName) -> Edge | Root:
+def _as_input(value: Table | Edge | Root, domain: DomainName) -> Edge | Root:
     """Return *value* as an edge or root of a job of *domain*."""
-    if isinstance(value, EpochTable):
+    if isinstance(value, Table):
         value = state(value) if value.kind is TableKind.FULL else increment(value)
     if isinstance(value, Root):
         return value
     if not isinstance(value, Edge):
-        raise InvalidInput(field="inputs", value=value, expected="an EpochTable, an edge or a source")
+        raise InvalidInput(field="inputs", value=value, expected="a Table, an edge or a source")
     if value.domain not in (None, domain):
         raise InvalidInput(
             field="inputs",

@@ -13,12 +13,12 @@ import pendulum
 from airflow_provider.domain.coverage import Coverage, ScheduledRun
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, as_utc
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 
 _NOTHING = timedelta()
 
 
-def refuse_schedule(operator: Any, job: EpochJob, batch: Cadence | None, interval: object) -> None:
+def refuse_schedule(operator: Any, job: Job, batch: Cadence | None, interval: object) -> None:
     """Refuse a task whose DAG's schedule leaves epochs of *job* out, or computes them again and again (R38).
 
     Passes if *interval* fixes what a run computes, if the DAG is not known yet (the run checks again), and for

@@ -22,7 +22,7 @@ from airflow_provider.domain.schedule import (
     run_barrier,
     run_interval,
 )
-from airflow_provider.domain.topology import EdgeKind, EpochJob
+from airflow_provider.domain.topology import EdgeKind, Job
 
 _ASSET_TRIGGERED = "asset_triggered"
 _BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", "backfill"})
@@ -52,7 +52,7 @@ def task_owner(context: Mapping[str, Any]) -> Owner:
 
 def task_intervals(
     context: Mapping[str, Any],
-    job: EpochJob,
+    job: Job,
     *,
     explicit: ExplicitInterval | None = None,
     batch: Cadence | None = None,
@@ -195,7 +195,7 @@ def as_cadence(value: Cadence | str | None, field: str) -> Cadence | None:
     raise InvalidInput(field=field, value=value, expected="a cron expression, such as @daily, or a Cadence")
 
 
-def grid_query(conn_id: str, job: EpochJob, interval: Interval) -> dict[str, str]:
+def grid_query(conn_id: str, job: Job, interval: Interval) -> dict[str, str]:
     """Return the query with which the page of tables and epochs shows a task's epochs."""
     return {
         "conn_id": conn_id,
@@ -254,7 +254,7 @@ def _named_epochs(
     )
 
 
-def _not_driving(job: EpochJob) -> frozenset[TableName]:
+def _not_driving(job: Job) -> frozenset[TableName]:
     """Return the tables that *job* reads, but never at its own barrier: their events say nothing about its epochs."""
     at_barrier = {
         edge.table for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS and edge.as_of is None

@@ -11,21 +11,21 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_provider.domain.epoch import Published
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 
 
-def asset_of(table: EpochTable) -> Asset:
+def asset_of(table: Table) -> Asset:
     """Return the asset of *table*, the same for its producer and all consumers."""
     return Asset(name=f"{table.domain}.{table.name}", uri=table.uri, group="epochs")
 
 
-def with_assets(job: EpochJob, outlets: Any) -> list[Any]:
+def with_assets(job: Job, outlets: Any) -> list[Any]:
     """Return *outlets* and the assets of the job's tables, each once."""
     given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
     return [*given, *(asset for asset in map(asset_of, job.outputs) if asset not in given)]
 
 
-def announce(context: Mapping[str, Any], job: EpochJob, published: Iterable[Published]) -> None:
+def announce(context: Mapping[str, Any], job: Job, published: Iterable[Published]) -> None:
     """Fill in the extra of each table's event.
 
     ``csn`` is the newest commit; ``epochs`` lists the epochs that this task published, by time, each with ``start``,
@@ -42,7 +42,7 @@ def announce(context: Mapping[str, Any], job: EpochJob, published: Iterable[Publ
         }
 
 
-def _entry(table: EpochTable, published: Published) -> dict[str, Any]:
+def _entry(table: Table, published: Published) -> dict[str, Any]:
     ref = dict(published.tables).get(table.name)
     return {
         "start": published.interval.start.isoformat(),

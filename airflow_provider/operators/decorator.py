@@ -27,7 +27,7 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, sources_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -83,7 +83,7 @@ class EpochFunctionOperator(DecoratedOperator):
         self,
         *,
         python_callable: Callable[..., Any],
-        job: EpochJob,
+        job: Job,
         spark_conn_id: str = SparkConnectHook.default_conn_name,
         epochs_conn_id: str = DEFAULT_CONN_ID,
         op_args: Collection[Any] | None = None,
@@ -137,7 +137,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         self,
         *,
         python_callable: Callable[..., Any],
-        job: EpochJob,
+        job: Job,
         interval: ExplicitInterval | None = None,
         batch: Cadence | str | None = None,
         deferrable: bool | None = None,

@@ -35,7 +35,7 @@ from airflow_provider.domain.records import (
     epoch_key,
 )
 from airflow_provider.domain.roots import Late
-from airflow_provider.domain.topology import EpochJob, OnRerun
+from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader, Reading, commit_key
@@ -47,7 +47,7 @@ IGNORED = "epochs.root.ignored_files"
 
 
 def published_epochs(
-    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
 ) -> list[Published]:
     """Return those of *epochs* that are committed for *owner*, by time.
 
@@ -79,16 +79,14 @@ def published_epochs(
 
 
 def unpublished_epochs(
-    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
 ) -> list[Interval]:
     """Return those of *epochs* that are not published for *owner*, by time."""
     done = {published.interval for published in published_epochs(reader, job, epochs, owner)}
     return [epoch for epoch in epochs if epoch not in done]
 
 
-def kept_epochs(
-    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner
-) -> list[Interval]:
+def kept_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:
     """Return those of *epochs* that another owner or generation has committed, and that the job keeps."""
     reading, found = _read(reader, job, epochs)
     records = [stamped.record for stamped in found if _stays(reading, job, stamped.record)]
@@ -96,7 +94,7 @@ def kept_epochs(
 
 
 def _read(
-    reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval]
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval]
 ) -> tuple[Reading, list[Stamped[EpochRecord]]]:
     """Read the records of *epochs* and of the job's tables.
 
@@ -111,7 +109,7 @@ def _read(
     ]
 
 
-def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
+def _stays(reading: Reading, job: Job, epoch: EpochRecord) -> bool:
     """Return whether the job keeps committed *epoch*: not if it was skipped, lacks a table (R7), or is behind."""
     if job.on_rerun is not OnRerun.KEEP or epoch.committed is None or epoch.committed.skipped:
         return False
@@ -120,7 +118,7 @@ def _stays(reading: Reading, job: EpochJob, epoch: EpochRecord) -> bool:
     return not fills_of(reading, job, epoch, epoch.interval)
 
 
-def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
+def tell_kept(log: Any, job: Job, kept: Sequence[Interval]) -> None:
     """Log the epochs that are not computed again, and the way to have them computed."""
     late = [root.name for root in job.roots if root.late is Late.REVISION]
     bind = f"; files that came late are read after `airflow epochs bind {late[0]} …`" if late else ""
@@ -132,7 +130,7 @@ def tell_kept(log: Any, job: EpochJob, kept: Sequence[Interval]) -> None:
         )  # fmt: skip
 
 
-def tell_ignored(log: Any, service: EpochService, job: EpochJob, until: datetime) -> None:
+def tell_ignored(log: Any, service: EpochService, job: Job, until: datetime) -> None:
     """Count the late files that the job's roots ignore, for a warning in the task's log and the gauge :data:`IGNORED`.
 
     A hint: the epochs are published already, and an error of a source is only logged.
@@ -173,7 +171,7 @@ def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Publis
 
 
 def refuse_unpublished(
-    job: EpochJob, epochs: Sequence[Interval], published: Sequence[Published], program: str
+    job: Job, epochs: Sequence[Interval], published: Sequence[Published], program: str
 ) -> None:
     """Refuse the success of a program that left epochs out.
 
@@ -233,7 +231,7 @@ def _unwritten(log: Sequence[BarrierRecord], attempt: Attempt) -> list[str]:
 
 
 def _fulfilled(
-    reader: MetadataReader, job: EpochJob, stamped: Stamped[EpochRecord], owner: Owner, *, stays: bool
+    reader: MetadataReader, job: Job, stamped: Stamped[EpochRecord], owner: Owner, *, stays: bool
 ) -> bool:
     committed = stamped.record.committed
     if committed is None:
@@ -251,7 +249,7 @@ def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Int
 
 
 def _published(
-    job: EpochJob, stamped: Stamped[EpochRecord], csn: int, commit: Stamped[CommitRecord], incarnation: str
+    job: Job, stamped: Stamped[EpochRecord], csn: int, commit: Stamped[CommitRecord], incarnation: str
 ) -> Published:
     committed = stamped.record.committed
     if committed is None:

@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, sources_of
 from airflow_provider.hooks.arguments import (
     default_deferrable,
     is_left_to_the_run,
@@ -91,7 +91,7 @@ class EpochBeginOperator(BaseOperator):
     def __init__(
         self,
         *,
-        job: EpochJob,
+        job: Job,
         participants: Any,
         interval: ExplicitInterval | None = None,
         lock_ttl: timedelta | None = None,
@@ -218,7 +218,7 @@ class EpochCommitOperator(BaseOperator):
     def __init__(
         self,
         *,
-        job: EpochJob,
+        job: Job,
         epoch: Any,
         spark_conn_id: str = SparkConnectHook.default_conn_name,
         epochs_conn_id: str = DEFAULT_CONN_ID,
@@ -286,7 +286,7 @@ def epoch_participant_task(
 
 def epoch_task_group(
     *,
-    job: EpochJob,
+    job: Job,
     participants: Any,
     group_id: str | None = None,
     interval: ExplicitInterval | None = None,
@@ -341,7 +341,7 @@ def epoch_task_group(
     return decorate
 
 
-def _opened(conn_id: str, job: EpochJob) -> EpochService:
+def _opened(conn_id: str, job: Job) -> EpochService:
     return EpochService.open(EpochsHook(conn_id).get_settings(sources=sources_of(job)))
 
 
@@ -350,7 +350,7 @@ def _number(participants: object) -> Any:
     return int(participants) if isinstance(participants, str) and participants.isdecimal() else participants
 
 
-def _refuse_several(job: EpochJob, interval: Interval | None) -> None:
+def _refuse_several(job: Job, interval: Interval | None) -> None:
     """Refuse an interval of several epochs; None, for an interval that only the run knows, passes.
 
     :raises InvalidInput: *interval* holds no or several epochs.

@@ -22,7 +22,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Publ
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import EpochJob, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, sources_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -93,7 +93,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def __init__(
         self,
         *,
-        job: EpochJob,
+        job: Job,
         interval: ExplicitInterval | None = None,
         batch: Cadence | str | None = None,
         deferrable: bool | None = None,

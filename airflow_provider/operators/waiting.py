@@ -24,7 +24,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers
 from airflow_provider.sources.roots import RootSources
@@ -79,7 +79,7 @@ def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | 
         return next(runs, None)
 
 
-def refuse_held(service: EpochService, job: EpochJob, epoch: Interval, owner: Owner) -> None:
+def refuse_held(service: EpochService, job: Job, epoch: Interval, owner: Owner) -> None:
     """Ask whether *epoch* can begin, before Spark starts for it.
 
     :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
@@ -123,7 +123,7 @@ def waiting(
 
 def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: datetime, left: timedelta) -> None:
     """Wait until the epoch may begin, or *left* is over; a deferrable task leaves its worker instead of returning."""
-    job: EpochJob = operator.job
+    job: Job = operator.job
     owner = task_owner(context)
     operator.log.info("Waiting, %s at most, without spending a retry: %s", _rounded(left), held.error.message)
     hook, inputs = EpochsHook(operator.epochs_conn_id), JobInputs.of(job, held.epoch)
@@ -151,7 +151,7 @@ def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
 
 
 def _defer(operator: Any, owner: Owner, epoch: Interval, started: datetime, left: timedelta) -> NoReturn:
-    job: EpochJob = operator.job
+    job: Job = operator.job
     inputs = JobInputs.of(job, epoch)
     operator.defer(
         trigger=EpochTrigger(

@@ -15,7 +15,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
@@ -62,8 +62,8 @@ class EpochSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
-        tables: Iterable[EpochTable] | EpochTable = (),
-        job: EpochJob | None = None,
+        tables: Iterable[Table] | Table = (),
+        job: Job | None = None,
         at: Interval | datetime | str | None = None,
         cadence: Cadence | str | None = None,
         epochs_conn_id: str = DEFAULT_CONN_ID,
@@ -134,7 +134,7 @@ class EpochSensor(BaseSensorOperator):
         }
         return wish
 
-    def _interval(self, context: Context, job: EpochJob) -> Interval:
+    def _interval(self, context: Context, job: Job) -> Interval:
         """Return the interval of *job* that the run computes."""
         calendar = self.cadence or self._batch(job) or job.cadence
         if isinstance(self.at, Interval):
@@ -144,7 +144,7 @@ class EpochSensor(BaseSensorOperator):
         barrier = task_barrier(context, calendar, explicit=self.at)
         return Interval(calendar.last_before(barrier), barrier)
 
-    def _batch(self, job: EpochJob) -> Cadence | None:
+    def _batch(self, job: Job) -> Cadence | None:
         """Return the ``batch`` of a downstream task that computes *job*; None without one."""
         below = self.get_flat_relatives(upstream=False) if self.has_dag() else ()  # type: ignore[no-untyped-call]
         batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
@@ -209,22 +209,22 @@ class EpochSensor(BaseSensorOperator):
         )
 
 
-def _waited(tables: Iterable[EpochTable] | EpochTable, job: EpochJob | None) -> list[EpochTable]:
+def _waited(tables: Iterable[Table] | Table, job: Job | None) -> list[Table]:
     """Return the tables to wait for, each once.
 
     :raises InvalidInput: no or both of *tables* and *job*, a value of another type, or tables of several domains.
     """
-    given = [tables] if isinstance(tables, EpochTable) else list(tables)
-    if job is not None and not isinstance(job, EpochJob):
-        raise InvalidInput(field="job", value=job, expected="an EpochJob")
+    given = [tables] if isinstance(tables, Table) else list(tables)
+    if job is not None and not isinstance(job, Job):
+        raise InvalidInput(field="job", value=job, expected="a Job")
     if bool(given) == (job is not None):
         raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
     if job is not None:
-        given = [EpochTable(edge.table, job.domain) for edge in job.edges]
+        given = [Table(edge.table, job.domain) for edge in job.edges]
         if not given and job.roots:
             return []
-    if not given or not all(isinstance(table, EpochTable) for table in given):
-        raise InvalidInput(field="tables", value=given, expected="one EpochTable or more that is read")
+    if not given or not all(isinstance(table, Table) for table in given):
+        raise InvalidInput(field="tables", value=given, expected="one Table or more that is read")
     if len({table.domain for table in given}) > 1:
         raise InvalidInput(
             field="tables", value=[table.uri for table in given], expected="tables of one domain"

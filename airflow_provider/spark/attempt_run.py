@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Root, RootBounds
-from airflow_provider.domain.topology import EpochJob, EpochTable, OnUpstreamRevision, TableKind
+from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table, TableKind
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import (
     columns,
@@ -61,7 +61,7 @@ class EpochRun:
     def __init__(
         self,
         service: EpochService,
-        job: EpochJob,
+        job: Job,
         attempt: Attempt,
         *,
         spark: SparkSession | None = None,
@@ -106,9 +106,7 @@ class EpochRun:
             self._ready_spark = session.session(self._given_spark)
         return self._ready_spark
 
-    def read(
-        self, table: str | EpochTable, *, with_epoch: bool = False, schema: str | None = None
-    ) -> DataFrame:
+    def read(self, table: str | Table, *, with_epoch: bool = False, schema: str | None = None) -> DataFrame:
         """Return the rows that the job's edge on *table* reads: fixed when the epoch began, the same in each attempt.
 
         :param with_epoch: also return the column ``_epoch``, the barrier of each row's epoch.
@@ -173,7 +171,7 @@ class EpochRun:
         self._sources.check_unchanged(root, bounds)
         self._used_roots[root.name] = (root, bounds)
 
-    def write(self, table: str | EpochTable, df: DataFrame) -> None:
+    def write(self, table: str | Table, df: DataFrame) -> None:
         """Compute *df*, which may be empty, and stage its rows as the epoch's slice of *table*; once for each table.
 
         Reports PROCESSED when Spark is done, and WRITTEN with the committable that publish will commit.
@@ -203,9 +201,7 @@ class EpochRun:
             self._service.written(self.attempt, sink.name, committable)
 
     @contextmanager
-    def draft(
-        self, table: str | EpochTable, *, schema: str | None = None, empty: bool = False
-    ) -> Iterator[str]:
+    def draft(self, table: str | Table, *, schema: str | None = None, empty: bool = False) -> Iterator[str]:
         """Yield the name of a private table; its rows at the block's end are the epoch's slice of *table*.
 
         .. code-block:: python
@@ -254,7 +250,7 @@ class EpochRun:
             finally:
                 table_format.close_draft(draft, committable)
 
-    def _base_of(self, sink: EpochTable) -> State | None:
+    def _base_of(self, sink: Table) -> State | None:
         """Return the state whose rows a draft of *sink* begins with; None for no rows.
 
         :raises InvalidInput: a full table whose base the job does not declare: an empty base would lose its rows.
@@ -380,5 +376,5 @@ class EpochRun:
                 interruption.interrupt(self._ready_spark, self._tag)
 
 
-def _name(table: str | EpochTable) -> str:
-    return table.name if isinstance(table, EpochTable) else table
+def _name(table: str | Table) -> str:
+    return table.name if isinstance(table, Table) else table

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider.domain.cut import State
-    from airflow_provider.domain.topology import EpochTable
+    from airflow_provider.domain.topology import Table
     from airflow_provider.domain.version import Committable
     from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
 
@@ -27,7 +27,7 @@ RUNTIME = "org.apache.iceberg.spark.SparkCatalog"
 """The class of Iceberg's Spark runtime that a session needs on its class path."""
 
 
-def drafting(table_format: TableFormat, table: EpochTable) -> DraftingFormat:
+def drafting(table_format: TableFormat, table: Table) -> DraftingFormat:
     """Return *table_format* as one with drafts.
 
     :raises InvalidInput: the format of *table* has no drafts.
@@ -40,7 +40,7 @@ def drafting(table_format: TableFormat, table: EpochTable) -> DraftingFormat:
 def target(
     spark: SparkSession,
     schema: str | None,
-    table: EpochTable,
+    table: Table,
     table_format: TableFormat,
     known: TableInfo | None,
     *,

@@ -30,7 +30,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_o
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import EpochJob, OnRerun, as_job
+from airflow_provider.domain.topology import Job, OnRerun, as_job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import handover, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
@@ -55,7 +55,7 @@ class AlreadyComputed(FinalError):
 
 @contextmanager
 def epoch_run(
-    job: EpochJob | None = None,
+    job: Job | None = None,
     interval: ExplicitInterval | None = None,
     *,
     local: str | PathLike[str] | None = None,
@@ -86,7 +86,7 @@ def epoch_run(
 
 
 def epoch_runs(
-    job: EpochJob | None = None,
+    job: Job | None = None,
     interval: ExplicitInterval | None = None,
     *,
     local: str | PathLike[str] | None = None,
@@ -122,7 +122,7 @@ def epoch_runs(
 
 @contextmanager
 def shared_epoch_run(
-    job: EpochJob,
+    job: Job,
     interval: ExplicitInterval,
     *,
     participants: int,
@@ -162,7 +162,7 @@ def shared_epoch_run(
 
 @contextmanager
 def epoch_participant(
-    job: EpochJob,
+    job: Job,
     handle: str,
     *,
     local: str | PathLike[str] | None = None,
@@ -212,7 +212,7 @@ def _each(run: EpochRun) -> Iterator[EpochRun]:
         raise refusals.not_entered(run.attempt)
 
 
-def _computed(committed: AlreadyCommitted, job: EpochJob, service: EpochService) -> AlreadyComputed:
+def _computed(committed: AlreadyCommitted, job: Job, service: EpochService) -> AlreadyComputed:
     clear = (
         "clear its task (outside of Airflow: ask with another run_id, or a higher generation of the Owner)"
     )
@@ -272,7 +272,7 @@ def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Sett
 
 
 def _order(
-    job: EpochJob | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
+    job: Job | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
 ) -> HandOver:
     """Return the work to do: from the hand-over if there is one, otherwise from the arguments.
 
@@ -296,9 +296,7 @@ def _order(
     return _by_arguments(job, interval, owner, settings)
 
 
-def _by_arguments(
-    job: EpochJob, interval: ExplicitInterval, owner: Owner | None, settings: Settings
-) -> HandOver:
+def _by_arguments(job: Job, interval: ExplicitInterval, owner: Owner | None, settings: Settings) -> HandOver:
     whole = run_interval(as_job(job).cadence, explicit=interval)
     by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
     return HandOver(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
@@ -350,9 +348,7 @@ def _owner_of(order: HandOver) -> Owner:
     return replace(as_owner(order.batch.owner), request_id=str(uuid7()))
 
 
-def _begin(
-    service: EpochService, job: EpochJob, interval: Interval, owner: Owner
-) -> Attempt | AlreadyCommitted:
+def _begin(service: EpochService, job: Job, interval: Interval, owner: Owner) -> Attempt | AlreadyCommitted:
     return service.begin(job, interval, owner, roots=RootSources(service.sources))
 
 

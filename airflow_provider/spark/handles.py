@@ -17,7 +17,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.spark.handover import require_format
 from airflow_provider.stores.declarations import encoded
 
@@ -51,7 +51,7 @@ class Handle:
         return msgspec.json.encode(message).decode()
 
 
-def handles(job: EpochJob, answer: Attempt | AlreadyCommitted, participants: int) -> list[str]:
+def handles(job: Job, answer: Attempt | AlreadyCommitted, participants: int) -> list[str]:
     """Return the text of each participant's handle.
 
     :param answer: the answer of begin for *job*.
@@ -63,7 +63,7 @@ def handles(job: EpochJob, answer: Attempt | AlreadyCommitted, participants: int
     ]
 
 
-def handle_of(text: object, job: EpochJob) -> Handle:
+def handle_of(text: object, job: Job) -> Handle:
     """Parse the handle of one participant of *job*.
 
     :raises InvalidInput: *text* is no handle, or one of another job or of another declaration of this job.
@@ -91,7 +91,7 @@ def handle_of(text: object, job: EpochJob) -> Handle:
     return handle
 
 
-def declaration_digest(job: EpochJob) -> str:
+def declaration_digest(job: Job) -> str:
     """Return a short digest of *job*, by which a participant checks that it has the same declaration."""
     return sha256(encoded(job)).hexdigest()[:_DIGEST_LENGTH]
 

@@ -21,7 +21,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.stores.declarations import encoded
 from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.locations import checked_warehouse
@@ -47,7 +47,7 @@ class HandOver:
     """
 
     settings: Settings
-    job: EpochJob
+    job: Job
     attempt: Attempt | None = None
     batch: Batch | None = None
     publishes: bool = True
@@ -167,7 +167,7 @@ class _Message:
 
 
 def refuse_other(
-    handed: HandOver, job: EpochJob | None, interval: ExplicitInterval | None, settings: Settings | None
+    handed: HandOver, job: Job | None, interval: ExplicitInterval | None, settings: Settings | None
 ) -> None:
     """Compare a program's arguments with its hand-over; an argument that is None agrees with everything.
 

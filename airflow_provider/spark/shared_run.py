@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark import refusals
 from airflow_provider.spark.attempt_run import EpochRun
@@ -35,7 +35,7 @@ class SharedRun(EpochRun):
     def __init__(
         self,
         service: EpochService,
-        job: EpochJob,
+        job: Job,
         attempt: Attempt,
         *,
         spark: SparkSession | None = None,
@@ -79,7 +79,7 @@ class ParticipantRun(EpochRun):
     def __init__(
         self,
         service: EpochService,
-        job: EpochJob,
+        job: Job,
         attempt: Attempt,
         owner: Owner,
         *,
@@ -102,7 +102,7 @@ class ParticipantRun(EpochRun):
         except EpochError as problem:
             log.warning("what %s has written was not taken back: %s", self.attempt, problem)
 
-    def _base_of(self, sink: EpochTable) -> State | None:
+    def _base_of(self, sink: Table) -> State | None:
         base = super()._base_of(sink)
         if base is not None and self.participants > 1:
             raise refusals.shared_base(self.attempt, sink.name)
@@ -131,7 +131,7 @@ class ParticipantRun(EpochRun):
 
 def begin_shared(
     service: EpochService,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     owner: Owner,
     *,
@@ -155,7 +155,7 @@ def begin_shared(
 
 def participate(
     service: EpochService,
-    job: EpochJob,
+    job: Job,
     handle: Handle,
     *,
     owner: Owner | None = None,

@@ -17,7 +17,7 @@ from airflow_provider.tables.rows import fitted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_provider.domain.topology import EpochTable
+    from airflow_provider.domain.topology import Table
     from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
 
 
@@ -34,7 +34,7 @@ def check_dataframe(value: object) -> None:
 
 def target(
     df: DataFrame,
-    table: EpochTable,
+    table: Table,
     table_format: TableFormat,
     known: TableInfo | None = None,
     *,
@@ -79,7 +79,7 @@ def stage(df: DataFrame, place: Place, info: TableInfo, table_format: TableForma
     return written_files(numbered.mapInArrow(write, FILE_COLUMNS).collect())
 
 
-def laid_out(df: DataFrame, table: EpochTable) -> DataFrame:
+def laid_out(df: DataFrame, table: Table) -> DataFrame:
     """Bring rows of equal ``partition_by`` together and sort inside each task.
 
     Spark's rebalance keeps tasks of even size: a large partition is split, small ones share a task.

@@ -18,7 +18,7 @@ from airflow_provider.domain.completeness import Condition
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.roots import Root
-from airflow_provider.domain.topology import EpochJob, OnForeignCommit
+from airflow_provider.domain.topology import Job, OnForeignCommit
 from airflow_provider.stores.codec import without_later
 
 _FIRST_FORMATS = 2
@@ -27,13 +27,13 @@ _LENGTH = 32
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
-def encoded(job: EpochJob | JobDeclaration) -> bytes:
+def encoded(job: Job | JobDeclaration) -> bytes:
     """Return *job* as a store would write it, with its parts in the order of their declaration."""
     plain, _ = without_later(JobDeclaration.of(job), _FIRST_FORMATS)
     return msgspec.json.encode(plain)
 
 
-def fingerprint(job: EpochJob | JobDeclaration) -> str:
+def fingerprint(job: Job | JobDeclaration) -> str:
     """Return the identity of *job* among all declarations of its name; the order of its parts does not matter."""
     declaration = JobDeclaration.of(job)
     plain, is_later = without_later(declaration, _FIRST_FORMATS)

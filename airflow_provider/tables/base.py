@@ -22,7 +22,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.standing import Compared
@@ -78,7 +78,7 @@ class Place:
     :param by_end: the directory's name lacks the start of the epoch, as the names of earlier versions did.
     """
 
-    table: EpochTable
+    table: Table
     job: JobName
     interval: Interval
     revision: int
@@ -138,7 +138,7 @@ class Publication:
     :param pointed: the catalog's pointer was read with the base and names it; the transaction requires that.
     """
 
-    table: EpochTable
+    table: Table
     base: TableRef | None
     removes: tuple[datetime, ...]
     adds: tuple[tuple[Interval, Committable], ...]
@@ -223,15 +223,15 @@ class TableFormat(ABC):
     capabilities: frozenset[TableCapability]
 
     @abstractmethod
-    def describe(self, table: EpochTable) -> TableInfo | None:
+    def describe(self, table: Table) -> TableInfo | None:
         """Return the table's current description in the catalog, or None if it does not exist."""
 
-    def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
+    def identities(self, tables: Sequence[Table]) -> list[str | None]:
         """Return ``table_uuid`` of :meth:`describe` for each of *tables*, by a single query where possible."""
         return [None if info is None else info.table_uuid for info in map(self.describe, tables)]
 
     @abstractmethod
-    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+    def create(self, table: Table, schema: pa.Schema) -> TableInfo:
         """Create the empty table with the columns of *schema* and :data:`EPOCH_COLUMN`, or return the existing one.
 
         Idempotent; of two racing calls one wins and both return the same table.
@@ -241,7 +241,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+    def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         """Replace a table that was never published by an empty one with the columns of *schema*.
 
         The new table has another identity: output staged for the old one cannot be published
@@ -254,7 +254,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def register(self, table: EpochTable, pointer: str) -> None:
+    def register(self, table: Table, pointer: str) -> None:
         """Register a table of another catalog in this one, at *pointer*; idempotent. Its files stay where they are.
 
         :raises ForeignCommit: this catalog has a table of that name with another pointer.
@@ -264,7 +264,7 @@ class TableFormat(ABC):
     @abstractmethod
     def place(
         self,
-        table: EpochTable,
+        table: Table,
         *,
         job: JobName,
         interval: Interval,
@@ -296,7 +296,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+    def verify(self, table: Table, output: Sequence[Committable]) -> None:
         """Check, before *output* is published, that all its files exist; faster than :meth:`missing`.
 
         Compares names and sizes with one listing of each staging directory. Skips files that a slice shares with an
@@ -340,7 +340,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+    def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         """Compare the catalog's pointer with the store's last record of the table; read-only (R17).
 
         :param recorded: the last commit; None if the store has none of the table.
@@ -350,7 +350,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+    def project(self, table: Table, recorded: TableRef) -> Projected:
         """Move the catalog's pointer to the commit that the store recorded last (R17).
 
         Forward only, in CSN order, by compare-and-set, idempotent; a pointer that is further already (another
@@ -363,7 +363,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+    def restore(self, table: Table, recorded: TableRef) -> bool:
         """Register a dropped table again, at *recorded*; return whether it was missing.
 
         Replaces an empty table of that name that was created since. Idempotent; loses no rows.
@@ -373,7 +373,7 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[Remains]:
         """Return the staging directories of *job* in *table* that exist, published or not."""
 
     @abstractmethod
@@ -381,9 +381,7 @@ class TableFormat(ABC):
         """Delete everything staged under *place*; idempotent. Never call it for published output."""
 
     @abstractmethod
-    def reclaim(
-        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
-    ) -> list[str]:
+    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         """Delete the data and metadata files that only *withdrawn* versions contain; return their URIs.
 
         Files of a version in *kept* stay, as do those that the catalog still refers to (its current version,
@@ -395,7 +393,7 @@ class TableFormat(ABC):
 
     @abstractmethod
     def missing(
-        self, table: EpochTable, refs: Sequence[TableRef], staged: Sequence[Committable] = ()
+        self, table: Table, refs: Sequence[TableRef], staged: Sequence[Committable] = ()
     ) -> list[MissingFile]:
         """Return the missing files of the versions *refs* and of *staged* output, each once.
 
@@ -408,7 +406,7 @@ class TableFormat(ABC):
         """Return the URIs of the data files that hold exactly the rows of *state*, derived from its ref alone."""
 
     @abstractmethod
-    def shown_files(self, table: EpochTable) -> list[str]:
+    def shown_files(self, table: Table) -> list[str]:
         """Return the URIs of the data files that an engine reads when it loads *table* from the catalog now.
 
         :raises UnknownName: the catalog lacks the table. :raises Unavailable: a metadata file is missing.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable, UnknownName
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import (
@@ -47,7 +47,7 @@ class Marks:
         return same and self.csn < other.csn
 
 
-def existing(found: Found | None, table: EpochTable, recorded: TableRef | None = None) -> Found:
+def existing(found: Found | None, table: Table, recorded: TableRef | None = None) -> Found:
     """Return *found*, the catalog's entry of *table*, unless it is None.
 
     :param recorded: the table's last commit in the store; None if there is none, or it was not read.
@@ -66,7 +66,7 @@ def existing(found: Found | None, table: EpochTable, recorded: TableRef | None =
     )
 
 
-def same_table(table: EpochTable, recorded: TableRef, info: TableInfo | None) -> TableInfo:
+def same_table(table: Table, recorded: TableRef, info: TableInfo | None) -> TableInfo:
     """Return *info*, the catalog's entry of a table with commits, if its identity is the recorded one.
 
     :raises TableDropped: the catalog lacks the table. :raises TableRecreated: it has another identity.
@@ -76,7 +76,7 @@ def same_table(table: EpochTable, recorded: TableRef, info: TableInfo | None) ->
     return known
 
 
-def refuse_other_identity(table: EpochTable, recorded: TableRef, identity: str | None) -> None:
+def refuse_other_identity(table: Table, recorded: TableRef, identity: str | None) -> None:
     """Refuse a table with commits unless *identity*, the catalog's, is the recorded one.
 
     :raises TableDropped: *identity* is None. :raises TableRecreated: it is another one.
@@ -85,7 +85,7 @@ def refuse_other_identity(table: EpochTable, recorded: TableRef, identity: str |
         raise recreated(table, recorded.table_uuid, str(identity))
 
 
-def dropped(table: EpochTable, recorded: TableRef) -> TableDropped:
+def dropped(table: Table, recorded: TableRef) -> TableDropped:
     """Build the error for a table with commits that the catalog lacks."""
     return TableDropped(
         f"table {table.name!r} of domain {table.domain!r} is not in the catalog, and the store has commits of it (the "
@@ -106,7 +106,7 @@ def refuse_other_table(publication: Publication, table_uuid: str) -> None:
             raise recreated(publication.table, expected, table_uuid)
 
 
-def recreated(table: EpochTable, expected: str, found: str) -> TableRecreated:
+def recreated(table: Table, expected: str, found: str) -> TableRecreated:
     """Build the error for a table whose identity differs from that in the store or in a slice."""
     return TableRecreated(
         f"table {table.name!r} of domain {table.domain!r} is {found} in the catalog, "
@@ -241,7 +241,7 @@ def missing_file(uri: str) -> Unavailable:
     )
 
 
-def lost_output(table: EpochTable, uri: str) -> Unavailable:
+def lost_output(table: Table, uri: str) -> Unavailable:
     """Build the error for staged output that has lost a file before it was published."""
     return Unavailable(
         f"{uri}, which was staged for table {table.name!r}, is missing or has changed; nothing was published.",
@@ -251,7 +251,7 @@ def lost_output(table: EpochTable, uri: str) -> Unavailable:
     )
 
 
-def refuse_elsewhere(table: EpochTable, wanted: str, found: str) -> None:
+def refuse_elsewhere(table: Table, wanted: str, found: str) -> None:
     """:raises ForeignCommit: the catalog has *table* with another pointer than *wanted*."""
     if found != wanted:
         raise ForeignCommit(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import column_name
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 FIELD_ID = b"PARQUET:field_id"
@@ -37,7 +37,7 @@ _SCALARS = {
 }
 
 
-def table_schema(table: EpochTable, schema: pa.Schema) -> pa.Schema:
+def table_schema(table: Table, schema: pa.Schema) -> pa.Schema:
     """Return the columns, with ids, of *table* when it is created for rows of *schema*.
 
     All columns are nullable, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null. Files of
@@ -144,7 +144,7 @@ def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:
         yield from known_ids(_parts(field.type))
 
 
-def refuse_difference(table: EpochTable, existing: pa.Schema, given: pa.Schema) -> None:
+def refuse_difference(table: Table, existing: pa.Schema, given: pa.Schema) -> None:
     """Compare columns by name and type; order and ids do not matter.
 
     :raises SchemaMismatch: names the first column that differs.
@@ -204,7 +204,7 @@ def mismatch(table: str, column: str, *, expected: object, found: object) -> Sch
     )
 
 
-def check_names(table: EpochTable, names: list[str]) -> None:
+def check_names(table: Table, names: list[str]) -> None:
     """Check that *names* has at least one column, and that each is a valid column name.
 
     :raises InvalidInput: names the first invalid one.
@@ -225,7 +225,7 @@ def check_names(table: EpochTable, names: list[str]) -> None:
         )
 
 
-def check_paths(table: EpochTable, schema: pa.Schema) -> None:
+def check_paths(table: Table, schema: pa.Schema) -> None:
     """Check that the dotted paths of columns and their parts are unique: Spark ignores case, Parquet merges dots.
 
     :raises InvalidInput: names a path that occurs twice.
@@ -258,7 +258,7 @@ def _parts(kind: pa.DataType) -> list[pa.Field]:
     return [kind.value_field] if pa.types.is_list(kind) else []
 
 
-def _check_layout(table: EpochTable, schema: pa.Schema) -> None:
+def _check_layout(table: Table, schema: pa.Schema) -> None:
     """Check the declaration's partition_by and sort_by columns."""
     for option in ("partition_by", "sort_by"):
         columns = getattr(table, option)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.columns import ChangeKind, ColumnChange, ColumnType, column_type
 from airflow_provider.domain.errors import SchemaMismatch
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.columns import EPOCH_TYPE, check_names, check_paths, identified
 
@@ -29,7 +29,7 @@ _WIDER = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
 
 
 def evolved(
-    table: EpochTable,
+    table: Table,
     existing: pa.Schema,
     changes: Sequence[ColumnChange],
     *,

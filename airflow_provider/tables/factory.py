@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.topology import EpochJob, as_job
+from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.stores.factory import catalog_of
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.locations import checked_warehouse
@@ -61,7 +61,7 @@ class TableFormats(Mapping[str, TableFormat]):
     ) -> None:
         self.close()
 
-    def writable(self, job: object) -> EpochJob:
+    def writable(self, job: object) -> Job:
         """Check that the format of each output of *job* is known; return the declaration. Opens no format.
 
         :raises InvalidInput: unknown format, or *job* is not a job declaration.

@@ -19,7 +19,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
@@ -73,11 +73,11 @@ class MemoryFormat(TableFormat):
         self._warehouse = warehouse
         self._swaps = swaps
 
-    def describe(self, table: EpochTable) -> TableInfo | None:
+    def describe(self, table: Table) -> TableInfo | None:
         pointer = self._catalog.pointer(table.domain, table.name)
         return None if pointer is None else self._info(table, pointer)
 
-    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+    def create(self, table: Table, schema: pa.Schema) -> TableInfo:
         wanted = table_schema(table, schema)
         pointer = self._catalog.pointer(table.domain, table.name)
         if pointer is None:
@@ -86,7 +86,7 @@ class MemoryFormat(TableFormat):
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
         return info
 
-    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+    def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
         before = self._version(unpublished.pointer)
         replaces = before.replaces | {before.table_uuid}
@@ -94,11 +94,11 @@ class MemoryFormat(TableFormat):
         self._catalog.move(table.domain, table.name, unpublished.pointer, empty)
         return self.create(table, schema)
 
-    def register(self, table: EpochTable, pointer: str) -> None:
+    def register(self, table: Table, pointer: str) -> None:
         self._version(pointer)
         checks.refuse_elsewhere(table, pointer, self._catalog.create(table.domain, table.name, pointer))
 
-    def rename_column(self, table: EpochTable, old: str, new: str) -> CatalogSwap:
+    def rename_column(self, table: Table, old: str, new: str) -> CatalogSwap:
         """Return the swap that renames the column *old* to *new*; its id stays."""
         pointer = checks.existing(self.describe(table), table).pointer
         changed = memory_versions.renamed(pointer, self._version(pointer), old, new)
@@ -107,7 +107,7 @@ class MemoryFormat(TableFormat):
 
     def place(
         self,
-        table: EpochTable,
+        table: Table,
         *,
         job: JobName,
         interval: Interval,
@@ -159,7 +159,7 @@ class MemoryFormat(TableFormat):
         )
         return checks.committable(self.name, place, info, files, parts, version=self._next_number())
 
-    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+    def verify(self, table: Table, output: Sequence[Committable]) -> None:
         for gone in self.missing(table, [], output):
             raise checks.lost_output(table, gone.uri)
 
@@ -206,25 +206,25 @@ class MemoryFormat(TableFormat):
         if not self._swaps:
             projection.attempted(self, publication.table, prepared.ref)
 
-    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+    def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         info = self.describe(table)
         if info is None and recorded is None:
             return Compared(standing=Standing.CURRENT, pointer="", version=0)
         return self._compared(table, checks.existing(info, table, recorded).pointer, recorded)
 
-    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+    def project(self, table: Table, recorded: TableRef) -> Projected:
         def move(pointer: str) -> bool:
             return self._catalog.move(table.domain, table.name, pointer, recorded.location)
 
         return projection.project(self, table, recorded, move)
 
-    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+    def restore(self, table: Table, recorded: TableRef) -> bool:
         def move(pointer: str) -> bool:
             return self._catalog.move(table.domain, table.name, pointer, recorded.location)
 
         return projection.restore(self, table, recorded, move)
 
-    def _compared(self, table: EpochTable, pointer: str, recorded: TableRef | None) -> Compared:
+    def _compared(self, table: Table, pointer: str, recorded: TableRef | None) -> Compared:
         pointed, base = self._description(pointer), 0 if recorded is None else recorded.version
         if recorded is not None and not self._swaps:
             wanted = self._description(recorded.location)
@@ -252,7 +252,7 @@ class MemoryFormat(TableFormat):
         )
 
     def commit_foreign(
-        self, table: EpochTable, operation: str, slices: Sequence[tuple[datetime, pa.Table]]
+        self, table: Table, operation: str, slices: Sequence[tuple[datetime, pa.Table]]
     ) -> CatalogSwap:
         """Return the swap of another program's commit of *slices*, which have the table's columns.
 
@@ -269,7 +269,7 @@ class MemoryFormat(TableFormat):
         changed = memory_versions.foreign(pointer, version, number, operation, added)
         return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
 
-    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[Remains]:
         folder = f"{self._warehouse}/{places_path(table.domain, table.name, job)}/"
         uris = (uri.removeprefix(folder) for uri in list(self._catalog.objects) if uri.startswith(folder))
         named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
@@ -292,9 +292,7 @@ class MemoryFormat(TableFormat):
         for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:
             self._catalog.objects.pop(uri, None)
 
-    def reclaim(
-        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
-    ) -> list[str]:
+    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         pointer = self._catalog.pointer(table.domain, table.name)
         staying = {ref.location for ref in kept} | ({pointer} if pointer is not None else set())
         needed = {uri for location in sorted(staying) for _, uri in self._version(location).slices}
@@ -306,7 +304,7 @@ class MemoryFormat(TableFormat):
 
     def missing(
         self,
-        table: EpochTable,  # noqa: ARG002 - names say all
+        table: Table,  # noqa: ARG002 - names say all
         refs: Sequence[TableRef],
         staged: Sequence[Committable] = (),
     ) -> list[MissingFile]:
@@ -327,7 +325,7 @@ class MemoryFormat(TableFormat):
         slices = [(barrier, uri) for barrier, uri in committed if barrier not in replaced] + staged
         return [uri for barrier, uri in slices if checks.in_state(state, barrier)]
 
-    def shown_files(self, table: EpochTable) -> list[str]:
+    def shown_files(self, table: Table) -> list[str]:
         return [uri for _, uri in self._version(self._pointer(table)).shown]
 
     def is_shown(self, state: State) -> bool:
@@ -345,7 +343,7 @@ class MemoryFormat(TableFormat):
     def arrow_schema(self, schema: str) -> pa.Schema:
         return unpacked(schema)
 
-    def _pointer(self, table: EpochTable, recorded: TableRef | None = None) -> str:
+    def _pointer(self, table: Table, recorded: TableRef | None = None) -> str:
         return checks.existing(self.describe(table), table, recorded).pointer
 
     def _head(self, publication: Publication) -> str:
@@ -370,7 +368,7 @@ class MemoryFormat(TableFormat):
             replaces=version.replaces,
         )
 
-    def _empty(self, table: EpochTable, columns: pa.Schema, replaces: frozenset[str] = frozenset()) -> str:
+    def _empty(self, table: Table, columns: pa.Schema, replaces: frozenset[str] = frozenset()) -> str:
         number = self._next_number()
         location = f"{self._warehouse}/{table_path(table.domain, table.name)}"
         version = Version(
@@ -382,7 +380,7 @@ class MemoryFormat(TableFormat):
         )
         return self._keep(table, number, version)
 
-    def _info(self, table: EpochTable, pointer: str) -> TableInfo:
+    def _info(self, table: Table, pointer: str) -> TableInfo:
         version = self._version(pointer)
         return TableInfo(
             name=table.name,
@@ -394,7 +392,7 @@ class MemoryFormat(TableFormat):
             pointer=pointer,
         )
 
-    def _keep(self, table: EpochTable, number: int, version: Version) -> str:
+    def _keep(self, table: Table, number: int, version: Version) -> str:
         uri = f"{self._warehouse}/{table_path(table.domain, table.name)}/metadata/{number:010d}"
         self._catalog.objects[uri] = version
         return uri

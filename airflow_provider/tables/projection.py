@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.domain.errors import EpochError, ForeignCommit
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks
 from airflow_provider.tables.base import Projected, Publication, TableFormat, TablesAhead
@@ -64,7 +64,7 @@ def lags(pointed: Description, recorded: Description) -> bool:
     return pointed.version != recorded.version and recorded.descends_from(pointed)
 
 
-def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) -> Projected | None:
+def attempted(table_format: TableFormat, table: Table, recorded: TableRef) -> Projected | None:
     """Move the pointer of *table*; None if that fails, since the commit stands and the next touch moves it."""
     try:
         return table_format.project(table, recorded)
@@ -79,7 +79,7 @@ def attempted(table_format: TableFormat, table: EpochTable, recorded: TableRef) 
 
 
 def project(
-    table_format: TableFormat, table: EpochTable, recorded: TableRef, move: Callable[[str], bool]
+    table_format: TableFormat, table: Table, recorded: TableRef, move: Callable[[str], bool]
 ) -> Projected:
     """Move the pointer if it is behind; see :meth:`TableFormat.project`.
 
@@ -96,9 +96,7 @@ def project(
             return Projected(moved=True, csn=compared.csn)
 
 
-def restore(
-    table_format: TableFormat, table: EpochTable, recorded: TableRef, move: Callable[[str], bool]
-) -> bool:
+def restore(table_format: TableFormat, table: Table, recorded: TableRef, move: Callable[[str], bool]) -> bool:
     """Register a dropped table again; see :meth:`TableFormat.restore`.
 
     :param move: as in :func:`project`.
@@ -116,7 +114,7 @@ def restore(
             return True
 
 
-def foreign_commit(table: EpochTable, recorded: TableRef | None, found: Compared) -> ForeignCommit:
+def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> ForeignCommit:
     """Build the error for a table whose rows another program changed."""
     expected = 0 if recorded is None else recorded.version
     place = (
@@ -148,9 +146,7 @@ class Step:
     marks: Marks | None
 
 
-def judged(
-    table: EpochTable, pointed: Description, way: Sequence[Step], rows: Callable[[], Foreign]
-) -> Compared:
+def judged(table: Table, pointed: Description, way: Sequence[Step], rows: Callable[[], Foreign]) -> Compared:
     """Decide the standing of a pointer whose version descends from the recorded one by *way*, oldest first.
 
     :param rows: compares the rows; called only if all versions on the way are other programs'.

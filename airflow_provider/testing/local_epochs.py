@@ -19,7 +19,7 @@ from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, as_job
+from airflow_provider.domain.topology import Job, Table, as_job
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.testing.arrow_attempts import write_rows
 
@@ -54,9 +54,7 @@ class LocalEpochs(PathLike[str]):
         }
         return json.dumps(fields)
 
-    def commit(
-        self, job: EpochJob, interval: ExplicitInterval, rows: Mapping[str | EpochTable, Rows]
-    ) -> Published:
+    def commit(self, job: Job, interval: ExplicitInterval, rows: Mapping[str | Table, Rows]) -> Published:
         """Publish *rows* as if *job* had computed them, without Spark.
 
         The job's inputs, roots and checks are left out: a test defines a table's rows, not their origin. A second call
@@ -69,7 +67,7 @@ class LocalEpochs(PathLike[str]):
         :raises SchemaMismatch: a column does not fit the table's; names it.
         :raises DependentReaders: a committed epoch depends on the present revision.
         """
-        given = EpochJob(
+        given = Job(
             as_job(job).name,
             outputs=job.outputs,
             cadence=job.cadence,
@@ -90,7 +88,7 @@ class LocalEpochs(PathLike[str]):
             self.service.abort(attempt, f"{type(error).__name__} while rows of a test were written")
             raise
 
-    def rows(self, table: str | EpochTable, *, at: datetime | None = None) -> list[dict[str, Any]]:
+    def rows(self, table: str | Table, *, at: datetime | None = None) -> list[dict[str, Any]]:
         """Return the rows of *table*, sorted by their text, so that a test can compare them.
 
         :param at: latest barrier to read; None for the newest.
@@ -99,7 +97,7 @@ class LocalEpochs(PathLike[str]):
         found = self.service.cuts.read(self._cut(table, at), table).drop_columns(EPOCH_COLUMN)
         return sorted(found.to_pylist(), key=str)
 
-    def pandas(self, table: str | EpochTable, *, at: datetime | None = None) -> pd.DataFrame:
+    def pandas(self, table: str | Table, *, at: datetime | None = None) -> pd.DataFrame:
         """Return the same rows as :meth:`rows`, as a DataFrame with Arrow's types, in no order."""
         return self.service.cuts.pandas(self._cut(table, at), table).drop(columns=EPOCH_COLUMN)
 
@@ -107,14 +105,12 @@ class LocalEpochs(PathLike[str]):
         """Close the connections; the folder stays. May be called twice."""
         self.service.close()
 
-    def _cut(self, table: str | EpochTable, at: datetime | None) -> Cut:
-        domain = table.domain if isinstance(table, EpochTable) else "default"
+    def _cut(self, table: str | Table, at: datetime | None) -> Cut:
+        domain = table.domain if isinstance(table, Table) else "default"
         return self.service.cuts.cut(domain, [table], at=at)
 
-    def _tables(self, job: EpochJob, rows: Mapping[str | EpochTable, Rows]) -> dict[str, pa.Table]:
-        given = {
-            table.name if isinstance(table, EpochTable) else table: value for table, value in rows.items()
-        }
+    def _tables(self, job: Job, rows: Mapping[str | Table, Rows]) -> dict[str, pa.Table]:
+        given = {table.name if isinstance(table, Table) else table: value for table, value in rows.items()}
         wanted = [str(table.name) for table in job.outputs]
         if sorted(given) != sorted(wanted):
             raise InvalidInput(
@@ -125,7 +121,7 @@ class LocalEpochs(PathLike[str]):
             )
         return {table.name: self._arrow(table, given[table.name]) for table in job.outputs}
 
-    def _arrow(self, table: EpochTable, rows: Rows) -> pa.Table:
+    def _arrow(self, table: Table, rows: Rows) -> pa.Table:
         import pandas as pd
 
         if isinstance(rows, pa.Table):
@@ -146,7 +142,7 @@ class LocalEpochs(PathLike[str]):
         except (pa.ArrowException, TypeError) as error:
             raise _bad_rows(table, f"values of one type in each column ({error})", rows) from error
 
-    def _columns(self, table: EpochTable) -> pa.Schema | None:
+    def _columns(self, table: Table) -> pa.Schema | None:
         """Return the table's columns without the epoch; None if there is no table."""
         table_format = self.service.formats[table.format]
         info = table_format.describe(table)
@@ -167,7 +163,7 @@ class LocalEpochs(PathLike[str]):
         self.close()
 
 
-def _one_epoch(job: EpochJob, interval: ExplicitInterval) -> Interval:
+def _one_epoch(job: Job, interval: ExplicitInterval) -> Interval:
     epochs = job.cadence.split(run_interval(job.cadence, explicit=interval))
     if len(epochs) != 1:
         raise InvalidInput(
@@ -179,5 +175,5 @@ def _one_epoch(job: EpochJob, interval: ExplicitInterval) -> Interval:
     return epochs[0]
 
 
-def _bad_rows(table: EpochTable, expected: str, value: object) -> InvalidInput:
+def _bad_rows(table: Table, expected: str, value: object) -> InvalidInput:
     return InvalidInput(field=f"rows of {table.name}", value=value, expected=expected)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, task
 
-from airflow_provider import EpochJob, EpochTable, connect, state
+from airflow_provider import Job, Table, connect, state
 from airflow_provider.sensors.epochs import EpochSensor
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 DOMAIN = "examples"
 """A domain of their own: their tables meet no table of yours."""
 
-rides = EpochTable("rides", DOMAIN)  # incremental: the sum of its days
-totals = EpochTable("station_totals", DOMAIN, kind="full")  # each day holds the whole state
+rides = Table("rides", DOMAIN)  # incremental: the sum of its days
+totals = Table("station_totals", DOMAIN, kind="full")  # each day holds the whole state
 
 MONDAY = datetime(2024, 5, 6, tzinfo=UTC)
-load = EpochJob("load_rides", outputs=[rides], cadence="@daily", origin=MONDAY)
-count = EpochJob("count_rides", inputs=[state(rides)], outputs=[totals], cadence="@daily", origin=MONDAY)
+load = Job("load_rides", outputs=[rides], cadence="@daily", origin=MONDAY)
+count = Job("count_rides", inputs=[state(rides)], outputs=[totals], cadence="@daily", origin=MONDAY)
 
 WEEK: dict[str, Any] = {
     "schedule": "@daily",

@@ -44,7 +44,7 @@ def test_importing_the_package_loads_the_standard_library_only() -> None:
 
 def test_declarations_in_a_dag_file_load_neither_spark_nor_arrow() -> None:
     declaring = [name for name, home in HOMES.items() if home.startswith("domain.")]
-    assert {"EpochJob", "EpochTable", "increment", "row_count", "NotReady"} <= set(declaring)
+    assert {"Job", "Table", "increment", "row_count", "NotReady"} <= set(declaring)
     loaded = _loaded_by(f"from airflow_provider import {', '.join(declaring)}")
     heavy = {"pyspark", "pyarrow", "airflow", "sqlalchemy", "kazoo", "pandas", "pyiceberg", "msgspec"}
     assert loaded & heavy == set()

@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import ROOT_CHAINS, Key, Kind, barrier_partition
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataStore, pages
 from airflow_provider.stores.codec import encode
@@ -247,20 +247,20 @@ class World:
 
     # --- declaring -------------------------------------------------------------------------------------------
 
-    def table(self, name: str, **options: Any) -> EpochTable:
-        return EpochTable(name, domain=DOMAIN, format=self.table_format, **options)
+    def table(self, name: str, **options: Any) -> Table:
+        return Table(name, domain=DOMAIN, format=self.table_format, **options)
 
-    def job(self, name: str, outputs: Sequence[EpochTable] = (), **options: Any) -> EpochJob:
+    def job(self, name: str, outputs: Sequence[Table] = (), **options: Any) -> Job:
         """Declare a daily job from the origin on, which computes again what it is asked for again.
 
         It owns a table of its own name unless *outputs* says else.
         """
         declared = {"cadence": "@daily", "origin": ORIGIN, "on_rerun": "new_revision", **options}
-        return EpochJob(name, outputs=list(outputs) or [self.table(name)], **declared)
+        return Job(name, outputs=list(outputs) or [self.table(name)], **declared)
 
     # --- working ---------------------------------------------------------------------------------------------
 
-    def begin(self, job: EpochJob, epoch: Interval, by: Owner | None = None, **options: Any) -> Attempt:
+    def begin(self, job: Job, epoch: Interval, by: Owner | None = None, **options: Any) -> Attempt:
         """Begin, and expect an attempt."""
         attempt = self.coordinator.begin(job, epoch, by or owner(), **options)
         assert isinstance(attempt, Attempt), attempt
@@ -277,7 +277,7 @@ class World:
         }
 
     def run(
-        self, job: EpochJob, epoch: Interval, values: Sequence[int] = (1,), by: Owner | None = None
+        self, job: Job, epoch: Interval, values: Sequence[int] = (1,), by: Owner | None = None
     ) -> Published:
         """Compute one epoch from its beginning to its end."""
         attempt = self.begin(job, epoch, by)

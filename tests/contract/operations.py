@@ -22,7 +22,7 @@ from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.roots import BoundFile, FileSource, Late, PostgresSource, RootBounds, Span
-from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind, previous, state
+from airflow_provider.domain.topology import Job, Table, TableKind, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
@@ -70,7 +70,7 @@ def recording(record: Record, place: str = "") -> World:
     return world
 
 
-def cascade(world: World) -> tuple[EpochJob, EpochJob, EpochJob]:
+def cascade(world: World) -> tuple[Job, Job, Job]:
     """Jobs source, own and reader, each registered, and each reading the one before."""
     source = world.job("source")
     own = world.job("own", inputs=[world.table("source")])
@@ -266,7 +266,7 @@ def participants(record: Record, world: World) -> None:
 
 
 def checks(record: Record, world: World) -> None:
-    def written(job: EpochJob, number: int, writers: int) -> Attempt:
+    def written(job: Job, number: int, writers: int) -> Attempt:
         attempt = world.begin(job, day(number), participants=writers)
         for one in range(writers) if writers > 1 else ():
             world.write(world.coordinator.join(attempt, one, owner()))
@@ -333,7 +333,7 @@ def foreign(record: Record, world: World) -> None:
         recover(world.coordinator.context, DOMAIN)
 
 
-def commit_outside(world: World, table: EpochTable) -> None:
+def commit_outside(world: World, table: Table) -> None:
     """Let another program add a row to the first day."""
     added = rows([7]).append_column(EPOCH_COLUMN, [[barrier(1)]])
     memory: Any = world.formats["memory"]

@@ -22,12 +22,12 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
-from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous
+from airflow_provider.domain.topology import Job, Table, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
 DOMAIN = "shared"
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
-FIRST, SECOND = (EpochTable(name, domain=DOMAIN, format="iceberg") for name in ("first", "second"))
+FIRST, SECOND = (Table(name, domain=DOMAIN, format="iceberg") for name in ("first", "second"))
 LEASE = "report"
 _CENTURY = timedelta(days=36_525)
 
@@ -43,21 +43,21 @@ def settings_of(store_url: str, folder: Path, catalog_url: str = "") -> Settings
     )
 
 
-def first() -> EpochJob:
+def first() -> Job:
     """Declare the job that reads files; its location is the same wherever the store is loaded."""
     landing = FileSource("landing", "file:///landing/{start:%Y-%m-%d}.csv", "ignore")
-    return EpochJob(
+    return Job(
         "first", inputs=[landing], outputs=[FIRST], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
     )
 
 
-def second(lapses_after: int | None = None) -> EpochJob:
+def second(lapses_after: int | None = None) -> Job:
     """Declare the job that reads the first one's table; another number is another declaration.
 
     What becomes of a run again is said in words: the default is another one since.
     """
     inputs: list[Any] = [increment(FIRST), previous(SECOND)]
-    return EpochJob(
+    return Job(
         "second",
         inputs=inputs,
         outputs=[SECOND],
@@ -82,7 +82,7 @@ def landed(folder: Path, number: int) -> dict[str, RootBounds]:
 
 
 def begun(
-    service: EpochService, job: EpochJob, number: int, *, tries: int = 1, generation: int = 0, **options: Any
+    service: EpochService, job: Job, number: int, *, tries: int = 1, generation: int = 0, **options: Any
 ) -> Attempt:
     owner = Owner(dag_id="dag", run_id=f"day {number}", try_number=tries, generation=generation)
     attempt = service.begin(job, day(number), owner, **options)

@@ -17,15 +17,15 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.local_epochs import LocalEpochs
 from tests.hostile import NAMES, TEXTS, refused
 
 pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
-T = EpochTable("t")
-J = EpochJob("j", outputs=[T], cadence="@daily")
+T = Table("t")
+J = Job("j", outputs=[T], cadence="@daily")
 DAY = Interval(datetime(2024, 5, 3, tzinfo=UTC), datetime(2024, 5, 4, tzinfo=UTC))
 FUTURE = Interval(datetime(9024, 5, 3, tzinfo=UTC), datetime(9024, 5, 4, tzinfo=UTC))
 BARRIER = datetime(2024, 5, 2, tzinfo=UTC)
@@ -105,7 +105,7 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "begin: try_number": (lambda epochs, value: asked(epochs, try_number=value), []),
     "begin: format": (
         lambda epochs, value: epochs.service.begin(
-            EpochJob("other", outputs=[EpochTable("u", format=value)], cadence="@daily"), DAY, ME
+            Job("other", outputs=[Table("u", format=value)], cadence="@daily"), DAY, ME
         ),
         [],
     ),

@@ -23,7 +23,7 @@ from airflow_provider.domain.errors import (
     NotReady,
 )
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, values_of
 
 PAST_READING = DEFAULTS.read_grace + timedelta(seconds=1)
@@ -88,10 +88,10 @@ def test_tables_of_a_cut_in_every_form(world: World) -> None:
 def test_tables_are_named_by_the_cut(quick_world: World) -> None:
     epochs = two_days(quick_world)
     cut = epochs.cut("d")
-    assert ("d" in cut, "e" in cut, EpochTable("d", "other") in cut) == (True, False, False)
+    assert ("d" in cut, "e" in cut, Table("d", "other") in cut) == (True, False, False)
     with pytest.raises(InvalidInput, match="when the cut is made"):
         cut["e"]
-    other = EpochTable("d", "other")
+    other = Table("d", "other")
     lease = epochs.lease(cut, name="report")
     for ask in (
         lambda: cut[other],
@@ -107,9 +107,9 @@ def test_tables_are_named_by_the_cut(quick_world: World) -> None:
 @pytest.mark.parametrize(
     ("tables", "domain"),
     [
-        ([EpochTable("d", DOMAIN), EpochTable("d", "other")], None),
-        ([EpochTable("d", "other"), "e"], None),
-        ([EpochTable("d", "other")], DOMAIN),
+        ([Table("d", DOMAIN), Table("d", "other")], None),
+        ([Table("d", "other"), "e"], None),
+        ([Table("d", "other")], DOMAIN),
         ([], None),
         (None, None),
     ],

@@ -11,14 +11,14 @@ import pytest
 
 from airflow_provider import (
     EpochError,
-    EpochJob,
     Epochs,
-    EpochTable,
     InvalidInput,
+    Job,
     LocalEpochs,
     MissingLibrary,
     Settings,
     StoreUnavailable,
+    Table,
     UnknownConnection,
     UnknownName,
     WrongWarehouse,
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("nothing_handed_over")
 
 pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
-RIDES = EpochTable("rides", domain="city")
-LOAD = EpochJob("load", outputs=[RIDES], cadence="@daily")
+RIDES = Table("rides", domain="city")
+LOAD = Job("load", outputs=[RIDES], cadence="@daily")
 ROWS: list[dict[str, Any]] = [{"station": "Harbour"}]
 
 WAYS: dict[str, Callable[[LocalEpochs], Epochs]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.topology import EpochJob, increment
+from airflow_provider.domain.topology import Job, increment
 from airflow_provider.hooks.task_run import task_intervals, task_owner
 from airflow_provider.operators.assets import announce, asset_of
 from airflow_provider.testing.arrow_attempts import read_rows
@@ -17,7 +17,7 @@ from tests.airflow_runs import task_context
 from tests.contract.coordination_world import World, barrier, day, values_of
 
 
-def told(job: EpochJob, published: Iterable[Published]) -> Mapping[str, Any]:
+def told(job: Job, published: Iterable[Published]) -> Mapping[str, Any]:
     """The extra of the event that a task of *job* sends."""
     context = task_context()
     announce(context, job, published)

@@ -17,7 +17,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, slice_key
 from airflow_provider.domain.roots import FileSource, RootBounds
-from airflow_provider.domain.topology import EpochTable, OnUpstreamRevision, TableKind, previous, state
+from airflow_provider.domain.topology import OnUpstreamRevision, Table, TableKind, previous, state
 from airflow_provider.domain.version import CommitRecord, TableDelta
 from airflow_provider.stores.base import Number, Put, Transaction
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -97,7 +97,7 @@ def test_the_copy_of_a_skipped_epoch_is_an_input(world: World) -> None:
 
 def test_an_input_that_was_read_as_nothing(world: World) -> None:
     """I4: an epoch took for the beginning what has rows before it."""
-    job = world.job("total", inputs=[previous(EpochTable("total", domain=DOMAIN, format=world.table_format))])
+    job = world.job("total", inputs=[previous(Table("total", domain=DOMAIN, format=world.table_format))])
     for number in (1, 2):
         world.run(job, day(number))
     assert list(stale_reads(world.store, DOMAIN)) == []

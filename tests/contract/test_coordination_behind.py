@@ -25,7 +25,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
+from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import Put, Transaction
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -46,7 +46,7 @@ def behind(world: World) -> list[tuple[str, int, int]]:
     return sorted((str(one.job), one.read, one.revision) for one in entries if not one.until)
 
 
-def two_jobs(world: World, directory: Path, **options: Any) -> tuple[EpochJob, EpochJob, EpochJob]:
+def two_jobs(world: World, directory: Path, **options: Any) -> tuple[Job, Job, Job]:
     """D and E read the source, F reads both tables."""
     d = world.job("d", inputs=[feed(directory)], **options)
     e = world.job("e", inputs=[feed(directory)])
@@ -54,7 +54,7 @@ def two_jobs(world: World, directory: Path, **options: Any) -> tuple[EpochJob, E
     return d, e, f
 
 
-def late_file(world: World, directory: Path, *jobs: EpochJob) -> None:
+def late_file(world: World, directory: Path, *jobs: Job) -> None:
     """All *jobs* have committed their first epoch; then a file comes late to it."""
     land(directory, 1, x="1")
     for job in jobs:

@@ -12,7 +12,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.roots import BoundFile, FileSource, PostgresSource, RootBounds, Span
-from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.domain.topology import Job, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows
@@ -26,7 +26,7 @@ def hour(number: int) -> Interval:
     return Interval(barrier(3) + (number - 1) * HOUR, barrier(3) + number * HOUR)
 
 
-def changed(world: World, days: int = 3) -> EpochJob:
+def changed(world: World, days: int = 3) -> Job:
     """Job d, daily for its first days, then hourly."""
     for number in range(1, days + 1):
         world.run(world.job("d"), day(number), [number])
@@ -271,7 +271,7 @@ def test_a_full_table_is_read_at_the_barriers_that_it_had(world: World) -> None:
     assert (attempt.inputs[0].low, attempt.inputs[0].high) == (hour(24).start, barrier(4))
 
 
-def hours(job: EpochJob, origin: int = 1) -> list[Interval]:
+def hours(job: Job, origin: int = 1) -> list[Interval]:
     """The hours of the day after *origin*."""
     return job.cadence.split(Interval(barrier(origin), barrier(origin + 1)))
 

@@ -25,7 +25,7 @@ from airflow_provider.domain.checks import (
 )
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import Fenced, InvalidInput, Vetoed
-from airflow_provider.domain.topology import Determinism, EpochJob, previous
+from airflow_provider.domain.topology import Determinism, Job, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -40,11 +40,11 @@ def flights(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(FLIGHTS.names, row, strict=True)) for row in rows], schema=FLIGHTS)
 
 
-def job(world: World, *checks: Check, **options: Any) -> EpochJob:
+def job(world: World, *checks: Check, **options: Any) -> Job:
     return world.job("flights", checks=checks, **options)
 
 
-def written(world: World, declared: EpochJob, rows: Sequence[Row], number: int = 1, **by: Any) -> Attempt:
+def written(world: World, declared: Job, rows: Sequence[Row], number: int = 1, **by: Any) -> Attempt:
     attempt = world.begin(declared, day(number), owner(**by))
     write_rows(world.coordinator, attempt, "flights", flights(rows))
     return attempt

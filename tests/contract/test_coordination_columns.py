@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, SchemaMismatch, Vetoed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, table_key
-from airflow_provider.domain.topology import EpochJob, previous, state
+from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
@@ -30,7 +30,7 @@ from tests.contract.interruptions import interrupted
 A = {"id": 1, "name": "a"}
 
 
-def declared(world: World, *changes: ColumnChange, name: str = "t", **options: Any) -> EpochJob:
+def declared(world: World, *changes: ColumnChange, name: str = "t", **options: Any) -> Job:
     """Job t, whose table has had *changes*."""
     kind = {"kind": options.pop("kind")} if "kind" in options else {}
     return world.job(name, [world.table(name, column_changes=changes, **kind)], **options)
@@ -41,9 +41,7 @@ def write(world: World, attempt: Attempt, *rows: dict[str, Any]) -> None:
         write_rows(world.coordinator, attempt, sink.name, pa.Table.from_pylist(list(rows)))
 
 
-def ran(
-    world: World, job: EpochJob, epoch: Interval, *rows: dict[str, Any], by: Owner | None = None
-) -> Published:
+def ran(world: World, job: Job, epoch: Interval, *rows: dict[str, Any], by: Owner | None = None) -> Published:
     """Compute one epoch with *rows*."""
     attempt = world.begin(job, epoch, by)
     write(world, attempt, *rows)

@@ -18,7 +18,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
 from airflow_provider.domain.errors import EpochBusy, Fenced
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, previous, state
+from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
 from tests.contract.interruptions import Died, Interruption, worker
@@ -26,7 +26,7 @@ from tests.contract.interruptions import Died, Interruption, worker
 LAST = 2
 
 
-def cascade(world: World) -> tuple[EpochJob, EpochJob]:
+def cascade(world: World) -> tuple[Job, Job]:
     """A base with two epochs, a pair of tables that has read the first, and who reads the pair."""
     base, left, right, total = (world.table(name) for name in ("base", "left", "right", "total"))
     source = world.job("source", [base])
@@ -37,7 +37,7 @@ def cascade(world: World) -> tuple[EpochJob, EpochJob]:
     return pair, world.job("total", [total], inputs=[state(left), state(right), previous(total)])
 
 
-def compute(own: EpochService, job: EpochJob, number: int, by: Owner) -> Published | AlreadyCommitted:
+def compute(own: EpochService, job: Job, number: int, by: Owner) -> Published | AlreadyCommitted:
     """One attempt from its beginning to its end: the sum of its inputs goes into each sink."""
     attempt = own.begin(job, day(number), by)
     return attempt if isinstance(attempt, AlreadyCommitted) else finish(own, attempt)
@@ -55,24 +55,24 @@ def finish(own: EpochService, attempt: Attempt) -> Published:
     return own.publish(attempt)
 
 
-def nobody_before(_world: World, _pair: EpochJob) -> Owner:
+def nobody_before(_world: World, _pair: Job) -> Owner:
     return owner()
 
 
-def a_dead_try_before(world: World, pair: EpochJob) -> Owner:
+def a_dead_try_before(world: World, pair: Job) -> Owner:
     dead = world.begin(pair, day(LAST), owner())
     world.write(dead, [7], sinks=["left"])
     return owner(try_number=2)
 
 
-def a_complete_try_before(world: World, pair: EpochJob) -> Owner:
+def a_complete_try_before(world: World, pair: Job) -> Owner:
     dead = world.begin(pair, day(LAST), owner())
     world.write(dead, [10 + LAST])
     world.coordinator.complete(dead)
     return owner(try_number=2)
 
 
-def another_run_before(world: World, pair: EpochJob) -> Owner:
+def another_run_before(world: World, pair: Job) -> Owner:
     a_dead_try_before(world, pair)
     world.clock.advance(PAST_TTL)
     return owner("manual")
@@ -91,7 +91,7 @@ def another_run(_by: Owner) -> Owner:
     return owner("later")
 
 
-def check(world: World, total: EpochJob, where: str) -> None:
+def check(world: World, total: Job, where: str) -> None:
     """Each revision was committed once, nothing is open, and every cut is closed (I1, I2, I7)."""
     members = [(one.job, one.interval, one.revision) for c in world.commits() for one in c.record.members]
     assert len(set(members)) == len(members), where
@@ -129,8 +129,8 @@ class Case:
 
     backend: Backend
     world: World
-    pair: EpochJob
-    total: EpochJob
+    pair: Job
+    total: Job
     by: Owner
     successor: Successor
 

@@ -27,7 +27,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
 from airflow_provider.domain.roots import BoundFile, FileSource, Late, RootBounds
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
 from tests.contract.interruptions import Died, Interruption, worker
@@ -44,11 +44,11 @@ def landed(name: str) -> dict[str, RootBounds]:
     return {"feed": RootBounds(root="feed", files=(BoundFile(uri=f"file:///feed/{name}", size_bytes=1),))}
 
 
-def early(world: World, origin: int) -> EpochJob:
+def early(world: World, origin: int) -> Job:
     return world.job("early", [world.table("early")], origin=barrier(origin))
 
 
-def pair(world: World, *, both: bool) -> EpochJob:
+def pair(world: World, *, both: bool) -> Job:
     tables = [world.table("whole", kind="full"), *([world.table("late")] if both else [])]
     return world.job("pair", tables, origin=barrier(0))
 
@@ -64,7 +64,7 @@ def prepared(world: World) -> None:
 
 
 def compute(
-    world: World, own: EpochService, job: EpochJob, number: int, *, reserved_s: float = 0, run: str = "again"
+    world: World, own: EpochService, job: Job, number: int, *, reserved_s: float = 0, run: str = "again"
 ) -> None:
     """Compute an epoch, whichever try of it this is."""
     roots = landed("first" if run == "again" else run)

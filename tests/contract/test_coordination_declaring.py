@@ -11,7 +11,7 @@ from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import Asked, FileSource, RootBounds
-from airflow_provider.domain.topology import EpochJob, increment, previous, state
+from airflow_provider.domain.topology import Job, increment, previous, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
 WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
@@ -34,16 +34,16 @@ def committed(world: World) -> None:
     world.run(world.job("e", inputs=[increment(d.outputs[0])]), day(1), [1])
 
 
-def late_input(world: World) -> EpochJob:
+def late_input(world: World) -> Job:
     return world.job("e", inputs=[state(world.table("d"))])
 
 
-def taken_over(world: World) -> EpochJob:
+def taken_over(world: World) -> Job:
     world.coordinator.retire(DOMAIN, "e", **WHY)
     return world.job("heir", [world.table("e")], inputs=[increment(world.table("d"))])
 
 
-REFUSED: dict[str, tuple[Callable[[World], EpochJob], Interval]] = {
+REFUSED: dict[str, tuple[Callable[[World], Job], Interval]] = {
     "an input that is not there": (late_input, day(2)),
     "a table of another job": (taken_over, day(2)),
     "a new job": (lambda world: world.job("new", inputs=[increment(world.table("d"))]), day(2)),

@@ -23,7 +23,7 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.stores.base import MetadataStore, StoreCapability, pages
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore
@@ -37,10 +37,10 @@ from tests.services.stores import empty_store
 STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
 STEPS = 60
 UNHURRIED = Defaults(lock_ttl=timedelta(hours=1))
-TABLES = {name: EpochTable(name, domain=DOMAIN, format="memory") for name in ("raw", "clean", "bad", "sums")}
+TABLES = {name: Table(name, domain=DOMAIN, format="memory") for name in ("raw", "clean", "bad", "sums")}
 JOBS = (
-    EpochJob("load", outputs=[TABLES["raw"]], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
-    EpochJob(
+    Job("load", outputs=[TABLES["raw"]], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
+    Job(
         "clean",
         inputs=[TABLES["raw"]],
         outputs=[TABLES["clean"], TABLES["bad"]],
@@ -48,7 +48,7 @@ JOBS = (
         origin=ORIGIN,
         on_rerun="new_revision",
     ),
-    EpochJob(
+    Job(
         "add",
         inputs=[TABLES["clean"], previous(TABLES["sums"])],
         outputs=[TABLES["sums"]],

@@ -15,7 +15,7 @@ from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, TableKind, previous, state
+from airflow_provider.domain.topology import Job, TableKind, previous, state
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
@@ -187,13 +187,13 @@ def test_what_a_retired_job_had_is_told(world: World) -> None:
     assert told(4) == (EpochState.NOTHING, ("nothing: the job is retired: replaced (ada)",), ())
 
 
-def adding_up(world: World, **options: Any) -> EpochJob:
+def adding_up(world: World, **options: Any) -> Job:
     """A job that builds on its own past, and reads another table."""
     total = world.table("total", kind=TableKind.FULL)
     return world.job("add_up", [total], inputs=[world.table("sales"), previous(total)], **options)
 
 
-def refused(world: World, job: EpochJob, number: int) -> NotReady:
+def refused(world: World, job: Job, number: int) -> NotReady:
     with pytest.raises(NotReady) as error:
         world.begin(job, day(number), owner(f"of day {number}"))
     told = explain(world.store, DOMAIN, job.name, day(number))

@@ -18,7 +18,7 @@ from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.roots import FileSource, Root
-from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous, state, window
+from airflow_provider.domain.topology import Job, Table, increment, previous, state, window
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.arrow_attempts import read_rows
@@ -34,7 +34,7 @@ class Load:
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
 
-    def table(self, name: str) -> EpochTable:
+    def table(self, name: str) -> Table:
         return self.world.table(name)
 
     def root(self, name: str, folder: str = "in", **options: Any) -> Root:
@@ -42,7 +42,7 @@ class Load:
         location = f"{self.directory}/{folder}/{{start:%Y-%m-%d}}/*.csv"
         return FileSource(name, location, **{"complete": none_needed(), **options})
 
-    def job(self, tables: str, *inputs: Any, **options: Any) -> EpochJob:
+    def job(self, tables: str, *inputs: Any, **options: Any) -> Job:
         outputs = [self.world.table(name) for name in tables.split()]
         return self.world.job("load", outputs, inputs=inputs, **options)
 
@@ -52,7 +52,7 @@ class Load:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
 
-    def run(self, job: EpochJob, epoch: Interval, by: str = "scheduled") -> list[str]:
+    def run(self, job: Job, epoch: Interval, by: str = "scheduled") -> list[str]:
         """Compute *epoch*; return the tables that it publishes."""
         coordinator = self.world.coordinator
         attempt = self.world.begin(job, epoch, owner(by), roots=FILES)
@@ -62,7 +62,7 @@ class Load:
         coordinator.complete(attempt)
         return [name for name, _ in coordinator.publish(attempt).tables]
 
-    def rolls_back(self, old: EpochJob, new: EpochJob) -> None:
+    def rolls_back(self, old: Job, new: Job) -> None:
         """Day 1 is computed by the *new* version of the DAG, day 2 by the *old*; each day has a file."""
         self.world.coordinator.register(old)
         for number, job in ((1, new), (2, old)):

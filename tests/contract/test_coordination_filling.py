@@ -16,19 +16,19 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, increment, previous, state
+from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
 
-def versions(world: World, kind: str = "incremental", **options: Any) -> tuple[EpochJob, EpochJob]:
+def versions(world: World, kind: str = "incremental", **options: Any) -> tuple[Job, Job]:
     """A job before and after it got a second table."""
     first, second = world.table("t1"), world.table("t2", kind=kind)
     return world.job("j", [first], **options), world.job("j", [first, second], **options)
 
 
-def rolled_back(world: World, kind: str = "incremental", **options: Any) -> EpochJob:
+def rolled_back(world: World, kind: str = "incremental", **options: Any) -> Job:
     """Days 1 and 2 of the first version, 3 of the second, 4 of the first again, 5 of the second; r has read all."""
     old, new = versions(world, kind, **options)
     reader = world.job("r", inputs=[increment(old.outputs[0])])
@@ -295,7 +295,7 @@ def test_a_fill_adopts_no_output_that_a_whole_revision_left(world: World, tmp_pa
     both = [world.table("d"), world.table("d2")]
     old, more = (world.job("d", outputs, inputs=[feed], origin=None) for outputs in (both[:1], both))
 
-    def compute(job: EpochJob, number: int, by: Owner) -> Attempt:
+    def compute(job: Job, number: int, by: Owner) -> Attempt:
         attempt = world.begin(job, day(number), by, roots=RootSources())
         if not attempt.adopted:
             world.write(attempt, [len(attempt.roots[0].files)])

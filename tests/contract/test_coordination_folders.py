@@ -11,7 +11,7 @@ from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
 from airflow_provider.domain.completeness import Condition, marker, none_needed
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.roots import FileSource, Root
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, day
@@ -25,7 +25,7 @@ PATTERNS = {
 }
 
 
-def loading(world: World, location: str, complete: Condition) -> EpochJob:
+def loading(world: World, location: str, complete: Condition) -> Job:
     late = "next" if "{" in location else "ignore"
     return world.job("load", inputs=[FileSource("landing", location, late, complete=complete)])
 

@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit, TableKind
+from airflow_provider.domain.topology import OnForeignCommit, Table, TableKind
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import (
@@ -43,7 +43,7 @@ def commit(world: World, table: str, operation: str, slices: Slices) -> None:
         catalog.engine.dispose()
         return
     memory: Any = world.formats["memory"]
-    swap = memory.commit_foreign(EpochTable(table, domain=DOMAIN, format="memory"), operation, rows)
+    swap = memory.commit_foreign(Table(table, domain=DOMAIN, format="memory"), operation, rows)
     point(world, table, swap.new)
 
 
@@ -71,7 +71,7 @@ def point(world: World, table: str, pointer: str) -> None:
         world.pointers.move(DOMAIN, table, str(world.pointers.pointer(DOMAIN, table)), pointer)
 
 
-def adopting(world: World, name: str = "t") -> EpochTable:
+def adopting(world: World, name: str = "t") -> Table:
     return world.table(name, on_foreign_commit="adopt")
 
 

@@ -25,7 +25,7 @@ from airflow_provider.domain.roots import (
     RootBounds,
     Span,
 )
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -352,7 +352,7 @@ def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: W
         path.write_text(name)
         return f"file://{path}"
 
-    def read(job: EpochJob, number: int, by: Owner | None = None, **answer: Any) -> list[str]:
+    def read(job: Job, number: int, by: Owner | None = None, **answer: Any) -> list[str]:
         attempt = world.begin(job, day(number), by, roots=RootSources())
         if answer:
             world.coordinator.abort(attempt, "a broken delivery")
@@ -453,7 +453,7 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
     other = world.job("other", inputs=[root])
 
-    def computes(job: EpochJob, number: int) -> None:
+    def computes(job: Job, number: int) -> None:
         attempt = world.begin(job, day(number), roots=RootSources())
         world.write(attempt)
         world.coordinator.publish(attempt)

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, increment, previous
+from airflow_provider.domain.topology import Job, increment, previous
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
@@ -28,9 +28,7 @@ WHY = {"reason": "k goes on", "by": "ada"}
 _SKIP = re.compile(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason")
 
 
-def left(
-    world: World, days: Sequence[int], hole: int, *, kind: str = "incremental", **options: Any
-) -> EpochJob:
+def left(world: World, days: Sequence[int], hole: int, *, kind: str = "incremental", **options: Any) -> Job:
     """Compute *days* of job j, and *hole* among them by an older declaration, which lacks t2."""
     tables = [world.table("t1", kind=kind), world.table("t2", kind=kind)]
     old, new = world.job("j", tables[:1], **options), world.job("j", tables, **options)
@@ -41,14 +39,14 @@ def left(
     return new
 
 
-def retire(world: World, job: EpochJob, *, alone: bool = False) -> None:
+def retire(world: World, job: Job, *, alone: bool = False) -> None:
     """Retire *job*, or t2 *alone*, which it leaves first."""
     if alone:
         world.coordinator.register(world.job("j", job.outputs[:1], lapses_after=9))
     world.coordinator.retire(DOMAIN, "j", table="t2" if alone else None, **WHY)
 
 
-def heir(world: World, *names: str, kind: str = "incremental", **options: Any) -> EpochJob:
+def heir(world: World, *names: str, kind: str = "incremental", **options: Any) -> Job:
     return world.job("k", [world.table(name, kind=kind) for name in names], **options)
 
 
@@ -289,7 +287,7 @@ def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Pat
         for name in ("feed", "feed_2")
     )
 
-    def run(job: EpochJob, number: int) -> list[str]:
+    def run(job: Job, number: int) -> list[str]:
         attempt = world.begin(job, day(number), roots=FILES)
         world.write(attempt, [number])
         world.coordinator.publish(attempt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.domain.topology import EpochJob, increment, state
+from airflow_provider.domain.topology import Job, increment, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
 
@@ -34,7 +34,7 @@ def test_epochs_keep_the_label_of_an_edge_that_was_declared_otherwise(world: Wor
     table = world.table("u")
     source, full = world.job("u"), [world.table("f", kind="full")]
 
-    def job(kind: str) -> EpochJob:
+    def job(kind: str) -> Job:
         edge = {"state": state, "increment": increment}[kind](table, on_upstream_revision="ignore")
         return world.job("j", full, inputs=[edge])
 

@@ -35,7 +35,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
 from airflow_provider.domain.roots import FileSource, PostgresSource, Root, Span
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources import files
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import Put, SameStore, Transaction
@@ -57,7 +57,7 @@ def land(directory: Path, number: int, *names: str) -> None:
         place(directory, number, name).write_text(name)
 
 
-def loading(world: World, location: str, name: str = "load", **options: object) -> EpochJob:
+def loading(world: World, location: str, name: str = "load", **options: object) -> Job:
     return world.job(name, inputs=[FileSource("landing", location, **options)])  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def names(attempt: Attempt) -> list[str]:
     return ["/".join(Path(file.uri).parts[-2:]) for file in attempt.roots[0].files]
 
 
-def run(world: World, job: EpochJob, epoch: Interval, run: str = "scheduled") -> list[str]:
+def run(world: World, job: Job, epoch: Interval, run: str = "scheduled") -> list[str]:
     attempt = world.begin(job, epoch, owner(run), roots=FILES)
     world.write(attempt)
     world.coordinator.publish(attempt)

@@ -18,7 +18,7 @@ from airflow_provider.domain.errors import Fenced, Vetoed
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import Place, Remains
 from airflow_provider.tables.standing import Compared
@@ -36,7 +36,7 @@ def zombie_writes(world: World, attempt: Attempt) -> None:
         write_rows(world.coordinator, attempt, "t", rows([99], attempt.token))
 
 
-def adopted(world: World, job: EpochJob, values: Sequence[int] = (1,)) -> tuple[Attempt, Attempt]:
+def adopted(world: World, job: Job, values: Sequence[int] = (1,)) -> tuple[Attempt, Attempt]:
     """A try of the first day that died when its output was complete, and the one that goes on with it."""
     first = world.begin(job, day(1))
     world.write(first, values)
@@ -253,7 +253,7 @@ def test_a_publish_while_a_sweep_looks_keeps_it_from_nothing(
     table_format = world.formats[world.table_format]
     compare = table_format.compare
 
-    def published_before(table: EpochTable, recorded: TableRef | None) -> Compared:
+    def published_before(table: Table, recorded: TableRef | None) -> Compared:
         monkeypatch.undo()
         world.worker().publish(attempt)
         return compare(table, recorded)

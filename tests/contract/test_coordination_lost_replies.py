@@ -14,7 +14,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, RootBounds, Span
-from airflow_provider.domain.topology import EpochJob, state
+from airflow_provider.domain.topology import Job, state
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, Plan, at
 from tests.contract.coordination_world import PAST_TTL, Backend, World, blurred, day, owner, rows
@@ -36,7 +36,7 @@ class Operation:
     call: Callable[[EpochService, Any], Any]
 
 
-def job(world: World) -> EpochJob:
+def job(world: World) -> Job:
     """A job with two roots, an input and two sinks; its input has two epochs."""
     source = world.job("source")
     if world.coordinator.epoch(source.domain, source.name, day(1)) is None:
@@ -65,23 +65,23 @@ def written(world: World) -> Attempt:
     return attempt
 
 
-def completed(world: World) -> EpochJob:
+def completed(world: World) -> Job:
     world.coordinator.complete(written(world))
     return job(world)
 
 
-def partly_written(world: World) -> EpochJob:
+def partly_written(world: World) -> Job:
     world.write(opened(world), [1], sinks=["d"])
     return job(world)
 
 
-def silent(world: World) -> EpochJob:
+def silent(world: World) -> Job:
     declared = partly_written(world)
     world.clock.advance(PAST_TTL)
     return declared
 
 
-def committed(world: World) -> EpochJob:
+def committed(world: World) -> Job:
     world.coordinator.publish(written(world))
     reader = world.job("reader", inputs=[world.table("d")])
     world.coordinator.register(reader)

@@ -19,7 +19,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, Root
+from airflow_provider.domain.topology import Job, Root, Table
 from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import upgrade_schema
@@ -28,7 +28,7 @@ from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.test_coordination_calendars import files
 from tests.contract.test_coordination_foreign import adopting, commit
 
-LEFT, RIGHT = (EpochTable(name, domain=DOMAIN, format="iceberg") for name in ("left", "right"))
+LEFT, RIGHT = (Table(name, domain=DOMAIN, format="iceberg") for name in ("left", "right"))
 Places = dict[str, EpochService]
 
 
@@ -50,14 +50,14 @@ def moved(places: Places, source: str, target: str) -> MovedDomain:
     return move_domain(here.context, there.context, DOMAIN, source_place=source, target_place=target)
 
 
-def job(name: str, *outputs: EpochTable, root: Root | None = None) -> EpochJob:
+def job(name: str, *outputs: Table, root: Root | None = None) -> Job:
     inputs = [] if root is None else [root]
-    return EpochJob(
+    return Job(
         name, inputs=inputs, outputs=outputs, cadence="@daily", origin=day(1).start, on_rerun="new_revision"
     )
 
 
-def run(place: EpochService, declared: EpochJob, number: int, value: int) -> None:
+def run(place: EpochService, declared: Job, number: int, value: int) -> None:
     """Compute one epoch: one row into each table."""
     attempt = place.begin(declared, day(number), owner())
     assert isinstance(attempt, Attempt), attempt

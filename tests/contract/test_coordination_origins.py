@@ -14,7 +14,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import EpochJob, increment, previous, state, window
+from airflow_provider.domain.topology import Job, increment, previous, state, window
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows
@@ -32,7 +32,7 @@ def read(world: World, attempt: Attempt, table: str) -> list[tuple[int, int]]:
     return [] if found is None else values_of(found)
 
 
-def running_total(world: World, job: EpochJob, number: int) -> int:
+def running_total(world: World, job: Job, number: int) -> int:
     """Compute a day of a job that adds 1 to what its own table had the day before."""
     attempt = world.begin(job, day(number), owner(f"run{number}"))
     total = max((value for _, value in read(world, attempt, "balance")), default=0) + 1
@@ -75,7 +75,7 @@ def test_chg1_earlier_origin_before_the_first_commit(world: World, kind: str) ->
     """R7: the table begins where its job does, so that each epoch reads the one before it."""
     table = world.table("balance", kind=kind)
 
-    def job(origin: int) -> EpochJob:
+    def job(origin: int) -> Job:
         return world.job("j", [table], inputs=[previous(table)], origin=barrier(origin))
 
     world.coordinator.abort(world.begin(job(5), day(6), owner("failed")), "failed")
@@ -116,7 +116,7 @@ def test_an_origin_that_nothing_came_of_moves_forward(world: World) -> None:
     """R7: a reader that was declared to begin before its input is not stuck; the error says what to declare."""
     d, table = world.job("d", origin=barrier(5)), world.table("r")
 
-    def reader(origin: int) -> EpochJob:
+    def reader(origin: int) -> Job:
         inputs = [increment(d.outputs[0]), previous(table)]
         return world.job("r", [table], inputs=inputs, origin=barrier(origin))
 
@@ -153,7 +153,7 @@ def test_a_table_that_its_job_got_later_stays_where_it_begins(world: World) -> N
 # --- below the origin ------------------------------------------------------------------------------------------
 
 
-def backfilled(world: World, origin: int | None, *numbers: int) -> EpochJob:
+def backfilled(world: World, origin: int | None, *numbers: int) -> Job:
     """Days 11 to 13 of d, and then *numbers*; the origin 10 is declared and then 0, or neither."""
     first = world.job("d", origin=None if origin is None else barrier(10))
     for number in (11, 12, 13):

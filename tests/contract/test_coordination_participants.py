@@ -30,7 +30,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import stage_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
 from tests.contract.interruptions import interrupted
@@ -386,7 +386,7 @@ def test_an_attempt_is_taken_up_by_its_name(world: World) -> None:
     )
 
 
-def resume_open(world: World, job: EpochJob, name: Begun) -> Attempt:
+def resume_open(world: World, job: Job, name: Begun) -> Attempt:
     attempt = resume(world.coordinator.context, job, name)
     assert isinstance(attempt, Attempt)
     return attempt

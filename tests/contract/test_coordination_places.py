@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.roots import Asked, FileSource, Root
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
@@ -33,13 +33,13 @@ def land(directory: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def loading(world: World, location: str, *, cadence: str | Cadence = "@daily", **options: object) -> EpochJob:
+def loading(world: World, location: str, *, cadence: str | Cadence = "@daily", **options: object) -> Job:
     root = FileSource("landing", location, **{"complete": none_needed(), **options})  # type: ignore[arg-type]
     calendar = cadence if isinstance(cadence, Cadence) else Cadence(cadence)
     return world.job("load", inputs=[root], cadence=calendar, origin=calendar.floor(day(1).start))
 
 
-def begun(world: World, job: EpochJob, epoch: Interval, run: str = "scheduled") -> Attempt:
+def begun(world: World, job: Job, epoch: Interval, run: str = "scheduled") -> Attempt:
     return world.begin(job, epoch, owner(run), roots=FILES)
 
 

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable,
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.topology import Edge, EpochTable, increment, previous, state, window
+from airflow_provider.domain.topology import Edge, Table, increment, previous, state, window
 from airflow_provider.stores.base import Reading
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
@@ -139,7 +139,7 @@ def test_a_table_that_never_stands_still_is_no_answer(world: World) -> None:
         read(FaultyStore(world.store, moves), world, Level.READ_UNCOMMITTED)
 
 
-EDGES: dict[str, Callable[[EpochTable], Edge]] = {
+EDGES: dict[str, Callable[[Table], Edge]] = {
     "increment": increment,
     "window": lambda table: window(table, timedelta(days=2)),
     "state": state,

@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource, PostgresSource, RootBounds, Span
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -33,7 +33,7 @@ class Landing:
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
 
-    def job(self, root: str, **options: object) -> EpochJob:
+    def job(self, root: str, **options: object) -> Job:
         location = f"{self.directory}/{{start:%Y-%m-%d}}/*.csv"
         declared = {"complete": none_needed(), **options}
         return self.world.job("load", inputs=[FileSource(root, location, **declared)])  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ class Landing:
             path.parent.mkdir(exist_ok=True)
             path.write_text(name)
 
-    def run(self, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:
+    def run(self, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
         attempt = self.world.begin(job, epoch, by or owner(), roots=FILES)
         self.world.write(attempt)
         self.world.coordinator.publish(attempt)
@@ -498,7 +498,7 @@ def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) ->
 def test_what_one_job_misses_is_named_although_another_has_read_it(landing: Landing) -> None:
     """R5, I11: by another name, and also while doctor looks at files of an epoch that a job has skipped."""
 
-    def job(name: str, root: str) -> EpochJob:
+    def job(name: str, root: str) -> Job:
         return landing.world.job(name, inputs=landing.job(root).roots)
 
     landing.run(job("load", "feed"), day(1))
@@ -524,7 +524,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
     database = postgresql.create_database()
     sources = RootSources({"shop": postgresql.url(database)})
 
-    def job(root: str, name: str = "load", id_column: str = "id") -> EpochJob:
+    def job(root: str, name: str = "load", id_column: str = "id") -> Job:
         rows = PostgresSource(root, "orders", connection="shop", id_column=id_column)
         return world.job(name, [world.table("load")], inputs=[rows])
 
@@ -558,7 +558,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
         assert str(attempt.roots[0].span) == "(1, 2], 1 rows"
 
 
-def _orders(world: World, name: str) -> EpochJob:
+def _orders(world: World, name: str) -> Job:
     rows = PostgresSource(name, "orders", connection="shop", id_column="id")
     return world.job("load", [world.table("load")], inputs=[rows])
 

@@ -10,7 +10,7 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, EpochTable, increment, state
+from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
@@ -18,7 +18,7 @@ LAST = 3
 """The last day under the old name."""
 
 
-def copied(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None) -> None:
+def copied(world: World, job: Job, epoch: Interval, by: Owner | None = None) -> None:
     """Compute one epoch of the job that copies."""
     attempt = world.begin(job, epoch, by)
     found = read_rows(world.coordinator, attempt, "old")
@@ -28,7 +28,7 @@ def copied(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None
     world.coordinator.publish(attempt)
 
 
-def renamed(world: World, kind: str, twice: int = 0) -> tuple[EpochJob, EpochTable]:
+def renamed(world: World, kind: str, twice: int = 0) -> tuple[Job, Table]:
     """Three days under the old name, then the new one from the fourth on; return the job as it is now."""
     old, new = (world.table(name, kind=kind) for name in ("old", "new"))
     keeps = world.job("keeps", [old])

@@ -24,7 +24,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind, lease_key, topology_key
-from airflow_provider.domain.topology import EpochJob, TableKind, state
+from airflow_provider.domain.topology import Job, TableKind, state
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows
@@ -35,7 +35,7 @@ PAST_GRACE = DEFAULTS.retention_grace + timedelta(seconds=1)
 DAY = timedelta(days=1)
 
 
-def full_job(world: World, days: int = 0, **options: Any) -> EpochJob:
+def full_job(world: World, days: int = 0, **options: Any) -> Job:
     """Job f with a full table of its name, and its first days."""
     job = world.job("f", [world.table("f", kind=TableKind.FULL)], **options)
     for number in range(1, days + 1):
@@ -561,7 +561,7 @@ def test_r24_another_sweep_at_each_call_of_a_sweep(backend: Backend) -> None:
                 world.clock.advance(PAST_GRACE)
             world.leases.drop(leases[1])
 
-            def other(world: World = world, job: EpochJob = job, lease: Lease = leases[0]) -> None:
+            def other(world: World = world, job: Job = job, lease: Lease = leases[0]) -> None:
                 world.leases.drop(lease)
                 world.run(job, day(1), [5], owner("again-5"))
                 world.clock.advance(PAST_GRACE)

@@ -25,8 +25,8 @@ from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.roots import FileSource
 from airflow_provider.domain.topology import (
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     TableKind,
     increment,
     previous,
@@ -40,7 +40,7 @@ from tests.contract.interruptions import interrupted
 WHY = {"reason": "replaced by another", "by": "ada"}
 
 
-def retired(world: World, days: int = 2, **options: Any) -> EpochJob:
+def retired(world: World, days: int = 2, **options: Any) -> Job:
     """Job d with its first days, and its end."""
     job = world.job("d", **options)
     for number in range(1, days + 1):
@@ -332,7 +332,7 @@ def test_where_a_table_stood_before_it_was_retired_is_remembered(world: World) -
 def test_a_table_is_taken_over_in_the_format_that_it_has(world: World) -> None:
     """R7: the heir would not find its files."""
     retired(world)
-    other = EpochTable("d", domain=DOMAIN, format="iceberg")
+    other = Table("d", domain=DOMAIN, format="iceberg")
     before = world.exactly()
     with pytest.raises(
         TopologyError, match="is incremental/memory; job 'heir' declares it as incremental/iceberg"

@@ -26,7 +26,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.records import Kind, epoch_key, root_key
 from airflow_provider.domain.roots import BoundFile, FileSource, Late, Root, RootBounds, RootRecord
-from airflow_provider.domain.topology import EpochJob, increment
+from airflow_provider.domain.topology import Job, increment
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import MAX_RECORD_BYTES, encode
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -53,7 +53,7 @@ def total(attempt: Attempt) -> int:
     return sum(int(Path(one.uri.removeprefix("file://")).read_text()) for one in attempt.roots[0].files)
 
 
-def compute(world: World, job: EpochJob, number: int, by: Owner | None = None) -> int:
+def compute(world: World, job: Job, number: int, by: Owner | None = None) -> int:
     """Compute an epoch; return the revision of the root that it has read."""
     attempt = world.begin(job, day(number), by, roots=FILES)
     world.write(attempt, [total(attempt)])
@@ -62,7 +62,7 @@ def compute(world: World, job: EpochJob, number: int, by: Owner | None = None) -
     return attempt.roots[0].revision
 
 
-def failed(world: World, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
+def failed(world: World, job: Job, number: int, by: Owner | None = None) -> Attempt:
     attempt = world.begin(job, day(number), by, roots=FILES)
     world.coordinator.abort(attempt, "it failed")
     return attempt
@@ -255,7 +255,7 @@ def test_who_commits_meanwhile_keeps_the_bounds(world: World, tmp_path: Path) ->
     assert again.roots == first.roots
 
 
-def compute_as_recorded(world: World, job: EpochJob, of: Attempt) -> None:
+def compute_as_recorded(world: World, job: Job, of: Attempt) -> None:
     """Commit an epoch whose source still says what *of* has read."""
     attempt = world.begin(job, of.interval, roots={"feed": of.roots[0]})
     assert attempt.roots == of.roots

@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key, root_key
 from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, Late, RootBounds, Span
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.codec import encode
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -29,11 +29,11 @@ from tests.contract.lakes import Lake, prices
 FILES = RootSources()
 
 
-def begin(world: World, lake: Lake, job: EpochJob, number: int, by: Owner | None = None) -> Attempt:
+def begin(world: World, lake: Lake, job: Job, number: int, by: Owner | None = None) -> Attempt:
     return world.begin(job, day(number), by, roots=lake.sources())
 
 
-def read(lake: Lake, job: EpochJob, attempt: Attempt) -> list[int]:
+def read(lake: Lake, job: Job, attempt: Attempt) -> list[int]:
     (bounds,) = attempt.roots
     assert bounds.span is not None
     return lake.values(job.roots[0], bounds.span)
@@ -220,12 +220,12 @@ def files_of(attempt: Attempt) -> list[str]:
     return [file.uri for file in attempt.roots[0].files]
 
 
-def loading(world: World, directory: Path, late: Any, name: str = "loading") -> EpochJob:
+def loading(world: World, directory: Path, late: Any, name: str = "loading") -> Job:
     location = f"{directory}/{{start:%Y-%m-%d}}/*.csv"
     return world.job(name, inputs=[FileSource("landing", location, late=late, complete=none_needed())])
 
 
-def listed(world: World, job: EpochJob, epoch: Interval, by: Owner | None = None) -> list[str]:
+def listed(world: World, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
     return files_of(world.begin(job, epoch, by, roots=RootSources()))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import EpochBusy, Fenced, NotReady
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, rows, side_by_side
 
 THREADS = 8
 
 
-def run_all(world: World, job: EpochJob, numbers: list[int], seed: int) -> list[Published]:
+def run_all(world: World, job: Job, numbers: list[int], seed: int) -> list[Published]:
     """Compute some epochs of *job* one after the other, as a worker process does."""
     own = world.worker(seed=seed)
     found = []

@@ -8,14 +8,14 @@ import pytest
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.records import Kind, epoch_key
-from airflow_provider.domain.topology import EpochJob, state
+from airflow_provider.domain.topology import Job, state
 from airflow_provider.stores import codec
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
 MANY = 12
 
 
-def reader(world: World) -> EpochJob:
+def reader(world: World) -> Job:
     """A job of as many inputs as tables, each of which has been committed."""
     names = [f"t{number:02}" for number in range(MANY)]
     for name in names:
@@ -26,11 +26,11 @@ def reader(world: World) -> EpochJob:
     return job
 
 
-def begins(world: World, job: EpochJob) -> None:
+def begins(world: World, job: Job) -> None:
     world.begin(job, day(1))
 
 
-def leases(world: World, job: EpochJob) -> None:
+def leases(world: World, job: Job) -> None:
     names = [str(edge.table) for edge in job.edges]
     world.leases.cut(DOMAIN, names, name="mine", owner="me")
 
@@ -41,7 +41,7 @@ def leases(world: World, job: EpochJob) -> None:
     ids=lambda given: getattr(given, "__name__", given),
 )
 def test_what_does_not_fit_changes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch, work: Callable[[World, EpochJob], None], kind: Kind
+    world: World, monkeypatch: pytest.MonkeyPatch, work: Callable[[World, Job], None], kind: Kind
 ) -> None:
     """R10, R19: there is neither an attempt nor a lock; the message names the record, its bytes and the limit."""
     job = reader(world)

@@ -17,7 +17,7 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.root_declarations import FileSource
 from airflow_provider.domain.staying import MOST_STAYED, Stayed, after_commit
-from airflow_provider.domain.topology import EpochJob, increment
+from airflow_provider.domain.topology import Job, increment
 from airflow_provider.sources.roots import RootSources
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.test_coordination_root_revisions import compute, feed, land
@@ -25,7 +25,7 @@ from tests.contract.test_coordination_root_revisions import compute, feed, land
 HOW = pytest.mark.parametrize("how", ["left", "older"])
 
 
-def less_and_more(world: World, how: str, *inputs: Any, less: tuple[Any, ...] = ()) -> list[EpochJob]:
+def less_and_more(world: World, how: str, *inputs: Any, less: tuple[Any, ...] = ()) -> list[Job]:
     """Job D without and with its table d2: it comes to leave that, or an older version of its DAG has not got it."""
     both = [world.table("d"), world.table("d2")]
     declarations = [

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced, TopologyError
-from airflow_provider.domain.topology import EpochJob, previous, state
+from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.tables.base import Place, TableFormat, TableRecreated, WarehouseUnavailable
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
@@ -29,7 +29,7 @@ from tests.contract.coordination_world import (
 LONGER_THAN_ANY_TTL = timedelta(days=400)
 
 
-def summing(world: World) -> tuple[EpochJob, EpochJob]:
+def summing(world: World) -> tuple[Job, Job]:
     """``amounts``, and ``sum``, each of whose epochs holds the sum of all before it and its own amount."""
     amounts = world.job("amounts")
     total = world.table("sum")

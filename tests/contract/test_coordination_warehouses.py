@@ -27,7 +27,7 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.records import table_key, topology_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.stores.base import MetadataStore, Put, SameStore, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.tables.factory import TableFormats
@@ -153,10 +153,10 @@ def test_the_schemes_of_s3_are_one(world: World) -> None:
 
 # --- folders: the store's file and the tables beside it ----------------------------------------------------------
 
-TABLE = EpochTable("d", domain=DOMAIN, format="iceberg")
-JOB = EpochJob("d", outputs=[TABLE], cadence="@daily", origin=day(1).start, on_rerun="new_revision")
+TABLE = Table("d", domain=DOMAIN, format="iceberg")
+JOB = Job("d", outputs=[TABLE], cadence="@daily", origin=day(1).start, on_rerun="new_revision")
 
-OTHER = EpochJob("other", outputs=[EpochTable("other", domain=DOMAIN)], cadence="@daily")
+OTHER = Job("other", outputs=[Table("other", domain=DOMAIN)], cadence="@daily")
 
 
 def compute(coordinator: EpochService, number: int) -> None:
@@ -257,10 +257,8 @@ def test_a_move_to_another_store_keeps_the_warehouse(folder: Path) -> None:
 
 # --- a copy that takes the place of its original -------------------------------------------------------------------
 
-TOTAL = EpochTable("total", domain=DOMAIN, format="iceberg", kind="full")
-BOTH = EpochJob(
-    "both", inputs=[TABLE, previous(TOTAL)], outputs=[TOTAL], cadence="@daily", origin=day(1).start
-)
+TOTAL = Table("total", domain=DOMAIN, format="iceberg", kind="full")
+BOTH = Job("both", inputs=[TABLE, previous(TOTAL)], outputs=[TOTAL], cadence="@daily", origin=day(1).start)
 
 
 def total(coordinator: EpochService, number: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from tests.contract.coordination_world import World, day, owner
 
 ON_EVERY_STORE = pytest.mark.parametrize(
@@ -25,7 +25,7 @@ ON_EVERY_STORE = pytest.mark.parametrize(
 """But not in memory, which children do not share."""
 
 
-def in_a_child(coordinator: EpochService, job: EpochJob) -> Attempt:
+def in_a_child(coordinator: EpochService, job: Job) -> Attempt:
     """Begin the first epoch of *job* in a fork of this process, as the owner of all children."""
     reading, writing = os.pipe()
     child = os.fork()

@@ -16,7 +16,8 @@ import pytest
 import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo, GreaterThan, IsNull
-from pyiceberg.table import StaticTable, Table
+from pyiceberg.table import StaticTable
+from pyiceberg.table import Table as IcebergTable
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, StringType
 from pyspark import cloudpickle
@@ -31,7 +32,7 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WarehouseUnavailable, WrittenFile
 from airflow_provider.tables.factory import open_formats
@@ -61,7 +62,7 @@ def publisher(backend: IcebergBackend) -> Publisher:
     return new_publisher(backend)
 
 
-def outside(folder: Path, table: EpochTable) -> Table:
+def outside(folder: Path, table: Table) -> IcebergTable:
     return SqlCatalog(CATALOG_NAME, uri=f"sqlite:///{folder}/store.db").load_table((table.domain, table.name))
 
 
@@ -258,7 +259,7 @@ def test_a_damaged_file_is_named(publisher: Publisher) -> None:
 def test_a_warehouse_that_cannot_be_written_is_named(folder: Path, backend: IcebergBackend) -> None:
     (folder / "ware house").touch()
     with pytest.raises(WarehouseUnavailable) as refused:
-        new_publisher(backend).create(EpochTable(TableName("t")))
+        new_publisher(backend).create(Table(TableName("t")))
     assert refused.value.warehouse == f"file://{folder}/ware house"
 
 
@@ -285,7 +286,7 @@ def test_links_lead_no_deletion_out_of_the_warehouse(publisher: Publisher, tmp_p
 def test_a_database_without_the_catalog_is_a_typed_error(folder: Path) -> None:
     formats = open_formats(f"sqlite:///{folder}/absent/store.db", str(folder / "warehouse"))
     with formats, pytest.raises(StoreUnavailable, match="db check"):
-        formats["iceberg"].describe(EpochTable(TableName("t")))
+        formats["iceberg"].describe(Table(TableName("t")))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +384,7 @@ def test_a_place_that_cannot_be_written_is_told_apart(tmp_path: Path) -> None:
         make_tables(url := f"sqlite:///{tmp_path}/catalog.db")
         formats = open_formats(url, warehouse)
         with pytest.raises(WarehouseUnavailable, match=f"{warehouse} cannot be written") as told:
-            formats["iceberg"].create(EpochTable("t"), pa.schema([("id", pa.int64())]))
+            formats["iceberg"].create(Table("t"), pa.schema([("id", pa.int64())]))
         formats.close()
         assert str(told.value.path).startswith(warehouse.removeprefix("file://"))
         assert "cannot be read" not in str(told.value)

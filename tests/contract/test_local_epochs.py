@@ -26,7 +26,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, state
+from airflow_provider.domain.topology import Job, Table, state
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
@@ -37,18 +37,16 @@ pytestmark = pytest.mark.usefixtures("nothing_handed_over")
 
 pytest_plugins = ["airflow_provider.testing.pytest_plugin"]
 
-RIDES, STATIONS = EpochTable("rides"), EpochTable("stations")
-TOTALS = EpochTable("totals", kind="full")
-LOAD = EpochJob(
-    "load", inputs=[FileSource("files", "/nowhere/{start:%Y}.csv")], outputs=[RIDES], cadence="@daily"
-)
-BOTH = EpochJob(
+RIDES, STATIONS = Table("rides"), Table("stations")
+TOTALS = Table("totals", kind="full")
+LOAD = Job("load", inputs=[FileSource("files", "/nowhere/{start:%Y}.csv")], outputs=[RIDES], cadence="@daily")
+BOTH = Job(
     "both",
-    outputs=[EpochTable("left"), EpochTable("right")],
+    outputs=[Table("left"), Table("right")],
     cadence="@daily",
     checks=[row_count("left", at_least=5)],
 )
-COUNT = EpochJob("count", inputs=[state(RIDES)], outputs=[TOTALS], cadence="@daily")
+COUNT = Job("count", inputs=[state(RIDES)], outputs=[TOTALS], cadence="@daily")
 ONE: list[dict[str, Any]] = [{"station": "Harbour", "minutes": 12}]
 SECOND = datetime(2024, 5, 2, tzinfo=UTC)
 DAY = Interval(datetime(2024, 5, 1, tzinfo=UTC), SECOND)
@@ -83,7 +81,7 @@ def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> Non
 def test_how_to_compute_anew_what_is_committed_is_told(
     local_epochs: LocalEpochs, on_rerun: str, step: str
 ) -> None:
-    job = EpochJob("load", outputs=[RIDES], cadence="@daily", on_rerun=on_rerun)
+    job = Job("load", outputs=[RIDES], cadence="@daily", on_rerun=on_rerun)
     asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
     attempt = coordinator.begin(job, DAY, asking)
     assert isinstance(attempt, Attempt)
@@ -98,7 +96,7 @@ def test_how_to_compute_anew_what_is_committed_is_told(
 def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs, tmp_path: Path) -> None:
     """I11: how many, and the command that lets the epoch read them."""
     root = FileSource("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
-    job = EpochJob("load", inputs=[root], outputs=[RIDES], cadence="@daily")
+    job = Job("load", inputs=[root], outputs=[RIDES], cadence="@daily")
     asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
     attempt = coordinator.begin(job, DAY, asking, roots=RootSources())
     assert isinstance(attempt, Attempt)

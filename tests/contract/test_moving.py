@@ -28,7 +28,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Number, Put, Transaction, pages
@@ -40,10 +40,10 @@ from airflow_provider.testing.store_cases.samples import sample
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, day, owner
 from tests.servers.postgresql import PostgresqlServer
 
-NUMBERS = EpochTable("numbers", domain=DOMAIN, format="iceberg")
-DOUBLES = EpochTable("doubles", domain=DOMAIN, format="iceberg")
-COUNT = EpochJob("count", outputs=[NUMBERS], cadence="@daily", origin=day(1).start, on_rerun="new_revision")
-DOUBLE = EpochJob(
+NUMBERS = Table("numbers", domain=DOMAIN, format="iceberg")
+DOUBLES = Table("doubles", domain=DOMAIN, format="iceberg")
+COUNT = Job("count", outputs=[NUMBERS], cadence="@daily", origin=day(1).start, on_rerun="new_revision")
+DOUBLE = Job(
     "double",
     inputs=[NUMBERS],
     outputs=[DOUBLES],
@@ -91,9 +91,7 @@ def services(site: Site) -> Iterator[tuple[EpochService, EpochService]]:
         yield source, target
 
 
-def publish(
-    service: EpochService, job: EpochJob, number: int, values: list[int], run: str = "scheduled"
-) -> int:
+def publish(service: EpochService, job: Job, number: int, values: list[int], run: str = "scheduled") -> int:
     """Compute one epoch; return its CSN."""
     attempt = service.begin(job, day(number), owner(run))
     assert isinstance(attempt, Attempt), attempt
@@ -150,11 +148,11 @@ def test_changed_columns_are_moved_with_the_domain(
     """R32: with what each declaration writes; an older one goes on there."""
     source, target = services
     history(source)
-    changed = EpochTable(
+    changed = Table(
         "numbers", domain=DOMAIN, column_changes=[rename("number", "amount"), add("number", "int")]
     )
     attempt = source.begin(
-        EpochJob("count", outputs=[changed], cadence="@daily", origin=day(1).start, on_rerun="new_revision"),
+        Job("count", outputs=[changed], cadence="@daily", origin=day(1).start, on_rerun="new_revision"),
         day(3),
         owner(),
     )
@@ -173,7 +171,7 @@ def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochServic
     source, target = services
     history(source)
     site.move(source, target)
-    other = EpochJob("other", outputs=[EpochTable("others", domain=DOMAIN)], cadence="@daily")
+    other = Job("other", outputs=[Table("others", domain=DOMAIN)], cadence="@daily")
     refused: list[Callable[[], object]] = [
         lambda: source.begin(COUNT, day(3), owner()),
         lambda: source.register(other),
@@ -279,7 +277,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     history(source)
     source.retention.withdraw(DOMAIN, "numbers", day(1).end)
     landing = FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
-    job = EpochJob("load", inputs=[landing], outputs=[EpochTable("loaded", domain=DOMAIN)], cadence="@daily")
+    job = Job("load", inputs=[landing], outputs=[Table("loaded", domain=DOMAIN)], cadence="@daily")
     source.register(job)
     planted = {
         root_key(DOMAIN, "landing", day(1).end, 1): Kind.ROOT,

@@ -15,7 +15,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.sql.postgresql.address import parsed
@@ -156,9 +156,7 @@ def test_epochs_and_their_catalog_go_through_the_pooler(
 ) -> None:
     """R2: pointers are read and moved through the same connections."""
     name, domain = f"numbers_{mode}", DomainName(f"pooled_{mode}")  # each has files in a folder of its own
-    job = EpochJob(
-        name, outputs=[EpochTable(name, domain=domain, format="iceberg")], cadence="@daily", origin=ORIGIN
-    )
+    job = Job(name, outputs=[Table(name, domain=domain, format="iceberg")], cadence="@daily", origin=ORIGIN)
     with quick_directory("epochs-tables-") as folder:
         settings = Settings(store_url=pooler.url(mode), warehouse=f"file://{folder}")
         with EpochService.open(settings) as service:

@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.records import Key
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.connection import ConnectionFields, place_of
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store, upgrade_schema
@@ -160,8 +160,8 @@ def test_a_connection_leads_to_epochs_on_it(postgresql: PostgresqlServer) -> Non
             )
         )
         upgrade_schema(place.store_url)
-        table = EpochTable("numbers", domain=DOMAIN, format="iceberg")
-        job = EpochJob("count", outputs=[table], cadence="@daily", origin=ORIGIN)
+        table = Table("numbers", domain=DOMAIN, format="iceberg")
+        job = Job("count", outputs=[table], cadence="@daily", origin=ORIGIN)
         settings = Settings(store_url=place.store_url, warehouse=place.warehouse)
         with EpochService.open(settings) as service:
             for number in (1, 2):

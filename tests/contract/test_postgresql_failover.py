@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import LeaseExpired, StoreReplaced, StoreUnavailable, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Exists, Number, RequirementFailed, SameStore, Transaction
 from airflow_provider.stores.factory import open_store
@@ -46,9 +46,9 @@ class Pipelines:
         self.service = EpochService.open(Settings(store_url=url, warehouse=f"file://{warehouse}"))
         self.coordinator: EpochService = self.service
 
-    def job(self, name: str) -> EpochJob:
-        table = EpochTable(name, domain=DOMAIN, format="iceberg")
-        return EpochJob(name, outputs=[table], cadence="@daily", origin=ORIGIN)
+    def job(self, name: str) -> Job:
+        table = Table(name, domain=DOMAIN, format="iceberg")
+        return Job(name, outputs=[table], cadence="@daily", origin=ORIGIN)
 
     def begin(self, name: str, number: int, try_number: int = 1) -> Attempt:
         attempt = self.coordinator.begin(self.job(name), day(number), owner(try_number=try_number))

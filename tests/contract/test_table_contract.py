@@ -12,7 +12,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
 
 from airflow_provider.domain.columns import add, rename
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
@@ -61,18 +61,18 @@ class MemoryBackend(TableBackend):
     def store(self) -> MetadataStore:
         return self._store
 
-    def drop(self, table: EpochTable) -> None:
+    def drop(self, table: Table) -> None:
         self._catalog.drop(table.domain, table.name)
 
-    def engine_rows(self, table: EpochTable) -> list[Row]:
+    def engine_rows(self, table: Table) -> list[Row]:
         found = [self._catalog.objects[uri] for uri in self._format.shown_files(table)]
         return sorted(row for rows in found for row in rows_of(rows))
 
-    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+    def rename_column(self, table: Table, old: str, new: str) -> None:
         swap = self._format.rename_column(table, old, new)
         assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
 
-    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+    def commit_foreign(self, table: Table, operation: str, slices: Slices) -> None:
         swap = self._format.commit_foreign(table, operation, slice_rows(slices))
         assert self._catalog.move(swap.namespace, swap.table, swap.expected, swap.new)
 
@@ -102,17 +102,17 @@ class IcebergBackend(DraftingBackend):
     def store(self) -> MetadataStore:
         return self._store
 
-    def engine_rows(self, table: EpochTable) -> list[Row]:
+    def engine_rows(self, table: Table) -> list[Row]:
         return rows_of(self._outsider().load_table((table.domain, table.name)).scan().to_arrow())
 
-    def drop(self, table: EpochTable) -> None:
+    def drop(self, table: Table) -> None:
         self._outsider().drop_table((table.domain, table.name))
 
-    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+    def rename_column(self, table: Table, old: str, new: str) -> None:
         with self._outsider().load_table((table.domain, table.name)).update_schema() as update:
             update.rename_column(old, new)
 
-    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+    def commit_foreign(self, table: Table, operation: str, slices: Slices) -> None:
         loaded = self._outsider().load_table((table.domain, table.name))
         commit_outside(loaded, operation, [rows for _, rows in slice_rows(slices)])
 
@@ -172,7 +172,7 @@ class TestIcebergTables(IcebergHistories, TableContract):
     examples = 20
     """More in the slow tier."""
 
-    def test_others_see_the_columns_that_the_table_has(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_others_see_the_columns_that_the_table_has(self, publisher: Publisher, table: Table) -> None:
         """R32: by the catalog's pointer, and by the number of a snapshot those that it had then."""
         before = publisher.publish(table, day(0), [1])
         publisher.change(table, rename("label", "title"), add("label", "bigint"))
@@ -195,7 +195,7 @@ class TestIcebergDrafts(DraftingTableContract):
             yield backend
 
     def test_others_read_the_barrier_from_the_partition(
-        self, publisher: Publisher, full_table: EpochTable, engine: PyicebergEngine
+        self, publisher: Publisher, full_table: Table, engine: PyicebergEngine
     ) -> None:
         """Files of a draft do without the epoch column; a file in two slices has the barrier of each."""
         first = opened(publisher, engine, full_table, 0)
@@ -210,7 +210,7 @@ class TestIcebergDrafts(DraftingTableContract):
             assert set(rows.column("_epoch").to_pylist()) == {day(number).end}
 
     def test_others_find_rows_that_were_written_as_files_and_carried_on(
-        self, publisher: Publisher, full_table: EpochTable, engine: PyicebergEngine
+        self, publisher: Publisher, full_table: Table, engine: PyicebergEngine
     ) -> None:
         """A filter on the epoch finds them, since their first draft has copies that do not say an earlier one."""
         publisher.publish(full_table, day(0), [1])

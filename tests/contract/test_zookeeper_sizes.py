@@ -11,7 +11,7 @@ from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.records import barrier_key
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import Absent, Transaction
 from airflow_provider.stores.requests import checked
 from airflow_provider.stores.zookeeper import planning
@@ -65,7 +65,7 @@ def test_a_publish_that_does_not_fit_changes_nothing_and_says_what_to_do(
 def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> None:
     """R10: what publish requires of them takes at most two thirds of ZooKeeper's transaction, the smallest."""
     domain, job = DomainName(name), JobName(name)
-    declared = EpochJob(name, outputs=[EpochTable("t", domain=name)], cadence="@daily")
+    declared = Job(name, outputs=[Table("t", domain=name)], cadence="@daily")
     most = most_participants(declared)
     assert 100 <= most <= MOST_PARTICIPANTS
     start = day(1).start

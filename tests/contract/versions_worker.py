@@ -10,13 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain import topology
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, increment, previous
+from airflow_provider.domain.topology import increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
+# Names of these two classes in the older version and in this one.
+Job: Any = vars(topology).get("EpochJob") or vars(topology)["Job"]
+Table: Any = vars(topology).get("EpochTable") or vars(topology)["Table"]
 DOMAIN = "shared"
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -25,11 +29,11 @@ def day(number: int) -> Interval:
     return Interval(ORIGIN + timedelta(days=number - 1), ORIGIN + timedelta(days=number))
 
 
-def job(name: str, lapses_after: int | None = None) -> EpochJob:
+def job(name: str, lapses_after: int | None = None) -> Any:
     """Declare "first", or "second", which reads it and its own past; another number is another declaration."""
-    tables = {one: EpochTable(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
+    tables = {one: Table(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
     inputs = [] if name == "first" else [increment(tables["first"]), previous(tables["second"])]
-    return EpochJob(
+    return Job(
         name,
         inputs=inputs,
         outputs=[tables[name]],

@@ -9,11 +9,11 @@ import pyarrow as pa
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.arrow_attempts import write_rows
 
 ORIGIN = datetime(2013, 2, 6, tzinfo=UTC)
-JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
+JOB = Job("clean", outputs=[Table("flights")], cadence="@daily", origin=ORIGIN)
 
 
 def begun(service: EpochService, day: int) -> Attempt:

@@ -18,15 +18,15 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain import errors
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection, typed
 from tests.hostile import NAMES, TEXTS, VALUES
 
 ORIGIN, DAY = datetime(2013, 2, 6, tzinfo=UTC), timedelta(days=1)
-JOB = EpochJob("clean", outputs=[EpochTable("flights")], cadence="@daily", origin=ORIGIN)
-ENDS = EpochJob("ends", outputs=[EpochTable("last")], cadence="@daily", origin=ORIGIN)
-LEAVES = EpochJob("leaves", outputs=[EpochTable("left")], cadence="@daily", origin=ORIGIN)
+JOB = Job("clean", outputs=[Table("flights")], cadence="@daily", origin=ORIGIN)
+ENDS = Job("ends", outputs=[Table("last")], cadence="@daily", origin=ORIGIN)
+LEAVES = Job("leaves", outputs=[Table("left")], cadence="@daily", origin=ORIGIN)
 WORDS = {name: value for name, value in VALUES.items() if isinstance(value, str)}
 SKIP = "skip clean 2013-02-08 --reason gone"
 LEASED = "cut flights --lease mine"

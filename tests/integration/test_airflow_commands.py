@@ -27,15 +27,13 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import Done, epochs_connection, typed
 from tests.integration.flights import ORIGIN, begun, published
 
-READER = EpochJob(
-    "report", inputs=[EpochTable("flights")], outputs=[EpochTable("totals")], cadence="@daily", origin=ORIGIN
-)
+READER = Job("report", inputs=[Table("flights")], outputs=[Table("totals")], cadence="@daily", origin=ORIGIN)
 
 
 Run = Callable[..., Done]
@@ -84,7 +82,7 @@ def test_status(epochs: Run) -> None:
 def test_status_counts_every_epoch_of_its_hours(epochs: Run, tmp_path: Path) -> None:
     """Of a fine cadence, too: all that are due, not the latest thousand."""
     settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
-    minutely = EpochJob("minutely", outputs=[EpochTable("ticks")], cadence="* * * * *", origin=ORIGIN)
+    minutely = Job("minutely", outputs=[Table("ticks")], cadence="* * * * *", origin=ORIGIN)
     with EpochService.open(settings) as service:
         published(service, 0)
         service.register(minutely)
@@ -133,8 +131,8 @@ def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
 def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Path) -> None:
     """R14: check, figure, rows and folder; status counts it."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
-    table = EpochTable("checked", domain="vetoes")
-    job = EpochJob(
+    table = Table("checked", domain="vetoes")
+    job = Job(
         "check", outputs=[table], cadence="@daily", origin=ORIGIN, checks=[in_range(table, "x", at_most=1)]
     )
     with EpochService.open(settings) as service:
@@ -165,7 +163,7 @@ def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Pa
 def test_skip(epochs: Run, home: Path) -> None:
     """R5: as typed by whoever decides it; said again, nothing changes."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
-    job = EpochJob("load", outputs=[EpochTable("loaded", domain="gaps")], cadence="@daily", origin=ORIGIN)
+    job = Job("load", outputs=[Table("loaded", domain="gaps")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
         third = Interval(ORIGIN + timedelta(days=2), ORIGIN + timedelta(days=3))
         attempt = service.begin(job, third, Owner(dag_id="flights", run_id="run"))
@@ -192,9 +190,7 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     landed = tmp_path / "2013-02-06.csv"
     root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
-    job = EpochJob(
-        "land", inputs=[root], outputs=[EpochTable("raw", domain="lands")], cadence="@daily", origin=ORIGIN
-    )
+    job = Job("land", inputs=[root], outputs=[Table("raw", domain="lands")], cadence="@daily", origin=ORIGIN)
     landed.write_text("1")
     with EpochService.open(settings) as service:
         first = Interval(ORIGIN, ORIGIN + timedelta(days=1))
@@ -219,7 +215,7 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
 def test_retire_and_revive(epochs: Run, home: Path) -> None:
     """R7: as typed by whoever ends a job, and takes it back."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
-    job = EpochJob("ends", outputs=[EpochTable("ended", domain="ends")], cadence="@daily", origin=ORIGIN)
+    job = Job("ends", outputs=[Table("ended", domain="ends")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
         service.register(job)
     done = epochs("retire", "ends", "--reason", "it was a trial", "--domain", "ends")
@@ -248,8 +244,8 @@ def test_a_cut_of_tables_that_begin_at_different_times(epochs: Run, home: Path) 
     with EpochService.open(settings) as service:
         for name, days in (("long", 2), ("short", 1)):
             origin = ORIGIN + timedelta(days=2 - days)
-            table = EpochTable(name, domain="uneven")
-            job = EpochJob(f"load_{name}", outputs=[table], cadence="@daily", origin=origin)
+            table = Table(name, domain="uneven")
+            job = Job(f"load_{name}", outputs=[table], cadence="@daily", origin=origin)
             for number in range(days):
                 start = origin + timedelta(days=number)
                 epoch = Interval(start, start + timedelta(days=1))

@@ -17,16 +17,16 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
 from demo.spark_connect import SparkConnectServer
 from tests.airflow_runs import epochs_connection, task_context
 
-HOURS, DAYS = EpochTable("hours"), EpochTable("days")
-HOURLY = EpochJob("hourly", outputs=[HOURS], cadence="0 */6 * * *", on_rerun="new_revision")
-DAILY = EpochJob("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
+HOURS, DAYS = Table("hours"), Table("days")
+HOURLY = Job("hourly", outputs=[HOURS], cadence="0 */6 * * *", on_rerun="new_revision")
+DAILY = Job("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 
 

@@ -26,7 +26,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.epochs_plugin import EpochsPlugin
 from airflow_provider.plugins.grid.access import DagAccess
@@ -39,10 +39,10 @@ from tests.airflow_runs import epochs_connection
 
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 ORIGIN = DAY.start
-MINE = EpochJob("mine", outputs=[EpochTable("my_table")], cadence="@daily", origin=ORIGIN)
-THEIRS = EpochJob("theirs", outputs=[EpochTable("their_table")], cadence="@daily", origin=ORIGIN)
-IDLE = EpochJob("idle", outputs=[EpochTable("idle_table")], cadence="@daily", origin=ORIGIN)
-RAIL = EpochJob("rail", outputs=[EpochTable("trains", domain="rail")], cadence="@daily", origin=ORIGIN)
+MINE = Job("mine", outputs=[Table("my_table")], cadence="@daily", origin=ORIGIN)
+THEIRS = Job("theirs", outputs=[Table("their_table")], cadence="@daily", origin=ORIGIN)
+IDLE = Job("idle", outputs=[Table("idle_table")], cadence="@daily", origin=ORIGIN)
+RAIL = Job("rail", outputs=[Table("trains", domain="rail")], cadence="@daily", origin=ORIGIN)
 EPOCH = {"job": "mine", "start": DAY.start.isoformat(), "end": DAY.end.isoformat()}
 ROUTES = {
     "/static/epochs.js": {},
@@ -154,7 +154,7 @@ def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service
 
 def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tmp_path: Path) -> None:
     before, heir = (
-        EpochJob(name, outputs=[EpochTable("inherited")], cadence="@daily", origin=ORIGIN)
+        Job(name, outputs=[Table("inherited")], cadence="@daily", origin=ORIGIN)
         for name in ("before", "heir")
     )
     with EpochService.open(Settings.local(tmp_path)) as service:
@@ -173,7 +173,7 @@ def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tm
     assert set(row["cells"][0]) == {"start", "end", "state"}
 
 
-def publish(service: EpochService, job: EpochJob, interval: Interval) -> None:
+def publish(service: EpochService, job: Job, interval: Interval) -> None:
     attempt = service.begin(job, interval, Owner(dag_id=f"dag_{job.name}", run_id="run"))
     assert isinstance(attempt, Attempt)
     write_rows(service, attempt, job.outputs[0].name, pa.table({"value": [1]}))

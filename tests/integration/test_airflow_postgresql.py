@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers.epochs import EpochTrigger
@@ -25,9 +25,9 @@ from tests.services.postgresql import postgresql
 
 __all__ = ["postgresql"]  # a fixture of this module
 
-A = EpochTable("a")
+A = Table("a")
 SEVENTH = Interval(DAY_END - timedelta(days=1), DAY_END)
-JOB = EpochJob("make_a", outputs=[A], cadence="@daily", origin=SEVENTH.start)
+JOB = Job("make_a", outputs=[A], cadence="@daily", origin=SEVENTH.start)
 ODD = "p@ss:w/rd%20#?&é'"
 
 

@@ -20,16 +20,16 @@ from airflow_provider.domain.checks import Check, row_count
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from demo.spark_connect import write_configuration
 from tests.airflow_runs import epochs_connection, task_context
 
-ROWS, TOTALS = EpochTable("rows"), EpochTable("totals")
-DAILY = EpochJob("daily", outputs=[ROWS, TOTALS], cadence="@daily", on_rerun="new_revision")
-SIX_HOURLY = EpochJob("six_hourly", outputs=[EpochTable("quarters")], cadence="0 */6 * * *")
+ROWS, TOTALS = Table("rows"), Table("totals")
+DAILY = Job("daily", outputs=[ROWS, TOTALS], cadence="@daily", on_rerun="new_revision")
+SIX_HOURLY = Job("six_hourly", outputs=[Table("quarters")], cadence="0 */6 * * *")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 
 SPARK = """
@@ -140,7 +140,7 @@ def service() -> Iterator[EpochService]:
 
 
 def operator(
-    tmp_path: Path, program: str, *arguments: str, job: EpochJob = DAILY, **options: Any
+    tmp_path: Path, program: str, *arguments: str, job: Job = DAILY, **options: Any
 ) -> EpochSparkSubmitOperator:
     path = tmp_path / "program.py"
     path.write_text(program)
@@ -155,7 +155,7 @@ def count(service: EpochService, table: str) -> int:
     return service.cuts.read(service.cuts.cut("default", [table]), table).num_rows
 
 
-def states(service: EpochService, job: EpochJob = DAILY) -> list[EpochState]:
+def states(service: EpochService, job: Job = DAILY) -> list[EpochState]:
     log = service.barriers(job.domain, job.name, SEVENTH)
     return [one.record.state for one in sorted(log, key=lambda one: one.at)]
 
@@ -251,8 +251,8 @@ def test_a_veto_of_the_submitter_ends_the_retries(tmp_path: Path, service: Epoch
     assert states(service, checked)[-1] is EpochState.VETOED
 
 
-def replace_checks(job: EpochJob, *checks: Check) -> EpochJob:
-    return EpochJob(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
+def replace_checks(job: Job, *checks: Check) -> Job:
+    return Job(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
 
 
 def test_a_batch_that_leaves_an_epoch_out_is_no_success(tmp_path: Path, service: EpochService) -> None:

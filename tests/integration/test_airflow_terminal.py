@@ -31,7 +31,7 @@ from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.iceberg import publishing
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -110,17 +110,17 @@ def home() -> Iterator[Path]:
 
 def fill_archive(service: EpochService) -> None:
     """Commit one day of many tables with long names, abort the next with an odd note, and hold two leases."""
-    tables = [EpochTable(name, domain=LONG) for name in NAMES]
-    job = EpochJob(LONG_JOB, outputs=tables, cadence="@daily", origin=ORIGIN)
+    tables = [Table(name, domain=LONG) for name in NAMES]
+    job = Job(LONG_JOB, outputs=tables, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id=f"dag_of_{LONG_JOB}", run_id=f"scheduled__{ORIGIN.isoformat()}")
     commit(service, job, day(1))
     second = service.begin(job, day(2), owner)
     assert isinstance(second, Attempt)
     service.abort(second, NOTE)
-    slow = [EpochTable("slow", domain=LONG, kind="full")]
+    slow = [Table("slow", domain=LONG, kind="full")]
     commit(
         service,
-        EpochJob("load_slow", outputs=slow, cadence="@daily", origin=ORIGIN - timedelta(days=1)),
+        Job("load_slow", outputs=slow, cadence="@daily", origin=ORIGIN - timedelta(days=1)),
         day(0),
     )
     lent = timedelta(days=2)
@@ -193,8 +193,8 @@ def land(service: EpochService, folder: Path) -> None:
     file = folder / "2013-02-01.csv"
     file.write_text("1")
     root = FileSource(ROOT, f"{folder}/{{start:%Y-%m-%d}}.csv")
-    raw = [EpochTable("raw", domain=LONG)]
-    job = EpochJob("land", inputs=[root], outputs=raw, cadence="@daily", origin=ORIGIN)
+    raw = [Table("raw", domain=LONG)]
+    job = Job("land", inputs=[root], outputs=raw, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id="landing", run_id="first")
     attempt = service.begin(job, day(1), owner, roots=RootSources())
     assert isinstance(attempt, Attempt)

@@ -31,7 +31,7 @@ from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavai
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, window
+from airflow_provider.domain.topology import Job, Table, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import waiting as begin_waiting
@@ -46,11 +46,11 @@ from airflow_provider.triggers import shared_reader
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 from tests.airflow_runs import DAY_END, epochs_connection, task_context
 
-A, B, C = EpochTable("a"), EpochTable("b"), EpochTable("c")
+A, B, C = Table("a"), Table("b"), Table("c")
 JOBS = {
-    "a": EpochJob("make_a", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
-    "b": EpochJob("make_b", outputs=[B], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
-    "c": EpochJob("make_c", outputs=[C], cadence="@daily"),
+    "a": Job("make_a", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
+    "b": Job("make_b", outputs=[B], cadence="@daily", origin=datetime(2013, 2, 6, tzinfo=UTC)),
+    "c": Job("make_c", outputs=[C], cadence="@daily"),
 }
 SCHEMA = pa.schema([("x", pa.int64())])
 DAY = timedelta(days=1)
@@ -74,7 +74,7 @@ def publish(service: EpochService, table: str, *days: int) -> None:
         publish_epoch(service, JOBS[table], Interval(start, start + DAY), day)
 
 
-def publish_epoch(service: EpochService, job: EpochJob, epoch: Interval, number: int) -> None:
+def publish_epoch(service: EpochService, job: Job, epoch: Interval, number: int) -> None:
     """Commit one row of the job's table."""
     table = job.outputs[0].name
     attempt = service.begin(job, epoch, Owner(dag_id="producer", run_id=str(number)))
@@ -307,7 +307,7 @@ def test_a_withdrawn_barrier_ends_the_wait_by_name(service: EpochService) -> Non
     for table in ("a", "b"):
         publish(service, table, 6, 7, 8)
     service.retention.withdraw("default", "a", DAY_END)
-    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    reader = Job("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     for answer in (sensor().execute, sensor(deferrable=False).execute, lambda one: sensor().resumed(one, {})):
         with pytest.raises(
             AirflowFailException, match=r"Unavailable: a: .*withdrawn.*2013-02-07T00.*2013-02-09T00"
@@ -334,7 +334,7 @@ def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
     at_one = task_context(run_date=datetime(2013, 2, 8, 13, 5, tzinfo=UTC))
     assert not sensor(**one).poke(at_one), "13:05 is no barrier of a daily table"
     assert sensor(**one, cadence="@daily").poke(at_one)
-    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    reader = Job("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     assert EpochSensor(task_id="wait", job=reader, deferrable=False).poke(at_one)
 
 
@@ -343,7 +343,7 @@ def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> 
     publish(service, "c", 7)
     out = replace(A, name="out")
     waits = EpochSensor(
-        task_id="wait", job=EpochJob("reads", inputs=[window(C, DAY)], outputs=[out], cadence="@daily")
+        task_id="wait", job=Job("reads", inputs=[window(C, DAY)], outputs=[out], cadence="@daily")
     )
     run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
     with pytest.raises(TaskDeferred) as deferred:
@@ -361,7 +361,7 @@ def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> 
 def test_a_root_is_waited_for_as_tables_are(service: EpochService, tmp_path: Path) -> None:  # noqa: ARG001
     """A2: by the sensor in both modes, and by the trigger, which looks again without a commit."""
     root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
-    loads = EpochJob("loads", inputs=[root], outputs=[replace(A, name="out")], cadence="@daily")
+    loads = Job("loads", inputs=[root], outputs=[replace(A, name="out")], cadence="@daily")
     waits = EpochSensor(task_id="wait", job=loads)
     run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
     with pytest.raises(TaskDeferred) as deferred:
@@ -381,7 +381,7 @@ def test_a_root_is_waited_for_as_tables_are(service: EpochService, tmp_path: Pat
 
 def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service: EpochService) -> None:
     """R12: in every mode, and for as much as the task below computes; without it, two runs of a backfill would fail."""
-    hourly = EpochJob(
+    hourly = Job(
         "sums", inputs=[previous(A)], outputs=[A], cadence="@hourly", origin=datetime(2013, 2, 6, tzinfo=UTC)
     )
     with DAG("backfilled", schedule=None):
@@ -449,7 +449,7 @@ def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
     """No connection to Spark exists; the log says who brings the input, and that a run ended and left it open."""
     publish(service, "a", 6)
     service.begin(JOBS["a"], SEVENTH, Owner(dag_id="producer", run_id="marked"))
-    reader = EpochJob("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
+    reader = Job("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     with DAG("pipeline", schedule=None) as dag:
         task.epoch(task_id="compute", job=reader)(lambda epoch: epoch)()
     context = task_context()
@@ -473,7 +473,7 @@ def test_late_files_that_are_ignored_are_counted(
     epoch = Interval(DAY_END - 2 * DAY, DAY_END - DAY)
     for late in ("ignore", "next"):
         root = FileSource(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
-        job = EpochJob(f"load_{late}", inputs=[root], outputs=[EpochTable(f"of_{late}")], cadence="@daily")
+        job = Job(f"load_{late}", inputs=[root], outputs=[Table(f"of_{late}")], cadence="@daily")
         service.begin(job, epoch, OTHER, roots=RootSources())
         tell_ignored(logging.getLogger(), service, job, epoch.end)
         (landed / f"{late}.csv").touch()
@@ -565,7 +565,7 @@ def test_looking_makes_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_name_that_is_mistyped_is_told_with_the_one_that_is_alike(
     service: EpochService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flights = EpochJob("fly", outputs=[EpochTable("flights")], cadence="@daily")
+    flights = Job("fly", outputs=[Table("flights")], cadence="@daily")
     publish_epoch(service, flights, SEVENTH, 7)
-    assert not sensor(tables=[EpochTable("fligths")], deferrable=False).poke(task_context())
+    assert not sensor(tables=[Table("fligths")], deferrable=False).poke(task_context())
     assert "fligths: no job that writes it has run; is 'flights' meant?" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider import Epochs, connect
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.local_epochs import LocalEpochs
 from demo.readers.epochs import AdHocReader, read_all, read_day
 from demo.source import midnight
@@ -59,15 +59,15 @@ def rows(day: date) -> dict[str, pa.Table]:
 WAYS = ("carrier", "route", "weather")
 
 
-def begun(job: EpochJob, origin: datetime) -> EpochJob:
+def begun(job: Job, origin: datetime) -> Job:
     """The demo's job over these two days."""
-    return EpochJob(job.name, outputs=job.outputs, cadence=job.cadence, origin=origin)
+    return Job(job.name, outputs=job.outputs, cadence=job.cadence, origin=origin)
 
 
 def commit_day(epochs: LocalEpochs, day: date) -> None:
     found = rows(day)
     for job in nyc_tables.JOBS:
-        tables: list[EpochTable] = [table for table in job.outputs if table.name in found]
+        tables: list[Table] = [table for table in job.outputs if table.name in found]
         if tables:
             epoch = Interval(midnight(day), end_of(day))
             epochs.commit(

@@ -17,7 +17,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.servers.postgresql import PostgresqlServer
@@ -27,8 +27,8 @@ __all__ = ["postgresql"]  # a fixture of this module
 
 ORIGIN = datetime(2013, 2, 4, tzinfo=UTC)
 EPOCHS = 50
-TABLES = [EpochTable(name, domain="shop") for name in ("orders", "lines", "totals")]
-JOB = EpochJob("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN, on_rerun="new_revision")
+TABLES = [Table(name, domain="shop") for name in ("orders", "lines", "totals")]
+JOB = Job("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN, on_rerun="new_revision")
 Seen = dict[str, dict[str, int]]
 """Rows, sum and CSN by table."""
 

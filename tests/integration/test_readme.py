@@ -28,7 +28,7 @@ from tests.documents import HOW_TO, README, ROOT, TUTORIAL, WALK, Block, blocks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_provider.domain.topology import EpochJob
+    from airflow_provider.domain.topology import Job
     from airflow_provider.spark.attempt_run import EpochRun
 
 EXAMPLES = ROOT / "airflow_provider_epochs" / "example_dags"
@@ -164,7 +164,7 @@ def test_the_walk_shows_the_records_that_an_epoch_leaves(
     ]
     query = next(line for line in _console(WALK) if line.startswith("sqlite3 ")).split('"')[1]
 
-    def run(job: EpochJob, compute: Callable[[EpochRun], None], day: Interval) -> set[str]:
+    def run(job: Job, compute: Callable[[EpochRun], None], day: Interval) -> set[str]:
         with epoch_run(job, day, spark=classic_session, settings=settings) as epoch:
             found = set(_rows(query))
             compute(epoch)

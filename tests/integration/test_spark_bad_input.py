@@ -15,7 +15,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.hostile import refused
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 START = datetime(2013, 2, 8, tzinfo=UTC)
 HOUR = Interval(START, START + timedelta(hours=1))
-TABLE = EpochTable("t", kind="full")
+TABLE = Table("t", kind="full")
 
 
 def drafted(epoch: EpochRun, table: Any = TABLE, schema: Any = "id bigint", empty: Any = True) -> None:
@@ -51,7 +51,7 @@ def test_an_argument_that_nobody_means(
 ) -> None:
     """R1: of every call of a job's program; afterwards it goes on, and writes."""
     landed = FileSource("r", f"{tmp_path}/*.json", late="ignore", complete=none_needed())
-    job = EpochJob(
+    job = Job(
         "j", inputs=[previous(TABLE), landed], outputs=[TABLE], cadence="@hourly",
         origin=START,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from airflow_provider.domain.columns import ColumnChange, add, drop, rename, wid
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.services import iceberg_runtime
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
-RIDES = EpochTable("rides")
-SEEN = EpochJob("seen", inputs=[state(RIDES)], outputs=[EpochTable("seen")], cadence="@hourly")
+RIDES = Table("rides")
+SEEN = Job("seen", inputs=[state(RIDES)], outputs=[Table("seen")], cadence="@hourly")
 OLD = (
     "cast(id as int) as id",
     "concat('cab ', id) as cab",
@@ -53,8 +53,8 @@ def hour(number: int) -> Interval:
     return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
 
 
-def writer(*changes: ColumnChange) -> EpochJob:
-    return EpochJob("rides", outputs=[EpochTable("rides", column_changes=changes)], cadence="@hourly")
+def writer(*changes: ColumnChange) -> Job:
+    return Job("rides", outputs=[Table("rides", column_changes=changes)], cadence="@hourly")
 
 
 OPENING = "INSERT INTO {accounts} VALUES (1, 10), (2, 20)"
@@ -112,14 +112,14 @@ def test_statements_see_the_new_columns_in_rows_of_before(
     """R32: on files that the draft shares with the slice before; an older program would lose what it does not know."""
     if iceberg_runtime.jar() is None:
         pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central, or its mirror, does not answer")
-    before = EpochTable("accounts", kind="full")
-    after = EpochTable(
+    before = Table("accounts", kind="full")
+    after = Table(
         "accounts",
         kind="full",
         column_changes=[rename("sum", "amount"), widen("amount", "decimal(12,2)"), add("visits", "int")],
     )
     jobs = [
-        EpochJob("keep", inputs=[previous(one)], outputs=[one], cadence="@hourly", origin=MIDNIGHT)
+        Job("keep", inputs=[previous(one)], outputs=[one], cadence="@hourly", origin=MIDNIGHT)
         for one in (before, after)
     ]
     with (

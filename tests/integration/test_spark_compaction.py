@@ -18,7 +18,7 @@ from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.spark.views import cut_views
 from airflow_provider.stores.factory import upgrade_schema
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["postgresql"]  # a fixture of this module
 
 START = datetime(2013, 2, 8, tzinfo=UTC)
-EVENTS, COUNTS = EpochTable("events", domain="shop"), EpochTable("counts", domain="shop", kind="full")
-LOAD = EpochJob("load", outputs=[EVENTS], cadence="@hourly", origin=START)
-COUNT = EpochJob(
-    "count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START
-)
+EVENTS, COUNTS = Table("events", domain="shop"), Table("counts", domain="shop", kind="full")
+LOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START)
+COUNT = Job("count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START)
 Rows = list[tuple[Any, ...]]
 
 
@@ -87,17 +85,17 @@ def count(spark: SparkSession, settings: Settings, number: int) -> None:
             )
 
 
-def run(spark: SparkSession, settings: Settings, job: EpochJob, number: int) -> Any:
+def run(spark: SparkSession, settings: Settings, job: Job, number: int) -> Any:
     start = START + number * timedelta(hours=1)
     return epoch_run(job, Interval(start, start + timedelta(hours=1)), spark=spark, settings=settings)
 
 
-def call(spark: SparkSession, procedure: str, table: EpochTable, options: str = "") -> Any:
+def call(spark: SparkSession, procedure: str, table: Table, options: str = "") -> Any:
     (answer,) = spark.sql(f"CALL epochs.system.{procedure}(table => 'shop.{table.name}'{options})").collect()
     return answer
 
 
-def compact(spark: SparkSession, table: EpochTable) -> None:
+def compact(spark: SparkSession, table: Table) -> None:
     found = call(spark, "rewrite_data_files", table, ", options => map('rewrite-all', 'true')")
     assert found.rewritten_data_files_count > 0
 

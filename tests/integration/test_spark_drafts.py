@@ -22,7 +22,7 @@ from airflow_provider.domain.epoch import Attempt, EpochState, Owner
 from airflow_provider.domain.errors import Fenced, InvalidInput, SchemaMismatch, Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark import drafts, reads
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["postgresql"]  # a fixture of this module
 
-ACCOUNTS = EpochTable("accounts", kind="full", partition_by=("branch",))
-BOOKINGS = EpochTable("bookings")
+ACCOUNTS = Table("accounts", kind="full", partition_by=("branch",))
+BOOKINGS = Table("bookings")
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
-KEEP = EpochJob(
+KEEP = Job(
     "keep",
     inputs=[previous(ACCOUNTS)],
     outputs=[ACCOUNTS, BOOKINGS],
@@ -47,7 +47,7 @@ KEEP = EpochJob(
     origin=MIDNIGHT,
     on_rerun="new_revision",
 )
-REPORT = EpochJob("report", inputs=[state(ACCOUNTS)], outputs=[EpochTable("report")], cadence="@hourly")
+REPORT = Job("report", inputs=[state(ACCOUNTS)], outputs=[Table("report")], cadence="@hourly")
 COLUMNS = "id bigint, branch string, amount decimal(10,2)"
 RUN = Owner(dag_id="dag", run_id="run")
 ODD = "p@ss:w/rd%20#?&é"
@@ -239,7 +239,7 @@ def test_checks_ask_what_statements_left(
 ) -> None:
     """R14: rows of the base and of statements alike; a veto leaves nothing to read."""
     all_known = no_rows("SELECT * FROM {accounts} WHERE branch IS NULL")
-    checked = EpochJob(
+    checked = Job(
         "keep",
         inputs=KEEP.inputs,
         outputs=KEEP.outputs,
@@ -446,11 +446,9 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
     row = """1, 1.5, 2.5, -1e-18, date'1582-10-04', timestamp'1883-11-18 00:00:00.000001Z',
         timestamp_ntz'2013-03-10 02:30:00', 'ünï \\u0000', X'00ff', array(named_struct('z', 3), null),
         map('k', 4L), true"""
-    table = EpochTable("ty`pes ä=%20", kind="full", partition_by=("day", "m"), sort_by=("s",))
-    rows = EpochTable("rows", partition_by=("day",))
-    job = EpochJob(
-        "types", inputs=[previous(table)], outputs=[table, rows], cadence="@hourly", origin=MIDNIGHT
-    )
+    table = Table("ty`pes ä=%20", kind="full", partition_by=("day", "m"), sort_by=("s",))
+    rows = Table("rows", partition_by=("day",))
+    job = Job("types", inputs=[previous(table)], outputs=[table, rows], cadence="@hourly", origin=MIDNIGHT)
     elsewhere = replace(settings, warehouse=f"{settings.warehouse} of others")
     with EpochService.open(elsewhere) as service:
         for number in range(2):
@@ -472,7 +470,7 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
 def test_what_is_missing_is_told_before_any_work(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drafted(job: EpochJob, **options: Any) -> None:
+    def drafted(job: Job, **options: Any) -> None:
         with (
             epoch_run(job, hour(0), spark=spark, settings=settings) as epoch,
             epoch.draft(job.outputs[0], **options),
@@ -487,7 +485,7 @@ def test_what_is_missing_is_told_before_any_work(
         epoch.draft("other"),
     ):
         pytest.fail("the block was entered")
-    fresh = EpochJob("fresh", outputs=[replace(ACCOUNTS, name=TableName("fresh"))], cadence="@hourly")
+    fresh = Job("fresh", outputs=[replace(ACCOUNTS, name=TableName("fresh"))], cadence="@hourly")
     with pytest.raises(InvalidInput, match="or begin with none"):
         drafted(fresh, schema=COLUMNS)
     monkeypatch.setattr(drafts, "RUNTIME", "org.apache.iceberg.spark.Absent")

@@ -30,7 +30,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, increment, state
+from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
 from airflow_provider.testing.faults import Fault, FaultyStore
@@ -39,11 +39,11 @@ from airflow_provider.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HOURLY = EpochTable("hourly")
-TOTALS = EpochTable("totals")
-DAILY = EpochTable("daily")
-BOTH = EpochJob("both", outputs=[HOURLY, TOTALS], cadence="@hourly")
-SUMS = EpochJob("sums", inputs=[HOURLY, state(TOTALS)], outputs=[DAILY], cadence="@daily")
+HOURLY = Table("hourly")
+TOTALS = Table("totals")
+DAILY = Table("daily")
+BOTH = Job("both", outputs=[HOURLY, TOTALS], cadence="@hourly")
+SUMS = Job("sums", inputs=[HOURLY, state(TOTALS)], outputs=[DAILY], cadence="@daily")
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 DAY = Interval(MIDNIGHT, MIDNIGHT + timedelta(days=1))
 NIGHT = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=4))
@@ -71,7 +71,7 @@ def totals_of(df: DataFrame) -> DataFrame:
     return df.selectExpr("count(*) as rows", "coalesce(max(hour), 0) as hour")
 
 
-def begin(service: EpochService, owner: Owner, interval: Interval = HOUR, job: EpochJob = BOTH) -> Attempt:
+def begin(service: EpochService, owner: Owner, interval: Interval = HOUR, job: Job = BOTH) -> Attempt:
     attempt = service.begin(job, interval, replace(owner, request_id=str(uuid7())))
     assert isinstance(attempt, Attempt)
     return attempt
@@ -81,7 +81,7 @@ def read(service: EpochService, table: str) -> pa.Table:
     return service.cuts.read(service.cuts.cut("default", [table]), table)
 
 
-def states(service: EpochService, job: EpochJob = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
+def states(service: EpochService, job: Job = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
     """The epoch's barrier log in the order of its entries' times."""
     log = service.barriers(job.domain, job.name, interval)
     return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
@@ -119,7 +119,7 @@ def test_checks_run_in_the_session_that_computed_the_rows(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
     """R14: Spark's own functions; the outputs and the inputs of the epoch; a veto keeps the rows where they are."""
-    good = EpochJob(
+    good = Job(
         "both",
         outputs=[HOURLY, TOTALS],
         cadence="@hourly",
@@ -132,7 +132,7 @@ def test_checks_run_in_the_session_that_computed_the_rows(
     with epoch_run(good, HOUR, spark=spark, settings=settings) as epoch:
         compute(epoch)
     assert epoch.published is not None
-    sums = EpochJob(
+    sums = Job(
         "sums",
         inputs=[increment(HOURLY)],
         outputs=[DAILY],
@@ -164,8 +164,8 @@ def test_checks_run_in_the_session_that_computed_the_rows(
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
 
 
-def replace_checks(job: EpochJob, *checks: Check) -> EpochJob:
-    return EpochJob(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
+def replace_checks(job: Job, *checks: Check) -> Job:
+    return Job(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
 
 
 def test_a_batch_goes_on_where_an_earlier_try_of_it_ended(
@@ -403,7 +403,7 @@ def test_a_block_that_does_not_keep_to_its_declaration_is_told(
 
 
 def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, settings: Settings) -> None:
-    def enter(job: EpochJob | None, interval: Interval | None, where: Settings | None) -> None:
+    def enter(job: Job | None, interval: Interval | None, where: Settings | None) -> None:
         with epoch_run(job, interval, spark=classic_session, settings=where) as epoch:
             compute(epoch)
 
@@ -423,7 +423,7 @@ def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, setti
 
 
 def test_a_table_in_memory_is_refused(classic_session: SparkSession, service: EpochService) -> None:
-    job = EpochJob("job", outputs=[EpochTable("t", format="memory")], cadence="@hourly")
+    job = Job("job", outputs=[Table("t", format="memory")], cadence="@hourly")
 
     def run() -> None:
         with EpochRun(service, job, begin(service, RUN, job=job), spark=classic_session) as epoch:
@@ -442,7 +442,7 @@ def test_a_root_is_read_as_it_was_when_the_attempt_began(
     landing.mkdir()
     first = landing / "2013-02-08T00-a.csv"
     first.write_text("1\n2\n")
-    job = EpochJob(
+    job = Job(
         "loads",
         inputs=[
             FileSource("landing", location=f"{landing}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())

@@ -26,7 +26,7 @@ from airflow_provider.domain.roots import (
     RootBounds,
     Span,
 )
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state, window
+from airflow_provider.domain.topology import Job, Table, previous, state, window
 from airflow_provider.spark import handover
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.stores.declarations import encoded
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.usefixtures("nothing_handed_over")
 
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
-OUT = EpochTable("ünïcode out", partition_by=("origin",), sort_by=("at",))
-JOB = EpochJob(
+OUT = Table("ünïcode out", partition_by=("origin",), sort_by=("at",))
+JOB = Job(
     "job",
     inputs=[
         FileSource("landing", location="/landing/{start:%Y}/*.csv", complete=[marker(), min_files(2)]),
@@ -50,8 +50,8 @@ JOB = EpochJob(
             transaction_key="tx",
             late="revision",
         ),
-        state(EpochTable("airports"), as_of=timedelta(hours=2)),
-        window(EpochTable("weather"), timedelta(hours=6)),
+        state(Table("airports"), as_of=timedelta(hours=2)),
+        window(Table("weather"), timedelta(hours=6)),
         previous(OUT),
     ],
     outputs=[OUT],
@@ -68,7 +68,7 @@ SETTINGS = Settings(
 
 def attempt_at(service: EpochService) -> Attempt:
     orders = PostgresSource("orders", "public.orders", connection="shop", id_column="id")
-    job = EpochJob(
+    job = Job(
         "simple",
         inputs=[FileSource("landing", "/landing", late="ignore"), orders],
         outputs=[OUT],
@@ -163,7 +163,7 @@ def test_a_password_is_in_no_argument_setting_environment_or_log(tmp_path: Path)
         warehouse=f"{tmp_path}/warehouse",
         sources={"shop": f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/shop"},
     )
-    job = EpochJob("job", outputs=[EpochTable("t")], cadence="@hourly")
+    job = Job("job", outputs=[Table("t")], cadence="@hourly")
     path = HandOver(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     write_configuration(tmp_path / "conf")

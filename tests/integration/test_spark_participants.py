@@ -26,7 +26,7 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group
 from airflow_provider.spark.attempt_run import EpochRun
@@ -39,9 +39,9 @@ from tests.airflow_runs import epochs_connection, task_context
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NUMBERS, ODD, EVEN = EpochTable("numbers"), EpochTable("odd"), EpochTable("even")
-LOAD = EpochJob("load", outputs=[NUMBERS], cadence="@daily")
-SHARE = EpochJob(
+NUMBERS, ODD, EVEN = Table("numbers"), Table("odd"), Table("even")
+LOAD = Job("load", outputs=[NUMBERS], cadence="@daily")
+SHARE = Job(
     "share",
     inputs=[NUMBERS],
     outputs=[ODD, EVEN],
@@ -65,7 +65,7 @@ def write_share(epoch: EpochRun) -> None:
     epoch.write(EVEN, mine.where("id % 2 = 0"))
 
 
-def ids(service: EpochService, *tables: EpochTable) -> list[list[int]]:
+def ids(service: EpochService, *tables: Table) -> list[list[int]]:
     cut = service.cuts.cut("default", tables)
     return [sorted(service.cuts.read(cut, one, ["id"]).column("id").to_pylist()) for one in tables]
 
@@ -154,8 +154,8 @@ def test_what_is_no_handle_is_told_before_anything_is_read(settings: Settings, t
     handle, _ = handles(LOAD, attempt, 2)
     assert len(handle) < 400
     assert str(tmp_path) not in handle
-    other = EpochJob("load", outputs=[NUMBERS], cadence="@daily", checks=[row_count(NUMBERS, at_least=1)])
-    refused: list[tuple[Any, EpochJob, type[EpochError], str]] = [
+    other = Job("load", outputs=[NUMBERS], cadence="@daily", checks=[row_count(NUMBERS, at_least=1)])
+    refused: list[tuple[Any, Job, type[EpochError], str]] = [
         *((wrong, LOAD, InvalidInput, "handle") for wrong in ("", "{}", None, 3, "[1]", "\ud800")),
         (handle[:-2], LOAD, InvalidInput, "handle"),
         (json.dumps({**json.loads(handle), "format": 2}), LOAD, StoreIncompatible, "format 2"),
@@ -255,7 +255,7 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
 
         assert group.commit(cleared_after=2, try_number=3) == [epoch], "a cleared commit announces the same"
         assert group.write(1, cleared_after=1, try_number=2) is None, "a cleared participant writes nothing"
-        keep = Group(dies_late, job=EpochJob("share", inputs=[NUMBERS], outputs=[ODD, EVEN], cadence="@daily",
+        keep = Group(dies_late, job=Job("share", inputs=[NUMBERS], outputs=[ODD, EVEN], cadence="@daily",
                                              checks=SHARE.checks, on_rerun="keep"))  # fmt: skip
         keep.begin(run_id="manual")
         assert [keep.write(number, run_id="manual") for number in range(PARTS)] == [None, None, None]

@@ -18,7 +18,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources import postgresql as source
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.contract.lakes import Lake, prices
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["postgresql"]
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)
-SOLD, QUOTED = EpochTable("sold"), EpochTable("quoted")
+SOLD, QUOTED = Table("sold"), Table("quoted")
 ORDERS = PostgresSource("orders", "orders", connection="shop", id_column="id", partitions=2)
 on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
 on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
@@ -74,7 +74,7 @@ def test_a_job_reads_two_sources_of_others(
 ) -> None:
     """Each epoch has exactly the rows within its bounds, whatever is added while it computes."""
     lake = Lake(tmp_path / "others")
-    job = EpochJob("load", inputs=[ORDERS, prices()], outputs=[SOLD, QUOTED], cadence="@hourly")
+    job = Job("load", inputs=[ORDERS, prices()], outputs=[SOLD, QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"shop": url_of(shop), "lake_db": lake.url})
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     for number in range(2):
@@ -104,7 +104,7 @@ def test_rows_that_come_late_end_the_epoch(
     """The count is looked at when they are read and when the block ends; nothing is published. As nothing stands on
     what was counted, the next try counts anew.
     """
-    job = EpochJob("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
+    job = Job("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
     settings = replace(settings, sources={"shop": url_of(shop)})
     order(shop, 4)
 
@@ -129,7 +129,7 @@ def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, t
     lake = Lake(tmp_path / "others")
     lake.append(1)
     roots = [prices(), FileSource("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
-    job = EpochJob("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
+    job = Job("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"lake_db": lake.url})
     with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
         with pytest.raises(InvalidInput, match="epoch.read_root"):
@@ -150,7 +150,7 @@ def test_a_session_without_the_driver_is_told_where_to_find_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before anything is computed; on a Connect server, too."""
-    job = EpochJob("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
+    job = Job("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
     settings = replace(settings, sources={"shop": url_of(shop)})
     monkeypatch.setattr(source, "DRIVER", "org.nowhere.Driver")
     with (
@@ -189,7 +189,7 @@ def test_a_table_that_spark_writes(
         "CREATE TABLE theirs.market.prices (id bigint, day date, old string) USING iceberg PARTITIONED BY (day)"
     )
     root = IcebergSource("prices", "theirs.market.prices", connection="shop")
-    job = EpochJob("load", inputs=[root], outputs=[QUOTED], cadence="@hourly")
+    job = Job("load", inputs=[root], outputs=[QUOTED], cadence="@hourly")
     settings = replace(settings, sources={"shop": url_of(shop)})
 
     def load(number: int) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from pyiceberg.types import LongType, StringType
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark import reads, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
@@ -24,10 +24,10 @@ from airflow_provider.stores.factory import catalog_properties
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS = EpochTable("events")
-SEEN = EpochTable("seen")
-WRITER = EpochJob("events", outputs=[EVENTS], cadence="@hourly")
-READER = EpochJob("seen", inputs=[state(EVENTS)], outputs=[SEEN], cadence="@hourly")
+EVENTS = Table("events")
+SEEN = Table("seen")
+WRITER = Job("events", outputs=[EVENTS], cadence="@hourly")
+READER = Job("seen", inputs=[state(EVENTS)], outputs=[SEEN], cadence="@hourly")
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
 
 on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
@@ -144,10 +144,8 @@ def test_a_state_without_rows_has_the_tables_columns(spark: SparkSession, settin
 
 @on_connect
 def test_a_job_that_reads_its_own_past_starts_from_nothing(spark: SparkSession, settings: Settings) -> None:
-    balance = EpochTable("balance", kind="full")  # type: ignore[arg-type]
-    job = EpochJob(
-        "balance", inputs=[previous(balance)], outputs=[balance], cadence="@hourly", origin=MIDNIGHT
-    )
+    balance = Table("balance", kind="full")  # type: ignore[arg-type]
+    job = Job("balance", inputs=[previous(balance)], outputs=[balance], cadence="@hourly", origin=MIDNIGHT)
 
     def read_without_columns() -> None:
         with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:

@@ -20,7 +20,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.spark import sinks
 from airflow_provider.spark.shipping import shipped
 from airflow_provider.tables.base import Place, TableFormat, TableInfo, TaskWriter, WrittenFile
@@ -29,7 +29,7 @@ from airflow_provider.testing.table_cases.backend import Publisher
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TABLE = EpochTable("flights")
+TABLE = Table("flights")
 HOUR = Interval(datetime(2013, 2, 8, 13, tzinfo=UTC), datetime(2013, 2, 8, 14, tzinfo=UTC))
 
 ALL_TYPES = """
@@ -53,15 +53,13 @@ def iceberg(service: EpochService) -> TableFormat:
     return service.formats["iceberg"]
 
 
-def staged(
-    df: DataFrame, table: EpochTable, table_format: TableFormat
-) -> tuple[TableInfo, list[WrittenFile]]:
+def staged(df: DataFrame, table: Table, table_format: TableFormat) -> tuple[TableInfo, list[WrittenFile]]:
     """Stage *df* as the first attempt at one hour."""
     info = sinks.target(df, table, table_format)
     return info, sinks.stage(df, place_in(table, table_format), info, table_format)
 
 
-def published(df: DataFrame, table: EpochTable, service: EpochService) -> TableInfo:
+def published(df: DataFrame, table: Table, service: EpochService) -> TableInfo:
     """Stage *df* and commit it."""
     iceberg = service.formats["iceberg"]
     info, files = staged(df, table, iceberg)
@@ -72,7 +70,7 @@ def published(df: DataFrame, table: EpochTable, service: EpochService) -> TableI
     return info
 
 
-def place_in(table: EpochTable, table_format: TableFormat) -> Place:
+def place_in(table: Table, table_format: TableFormat) -> Place:
     return table_format.place(table, job=JobName("clean"), interval=HOUR, revision=1, token=1)
 
 
@@ -166,7 +164,7 @@ def test_a_first_attempt_with_wrong_columns_leaves_nothing_in_the_way(
     wrong, _ = staged(spark.sql("select '1' as id, 'a' as lable"), TABLE, iceberg)
     again, _ = staged(spark.sql("select '2' as id, 'b' as lable"), TABLE, iceberg)
     assert again == wrong, "the same columns are no reason to make the table anew"
-    partitioned = EpochTable("flights", partition_by=("label",))
+    partitioned = Table("flights", partition_by=("label",))
     corrected = published(spark.sql("select 1L as id, 'a' as label"), partitioned, service)
     assert corrected.table_uuid != wrong.table_uuid
     assert iceberg.arrow_schema(corrected.schema).names == ["id", "label", "_epoch"]
@@ -178,7 +176,7 @@ def test_another_layout_of_an_unpublished_table_is_taken(
 ) -> None:
     rows = spark.sql("select 1L as id, 'a' as label")
     unpublished, _ = staged(rows, TABLE, iceberg)
-    partitioned = EpochTable("flights", partition_by=("label",))
+    partitioned = Table("flights", partition_by=("label",))
     assert published(rows, partitioned, service).table_uuid != unpublished.table_uuid
     with pytest.raises(SchemaMismatch, match="partition_by"):
         published(rows, TABLE, service)
@@ -207,7 +205,7 @@ def test_a_first_write_of_constants_makes_columns_that_may_be_null(
 def test_odd_column_names_work_as_partition_and_sort_columns(
     spark: SparkSession, iceberg: TableFormat
 ) -> None:
-    table = EpochTable("odd", partition_by=("a.b c",), sort_by=("naïve`tick",))
+    table = Table("odd", partition_by=("a.b c",), sort_by=("naïve`tick",))
     df = spark.range(6).selectExpr("id % 2 as `a.b c`", "-id as `naïve``tick`")
     _, files = staged(df, table, iceberg)
     assert sum(one.rows for one in files) == 6
@@ -217,7 +215,7 @@ def test_odd_column_names_work_as_partition_and_sort_columns(
 def test_a_partition_value_has_files_of_its_own_sorted_inside(
     spark: SparkSession, iceberg: TableFormat
 ) -> None:
-    table = EpochTable("laid_out", partition_by=("origin",), sort_by=("distance",))
+    table = Table("laid_out", partition_by=("origin",), sort_by=("distance",))
     df = spark.range(0, 3000, 1, 6).selectExpr("concat('A', id % 3) as origin", "hash(id) as distance", "id")
     _, files = staged(df, table, iceberg)
     by_origin: dict[str, list[int]] = defaultdict(list)

@@ -11,7 +11,7 @@ from airflow_provider import connect
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.spark.views import cut_views
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIDNIGHT = datetime(2013, 2, 8, tzinfo=UTC)
-JOB = EpochJob("pair", outputs=[EpochTable("events"), EpochTable("odd-name.2")], cadence="@hourly")
+JOB = Job("pair", outputs=[Table("events"), Table("odd-name.2")], cadence="@hourly")
 
 
 def hour(number: int) -> Interval:

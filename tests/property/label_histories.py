@@ -17,8 +17,8 @@ from airflow_provider.domain.errors import EpochError, FinalError, RetryableErro
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import (
     Edge,
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     TableKind,
     increment,
     previous,
@@ -67,7 +67,7 @@ class LabelHistory:
         self.service = self.world.coordinator
         self.lineage = Lineage()
         self.moves: list[str] = []
-        self.declarations: dict[str, list[EpochJob]] = {}
+        self.declarations: dict[str, list[Job]] = {}
         self.unpublished: list[Attempt] = []
         self.pair = "pair"
         self.runs = 0
@@ -192,7 +192,7 @@ class LabelHistory:
 
     # --- declarations --------------------------------------------------------------------------------------------
 
-    def _declare(self, job: str, outputs: tuple[str, ...]) -> EpochJob:
+    def _declare(self, job: str, outputs: tuple[str, ...]) -> Job:
         """Declare *job* with random edges; the declaration is registered when the job next begins."""
         edges = [self._edge(job, table) for table in INPUTS[job] if self.random.random() < 0.75]
         if self.origins[job] and self.random.random() < 0.2:
@@ -222,17 +222,17 @@ class LabelHistory:
     def _policy(self) -> str:
         return self.random.choice(("cascade", *["ignore"] * 9))
 
-    def _table(self, name: str) -> EpochTable:
+    def _table(self, name: str) -> Table:
         return self.world.table(name, kind=TableKind.FULL if name in FULL else TableKind.INCREMENTAL)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
-    def _compute(self, job: EpochJob, number: int) -> None:
+    def _compute(self, job: Job, number: int) -> None:
         attempt = self._written(job, day(number))
         if attempt is not None:
             self._publish(attempt)
 
-    def _written(self, job: EpochJob, interval: Interval) -> Attempt | None:
+    def _written(self, job: Job, interval: Interval) -> Attempt | None:
         """Begin an epoch and write one row into each table, with what it was computed from."""
         self.runs += 1
         attempt = self.service.begin(job, interval, owner(f"run-{self.runs}"))

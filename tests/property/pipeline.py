@@ -20,7 +20,7 @@ from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.stores.base import pages
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.factory import open_formats
@@ -35,18 +35,18 @@ EPOCHS = [Interval(ORIGIN + timedelta(days=n), ORIGIN + timedelta(days=n + 1)) f
 _numbers = itertools.count()
 
 
-def _table(name: str) -> EpochTable:
-    return EpochTable(name, domain=DOMAIN, format="memory")
+def _table(name: str) -> Table:
+    return Table(name, domain=DOMAIN, format="memory")
 
 
 BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "total"))
 SIDE, TAIL = _table("side"), _table("tail")
 JOBS = {
-    "base": EpochJob("base", outputs=[BASE], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
-    "pair": EpochJob(
+    "base": Job("base", outputs=[BASE], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"),
+    "pair": Job(
         "pair", inputs=[BASE], outputs=[LEFT, RIGHT], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
     ),
-    "total": EpochJob(
+    "total": Job(
         "total",
         inputs=[state(LEFT), state(RIGHT), previous(TOTAL)],
         outputs=[TOTAL],
@@ -54,8 +54,8 @@ JOBS = {
         origin=ORIGIN,
         on_rerun="new_revision",
     ),
-    "side": EpochJob("side", outputs=[SIDE], cadence="@daily", on_rerun="new_revision"),
-    "tail": EpochJob("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence="@daily", on_rerun="new_revision"),
+    "side": Job("side", outputs=[SIDE], cadence="@daily", on_rerun="new_revision"),
+    "tail": Job("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence="@daily", on_rerun="new_revision"),
 }
 TABLES = [BASE, LEFT, RIGHT, TOTAL]
 

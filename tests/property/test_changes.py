@@ -38,7 +38,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import FileSource, Late
-from airflow_provider.domain.topology import EpochJob, TableKind, increment, previous, state
+from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
 from tests.simulator.changing.ids import Ids
@@ -63,7 +63,7 @@ def cadences() -> list[Cadence]:
     return [Cadence("@daily"), finer, Cadence("@daily", since=at(6), before=finer)]
 
 
-def versions(world: World) -> dict[str, list[EpochJob]]:
+def versions(world: World) -> dict[str, list[Job]]:
     """The declarations that each job may have, one after the other and back."""
     job, table = world.job, world.table
     base, own, copy = table("base"), table("own"), table("copy", kind=TableKind.FULL)
@@ -122,7 +122,7 @@ class Changes(RuleBasedStateMachine):
         self.landing = Landing(Random(0), HALVES, Ids(Random(0)))
         self.source = LandingSource(self.landing, lambda: None)
         self.versions = versions(self.world)
-        self.now: dict[str, EpochJob] = {}
+        self.now: dict[str, Job] = {}
         self.numbers = itertools.count(1)
         self.open: list[Attempt] = []
         self.held: list[Held] = []

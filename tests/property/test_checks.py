@@ -24,12 +24,12 @@ from airflow_provider.domain.checks import (
 )
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.expectations import proven, violated
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from tests.contract.coordination_world import ORIGIN, barrier
 
-TABLE = EpochTable("t")
+TABLE = Table("t")
 DAY = Interval(ORIGIN, barrier(1))
 COLUMNS = pa.schema(
     [

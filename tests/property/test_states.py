@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
+from airflow_provider.domain.topology import Job, Table, TableKind
 from airflow_provider.testing.local_epochs import LocalEpochs
 from tests.services.directories import quick_directory
 
@@ -39,7 +39,7 @@ class Model:
     :param declared: whether the job has an origin; otherwise it is the start of the epoch that commits first.
     """
 
-    job: EpochJob
+    job: Job
     length: timedelta
     declared: bool
     held: dict[datetime, list[int]] = field(default_factory=dict)
@@ -78,10 +78,10 @@ class World:
 
     def __init__(self, epochs: LocalEpochs) -> None:
         domain = f"states-{next(_domains)}"
-        often = EpochTable("often", domain=domain)
-        parts, whole = EpochTable("parts", domain=domain), EpochTable("whole", domain=domain, kind="full")
-        half_daily = EpochJob("half_daily", outputs=[often], cadence="0 */12 * * *")
-        daily = EpochJob("daily", outputs=[parts, whole], cadence="@daily", origin=START)
+        often = Table("often", domain=domain)
+        parts, whole = Table("parts", domain=domain), Table("whole", domain=domain, kind="full")
+        half_daily = Job("half_daily", outputs=[often], cadence="0 */12 * * *")
+        daily = Job("daily", outputs=[parts, whole], cadence="@daily", origin=START)
         self.epochs = epochs
         self.tables = {one.name: one for one in (often, parts, whole)}
         first, second = Model(half_daily, HALF_DAY, declared=False), Model(daily, DAY, declared=True)

@@ -23,8 +23,8 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, micros
 from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
 from airflow_provider.domain.topology import (
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     TableKind,
     increment,
     previous,
@@ -47,8 +47,8 @@ Rows = tuple[tuple[datetime, int], ...]
 Range = tuple[datetime | None, datetime]
 
 
-def _table(name: str, kind: TableKind = TableKind.INCREMENTAL) -> EpochTable:
-    return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
+def _table(name: str, kind: TableKind = TableKind.INCREMENTAL) -> Table:
+    return Table(name, domain=DOMAIN, kind=kind, format="memory")
 
 
 BASE, LEFT, RIGHT, TOTAL = (_table(name) for name in ("base", "left", "right", "total"))
@@ -69,7 +69,7 @@ class SimulatedJob:
         before the first commit may be refused for good, since others have read "nothing there" (R13).
     """
 
-    job: EpochJob
+    job: Job
     hours: int = 1
     skips: int = 0
     hours_at_most: int = 1_000
@@ -86,9 +86,9 @@ class SimulatedJob:
         return [Interval(ORIGIN + one * HOUR, ORIGIN + (one + self.hours) * HOUR) for one in starts]
 
 
-def _job(name: str, **declared: Any) -> EpochJob:
+def _job(name: str, **declared: Any) -> Job:
     """Declare a job that computes again what it is asked for again, unless it says else."""
-    return EpochJob(name, **{"on_rerun": "new_revision", **declared})
+    return Job(name, **{"on_rerun": "new_revision", **declared})
 
 
 JOBS: dict[str, SimulatedJob] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.memory import MemoryCatalog
 from airflow_provider.tables.memory import MemoryFormat
@@ -45,7 +45,7 @@ class Outsiders:
         number = self._newest[table] = self._newest.get(table, 0) + 1
         self._shown[ref.location] = Shown(number=number, csn=csn, rows=rows)
 
-    def look(self, table: EpochTable) -> bool:
+    def look(self, table: Table) -> bool:
         """Load *table* as an engine does; say whether the pointer lagged.
 
         :raises Violation: it gets what no cut reads.

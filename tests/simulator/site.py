@@ -17,7 +17,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import (
     CatalogSwap,
@@ -210,19 +210,19 @@ class Site(ABC):
         """Let versions be deleted, and look at what went."""
         return delete()
 
-    def load_by_catalog(self, table: EpochTable) -> None:
+    def load_by_catalog(self, table: Table) -> None:
         """Read *table* without a cut."""
         if self.outsiders.look(table):
             self.count(Event.LAGGING_POINTER)
         self.count(Event.SEEN_BY_CATALOG)
 
-    def rows_at(self, table: EpochTable, ref: TableRef, csn: int) -> Rows:
+    def rows_at(self, table: Table, ref: TableRef, csn: int) -> Rows:
         """All rows of one version of *table*, read past all lines."""
         info = self.tables.describe(table)
         assert info is not None
         return rows_of(self.tables.read(everything(table.name, ref, csn), info.schema))
 
-    def refuse_ahead(self, table: EpochTable, ref: TableRef) -> None:
+    def refuse_ahead(self, table: Table, ref: TableRef) -> None:
         """Compare the catalog's pointer with what was published (I10)."""
         info = self.tables.describe(table)
         assert info is not None

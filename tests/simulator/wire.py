@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
 from airflow_provider.tables.base import (
@@ -295,9 +295,7 @@ class SimulatedFormat:
             self._line.process.sleep(self._preparing)
         return prepared
 
-    def reclaim(
-        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
-    ) -> list[str]:
+    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         deleting = self._deleting or (lambda delete: delete())
         return self._call("reclaim", lambda: deleting(lambda: self._inner.reclaim(table, withdrawn, kept)))
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous
+from airflow_provider.domain.topology import Job, Table, previous
 
 START = datetime(2013, 2, 1, tzinfo=UTC)
-JOB = EpochJob(
-    "killed", outputs=[EpochTable("hourly"), EpochTable("totals")], cadence="@hourly", origin=START
-)
+JOB = Job("killed", outputs=[Table("hourly"), Table("totals")], cadence="@hourly", origin=START)
 
-TOTALS = EpochTable("totals", kind="full")
-DRAFTED = EpochJob(
+TOTALS = Table("totals", kind="full")
+DRAFTED = Job(
     "drafted",
     inputs=[previous(TOTALS)],
-    outputs=[EpochTable("hourly"), TOTALS],
+    outputs=[Table("hourly"), TOTALS],
     cadence="@hourly",
     origin=START,
 )

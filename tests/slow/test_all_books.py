@@ -12,7 +12,7 @@ import pytest
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.local_epochs import LocalEpochs
 from demo import books
@@ -35,10 +35,10 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def landed_in(folder: Path, job: EpochJob) -> EpochJob:
+def landed_in(folder: Path, job: Job) -> Job:
     """The demo's job, with books of the test's own."""
     landed = FileSource("landed_books", f"{folder}/{books.FILE.replace('{', '{start')}")
-    return EpochJob(
+    return Job(
         job.name,
         inputs=[*job.edges, *[landed for _ in job.roots]],
         outputs=job.outputs,

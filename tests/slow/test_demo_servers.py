@@ -16,7 +16,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.arrow_attempts import write_rows
 from demo.faults import Aim, FaultInjector
 from demo.figures import count_reads
@@ -28,7 +28,7 @@ from demo.source import Days
 from demo.stores import STORES, MissingProgramError, ServerStore
 
 ORIGIN = datetime(2013, 2, 8, tzinfo=UTC)
-JOB = EpochJob("weather", outputs=[EpochTable("weather", "nyc")], cadence="@hourly", origin=ORIGIN)
+JOB = Job("weather", outputs=[Table("weather", "nyc")], cadence="@hourly", origin=ORIGIN)
 SERVERS = sorted(name for name, store in STORES.items() if issubclass(store, ServerStore))
 
 

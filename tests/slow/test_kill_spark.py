@@ -28,7 +28,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
 from tests.airflow_runs import epochs_connection
@@ -113,7 +113,7 @@ class Task:
     environment: dict[str, str]
     epochs: int
     is_airflows: bool = False
-    job: EpochJob = JOB
+    job: Job = JOB
     tries: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:

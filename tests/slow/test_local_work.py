@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.testing.local_epochs import LocalEpochs
 from tests.documents import HOW_TO, ROOT, blocks
 
@@ -75,7 +75,7 @@ def test_notebook_program_and_spark_submit(tmp_path: Path) -> None:
 
     done = run(tmp_path, console(WORK))
     assert done.returncode == 0, done.stderr
-    totals = EpochTable("station_totals", kind="full")
+    totals = Table("station_totals", kind="full")
     with LocalEpochs(tmp_path) as epochs:
         assert epochs.rows(totals) == [{"station": "Harbour", "count": 2}, {"station": "Museum", "count": 2}]
         cut = epochs.service.cuts.cut("default", [totals])

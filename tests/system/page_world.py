@@ -19,7 +19,7 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.arrow_attempts import write_rows
 from demo.airflow_cluster import AirflowCluster
@@ -39,9 +39,9 @@ HARBOUR = "harbour"
 """Where people and retention have done what they can do."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
-    EpochJob(
+    Job(
         name,
-        outputs=[EpochTable(table, domain=domain) for table in tables],
+        outputs=[Table(table, domain=domain) for table in tables],
         cadence=cadence,
         origin=FIRST + timedelta(days=first_day - 1),
         on_rerun="new_revision",
@@ -53,34 +53,32 @@ FLIGHTS, WEATHER, ODD, TRAINS = (
         (OTHER_DOMAIN, "load_trains", "@daily", 1, ("trains",)),
     )
 )
-SHIPS = EpochJob(
+SHIPS = Job(
     "load_ships",
-    outputs=[EpochTable("ships", domain=HARBOUR, kind="full")],
+    outputs=[Table("ships", domain=HARBOUR, kind="full")],
     cadence="@daily",
     origin=FIRST,
     checks=[row_count("ships", at_least=1)],
     on_rerun="new_revision",
 )
 BARGES, HEIR = (
-    EpochJob(
+    Job(
         name,
-        outputs=[EpochTable(table, domain=HARBOUR) for table in tables],
+        outputs=[Table(table, domain=HARBOUR) for table in tables],
         cadence="@daily",
         origin=FIRST,
     )
     for name, tables in (("load_barges", ("barges",)), ("barges_again", ("barges", "tugs")))
 )
-ROWBOATS = EpochJob(
-    "load_rowboats", outputs=[EpochTable("rowboats", domain=HARBOUR)], cadence="@daily", origin=FIRST
-)
-PILOTS = EpochJob(
+ROWBOATS = Job("load_rowboats", outputs=[Table("rowboats", domain=HARBOUR)], cadence="@daily", origin=FIRST)
+PILOTS = Job(
     "weekly_pilots",
-    outputs=[EpochTable("pilots", domain=HARBOUR)],
+    outputs=[Table("pilots", domain=HARBOUR)],
     cadence="@weekly",
     origin=datetime(2013, 1, 27, tzinfo=UTC),
     lapses_after=1,
 )
-WHARVES = EpochJob("load_wharves", outputs=[EpochTable("wharves", domain=HARBOUR)], cadence="@daily")
+WHARVES = Job("load_wharves", outputs=[Table("wharves", domain=HARBOUR)], cadence="@daily")
 SHIPS_STATES = {
     1: "committed, 3 rows",
     2: "withdrawn, 3 rows",
@@ -230,7 +228,7 @@ def day(number: int) -> Interval:
 
 
 def begin(
-    service: EpochService, job: EpochJob, interval: Interval, *, dag: str = DAG, cleared: int = 0
+    service: EpochService, job: Job, interval: Interval, *, dag: str = DAG, cleared: int = 0
 ) -> Attempt:
     run = Owner(dag_id=dag, run_id=f"scheduled__{interval.end.isoformat()}", generation=cleared)
     attempt = service.begin(job, interval, run)
@@ -245,7 +243,7 @@ def write(service: EpochService, attempt: Attempt, table: str, rows: int = 3) ->
 
 def commit(
     service: EpochService,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     *,
     dag: str = DAG,

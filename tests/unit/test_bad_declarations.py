@@ -13,17 +13,17 @@ from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
-from airflow_provider.domain.topology import EpochJob, EpochTable, state, window
+from airflow_provider.domain.topology import Job, Table, state, window
 from tests.hostile import NAMES, TEXTS, refused
 
-A = EpochTable("a")
+A = Table("a")
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 BLANK = ("empty", "blank")
 TIMES = ("a time without zone", "a date")
 
 
-def job(name: Any = "j", **given: Any) -> EpochJob:
-    return EpochJob(name, **{"outputs": [A], "cadence": "@daily", **given})
+def job(name: Any = "j", **given: Any) -> Job:
+    return Job(name, **{"outputs": [A], "cadence": "@daily", **given})
 
 
 CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
@@ -64,12 +64,12 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "an origin": (lambda value: job(origin=value), ["nothing"]),
     "on_rerun": (lambda value: job(on_rerun=value), []),
     "determinism": (lambda value: job(determinism=value), []),
-    "a format": (lambda value: EpochTable("a", format=value), NAMES),
-    "a domain": (lambda value: EpochTable("a", value), NAMES),
-    "partitions": (lambda value: EpochTable("a", partition_by=value), ["a list", "a tuple"]),
-    "an order": (lambda value: EpochTable("a", sort_by=value), ["a list", "a tuple"]),
-    "changes of columns": (lambda value: EpochTable("a", column_changes=value), ["a list"]),
-    "a change of a column": (lambda value: EpochTable("a", column_changes=[value]), []),
+    "a format": (lambda value: Table("a", format=value), NAMES),
+    "a domain": (lambda value: Table("a", value), NAMES),
+    "partitions": (lambda value: Table("a", partition_by=value), ["a list", "a tuple"]),
+    "an order": (lambda value: Table("a", sort_by=value), ["a list", "a tuple"]),
+    "changes of columns": (lambda value: Table("a", column_changes=value), ["a list"]),
+    "a change of a column": (lambda value: Table("a", column_changes=[value]), []),
     "a column that is added": (lambda value: add(value, "int"), NAMES),
     "its type": (lambda value: add("c", value), []),
     "a column that is renamed": (lambda value: rename(value, "other"), NAMES),

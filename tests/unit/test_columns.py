@@ -15,7 +15,7 @@ from airflow_provider.domain.columns import (
     widen,
 )
 from airflow_provider.domain.errors import Conflict, InvalidInput, SchemaMismatch
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from tests.declarations import declared
 
 FIRST, SECOND, THIRD = add("a", "int"), rename("a", "b"), drop("b")
@@ -96,12 +96,12 @@ def test_a_list_that_was_edited_is_refused(edited: list[object]) -> None:
 def test_changes_are_part_of_a_declaration_where_there_are_any() -> None:
     """R7: a job gets a new revision by them; those without keep their identity."""
 
-    def job(*changes: object) -> EpochJob:
-        table = EpochTable("t", column_changes=changes)  # type: ignore[arg-type]
-        return EpochJob("j", outputs=[table], cadence="@daily")
+    def job(*changes: object) -> Job:
+        table = Table("t", column_changes=changes)  # type: ignore[arg-type]
+        return Job("j", outputs=[table], cadence="@daily")
 
     first = declared(job(), None)
     second = declared(job(FIRST), first)
     assert (first.revision, second.revision) == (1, 2)
     assert declared(job(), second).revision == 1
-    assert "column_changes" not in repr(EpochTable("t"))
+    assert "column_changes" not in repr(Table("t"))

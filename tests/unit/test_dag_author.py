@@ -36,7 +36,7 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import EpochJob, EpochTable, previous, state
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
     task_barrier,
@@ -53,9 +53,9 @@ from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers.epochs import EpochTrigger
 from tests.airflow_runs import DAY_END, published, task_context
 
-A, B, C, D = EpochTable("a"), EpochTable("b"), EpochTable("c"), EpochTable("d")
-JOB = EpochJob("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
-ELSEWHERE = EpochTable("a", domain="other")
+A, B, C, D = Table("a"), Table("b"), Table("c"), Table("d")
+JOB = Job("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
+ELSEWHERE = Table("a", domain="other")
 NAIVE = datetime(2013, 2, 8)  # noqa: DTZ001 - that is what is wrong with it
 NOON = datetime(2013, 2, 7, 12, tzinfo=UTC)
 WRONG_INTERVALS = (
@@ -126,7 +126,7 @@ def with_nameless(epoch: Any, /) -> None:
         (lambda: sensor(tables=[A], job=JOB), "tables"),
         (lambda: sensor(tables=[A, ELSEWHERE]), "tables"),
         (lambda: sensor(job="job"), "job"),
-        (lambda: sensor(job=EpochJob("x", outputs=[C], cadence="@daily")), "tables"),
+        (lambda: sensor(job=Job("x", outputs=[C], cadence="@daily")), "tables"),
         (lambda: sensor(tables=[A], cadence="sometimes"), "cadence"),
         (lambda: sensor(tables=[A], cadence=5), "cadence"),
         (lambda: submit(job="job"), "job"),
@@ -213,7 +213,7 @@ def test_outlets_are_the_jobs_tables_and_what_the_author_adds() -> None:
 
 
 def test_producer_and_consumer_name_the_same_asset() -> None:
-    assert asset_of(A) == asset_of(EpochTable("a", partition_by=("x",)))
+    assert asset_of(A) == asset_of(Table("a", partition_by=("x",)))
     assert asset_of(A).uri == "epoch://default/a"
     assert asset_of(A) != asset_of(ELSEWHERE)
 
@@ -351,10 +351,8 @@ def told(table: str, *intervals: Interval, domain: str = "default") -> dict[str,
     return published(table, *((one.start, one.end) for one in intervals), domain=domain)
 
 
-DAILY = EpochJob(
-    "daily", inputs=[A, B, state(D, as_of=timedelta(0)), previous(C)], outputs=[C], cadence="@daily"
-)
-HOURLY = EpochJob("hourly", inputs=[A], outputs=[C], cadence="@hourly")
+DAILY = Job("daily", inputs=[A, B, state(D, as_of=timedelta(0)), previous(C)], outputs=[C], cadence="@daily")
+HOURLY = Job("hourly", inputs=[A], outputs=[C], cadence="@hourly")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +379,7 @@ HOURLY = EpochJob("hourly", inputs=[A], outputs=[C], cadence="@hourly")
     ],
 )
 def test_ast1_a_run_started_by_assets_computes_what_their_events_name(
-    job: EpochJob, events: list[dict[str, Any]], computed: list[Interval]
+    job: Job, events: list[dict[str, Any]], computed: list[Interval]
 ) -> None:
     """R37: the clock, which is weeks later, says nothing."""
     context = task_context(events=events)
@@ -428,7 +426,7 @@ def test_ast1_a_sensor_waits_for_what_the_events_name() -> None:
 
 
 def scheduled(schedule: Any, cadence: Any, **options: Any) -> None:
-    job = EpochJob("job", outputs=[C], cadence=cadence)
+    job = Job("job", outputs=[C], cadence=cadence)
     with DAG("dag", schedule=schedule, start_date=datetime(2013, 1, 1, tzinfo=UTC)):
         submit(job=job, **options)
 
@@ -484,7 +482,7 @@ def test_a_schedule_that_fits_is_taken(schedule: Any, cadence: Any, options: dic
 
 
 def test_a_task_that_gets_its_dag_later_is_refused_before_any_work() -> None:
-    task = submit(job=EpochJob("job", outputs=[C], cadence="@hourly"))
+    task = submit(job=Job("job", outputs=[C], cadence="@hourly"))
     task.dag = DAG("dag", schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC))
     with pytest.raises(AirflowFailException, match="misses 23"):
         task.execute(task_context())

@@ -25,9 +25,9 @@ from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import (
     Edge,
     EdgeKind,
-    EpochJob,
-    EpochTable,
+    Job,
     OnRerun,
+    Table,
     TableKind,
     increment,
     previous,
@@ -41,8 +41,8 @@ from tests.declarations import declared
 START = datetime(2013, 2, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 DOMAIN = DomainName("default")
-TABLE = EpochTable("a")
-JOB = EpochJob("j", outputs=[TABLE], cadence="@daily", origin=START)
+TABLE = Table("a")
+JOB = Job("j", outputs=[TABLE], cadence="@daily", origin=START)
 
 
 def at(number: float) -> datetime:
@@ -93,7 +93,7 @@ def opened(owner: Owner, aborted: str | None = None) -> EpochRecord:
 def asked(
     owner: Owner, record: EpochRecord | None, held: Any = None, on_rerun: str = "new_revision"
 ) -> Beginning:
-    job = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun=on_rerun), None)
+    job = declared(Job("j", outputs=[TABLE], cadence="@daily", on_rerun=on_rerun), None)
     return decide(job, record, held, owner, NOW)
 
 
@@ -293,9 +293,9 @@ def test_a_barrier_is_needed_by_the_next_epoch_of_the_slowest_table(
     epochs: tuple[int | None, ...], barrier: int, needed: bool
 ) -> None:
     """R24: of a table of the job that has nothing yet, it is the first from the origin on."""
-    full = EpochTable("full", kind=TableKind.FULL)
-    sinks = [EpochTable("x"), EpochTable("y")]
-    job = declared(EpochJob("r", outputs=sinks, inputs=[state(full)], cadence="@daily", origin=START), None)
+    full = Table("full", kind=TableKind.FULL)
+    sinks = [Table("x"), Table("y")]
+    job = declared(Job("r", outputs=sinks, inputs=[state(full)], cadence="@daily", origin=START), None)
     outputs = [table(*range(many or 0)).record for many in epochs]
     held = table(*range(9), kind=TableKind.FULL).record
     assert still_needed(job, outputs, full.name, held, at(barrier)) == needed
@@ -372,7 +372,7 @@ def test_a_copy_is_never_resolved_at_a_head_before_its_epoch() -> None:
 
 
 def test_increments_as_of_a_lag_tile_the_time() -> None:
-    berlin = EpochTable("a")
+    berlin = Table("a")
     calendar = Cadence("@daily", "Europe/Berlin")
     record = TableRecord(job=JobName("j"), kind=berlin.kind, cadence=calendar, progress=Progress())
     edge = increment(berlin, as_of=DAY)
@@ -384,7 +384,7 @@ def test_increments_as_of_a_lag_tile_the_time() -> None:
 
 
 def test_an_increment_from_before_an_undeclared_origin_is_not_ready() -> None:
-    edges = EpochJob("x", inputs=[TABLE], outputs=[EpochTable("c")], cadence="@daily").edges
+    edges = Job("x", inputs=[TABLE], outputs=[Table("c")], cadence="@daily").edges
     hours = table(*range(5, 30), cadence="@hourly", csn=1)
     undeclared = Progress(origin=at(5 / 24), islands=hours.record.progress.islands)
     late = replace(hours, record=replace(hours.record, progress=undeclared))
@@ -396,7 +396,7 @@ def test_an_increment_from_before_an_undeclared_origin_is_not_ready() -> None:
 
 
 def test_the_past_of_a_table_is_empty_only_where_it_declares_its_origin() -> None:
-    edges = EpochJob("x", inputs=[previous(TABLE)], outputs=[EpochTable("c")], cadence="@daily").edges
+    edges = Job("x", inputs=[previous(TABLE)], outputs=[Table("c")], cadence="@daily").edges
     for progress, ready in [(Progress(origin=START, declared=True), True), (Progress(), False)]:
         record = replace(table().record, progress=progress, ref=None)
         stamped = Stamped(table_key(DOMAIN, TableName("a")), record, 1, None, NOW)
@@ -438,8 +438,8 @@ def test_a_full_table_is_read_at_one_slice() -> None:
 
 
 def test_inputs_are_listed_one_by_one_when_missing() -> None:
-    other = EpochTable("b")
-    edges = EpochJob("x", inputs=[TABLE, other], outputs=[EpochTable("c")], cadence="@daily").edges
+    other = Table("b")
+    edges = Job("x", inputs=[TABLE, other], outputs=[Table("c")], cadence="@daily").edges
     ready, missing, stale = resolve_inputs(edges, epoch(1), {TableName("a"): table(0, csn=1)}, 1)
     assert not ready
     assert not stale
@@ -511,5 +511,5 @@ def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:
 
 
 def test_jobs_keep_their_rerun_policy() -> None:
-    record: JobRecord = declared(EpochJob("j", outputs=[TABLE], cadence="@daily", on_rerun="keep"), None)
+    record: JobRecord = declared(Job("j", outputs=[TABLE], cadence="@daily", on_rerun="keep"), None)
     assert record.on_rerun is OnRerun.KEEP

@@ -19,7 +19,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.record_format import FORMAT, since
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
+from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.spark.handles import declaration_digest
 from airflow_provider.stores import declarations
 from airflow_provider.stores.declarations import encoded, fingerprint
@@ -81,7 +81,7 @@ CHANGES = list(changes())
 def test_no_field_is_forgotten() -> None:
     """R7: all that an author says is in the declaration, in the job's record, and in one of the changes below."""
     said = {one.name for one in fields(JobDeclaration)}
-    assert {one.name for one in fields(EpochJob)} - {"inputs", "input_tables"} | {"edges", "roots"} == said
+    assert {one.name for one in fields(Job)} - {"inputs", "input_tables"} | {"edges", "roots"} == said
     marks = {one.name: one.metadata for one in fields(JobRecord)}
     assert all(marks[one.name] == one.metadata for one in fields(JobDeclaration))
     counted = {(cls, one.name) for cls in CLASSES for one in fields(cls)}
@@ -129,7 +129,7 @@ def test_the_recorded_ones_are_found_again() -> None:
 @pytest.fixture
 def renamed() -> Iterator[None]:
     """All classes of declarations have other names."""
-    classes = {*CLASSES, EpochJob, *(type(one) for one in _enumerations(DECLARED))}
+    classes = {*CLASSES, Job, *(type(one) for one in _enumerations(DECLARED))}
     names = {cls: (cls.__name__, cls.__qualname__) for cls in classes}
     for cls, (name, whole) in names.items():
         cls.__name__, cls.__qualname__ = f"Other{name}", f"Other{whole}"
@@ -141,7 +141,7 @@ def renamed() -> Iterator[None]:
 @pytest.mark.usefixtures("renamed")
 def test_the_names_of_classes_say_nothing() -> None:
     """R7: a class may be renamed, and none of its declarations is registered anew."""
-    assert "OtherEpochTable" in repr(WHOLE)
+    assert "OtherTable" in repr(WHOLE)
     assert "OtherEdgeKind" in repr(WHOLE)
     test_the_recorded_ones_are_found_again()
 
@@ -192,8 +192,8 @@ def test_every_pair_of_recorded_declarations_differs() -> None:
 def test_what_a_program_is_handed_is_the_declaration() -> None:
     for job in RECORDED.values():
         assert JobDeclaration.of(job).job() == job
-    assert JobDeclaration.of(WHOLE).job().outputs[0] == EpochTable(**_said(WHOLE.outputs[0]))
+    assert JobDeclaration.of(WHOLE).job().outputs[0] == Table(**_said(WHOLE.outputs[0]))
 
 
-def _said(table: EpochTable) -> dict[str, Any]:
+def _said(table: Table) -> dict[str, Any]:
     return {one.name: getattr(table, one.name) for one in fields(table)}

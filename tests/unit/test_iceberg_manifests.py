@@ -11,14 +11,14 @@ import pytest
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.columns import table_schema
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 
 COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
-TABLE = EpochTable(TableName("t"), partition_by=("p",))
+TABLE = Table(TableName("t"), partition_by=("p",))
 
 
 class Files:

@@ -21,13 +21,13 @@ from pyiceberg.table.update import (
 )
 
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.columns import table_schema
 from airflow_provider.tables.iceberg import publishing, remembering, schemas
 from airflow_provider.tables.iceberg.file_io import DurableFileIO, write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
 
-TABLE = EpochTable(TableName("t"))
+TABLE = Table(TableName("t"))
 
 
 def empty(properties: dict[str, str]) -> TableMetadataV2:

@@ -22,7 +22,7 @@ from pyiceberg.types import DoubleType
 
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
 from airflow_provider.tables.columns import field_id, table_schema
 from airflow_provider.tables.iceberg import schemas
@@ -34,7 +34,7 @@ BARRIER = 1_360_368_000_000_000  # 2013-02-09T00:00Z
 def writer(
     folder: Path, columns: pa.Schema, *, partition_by: tuple[str, ...] = (), **sizes: int
 ) -> IcebergTaskWriter:
-    table = EpochTable(TableName("t"), partition_by=partition_by)
+    table = Table(TableName("t"), partition_by=partition_by)
     return IcebergTaskWriter(
         table="t",
         place=f"file://{folder}/place/",
@@ -191,7 +191,7 @@ def test_bounds_are_what_iceberg_reads(tmp_path: Path, kind: pa.DataType, values
     _, counted, nulls, lower, upper = description(file)["columns"]["1"]
     known = [value for value in values if value is not None]
     assert (counted, nulls) == (len(values), values.count(None))
-    iceberg = schemas.to_iceberg(table_schema(EpochTable(TableName("t")), columns)).find_type("x")
+    iceberg = schemas.to_iceberg(table_schema(Table(TableName("t")), columns)).find_type("x")
     found = [from_bytes(iceberg, base64.b64decode(bound)) for bound in (lower, upper)]
     wanted = pa.array([min(known), max(known)], kind)
     if pa.types.is_temporal(kind):

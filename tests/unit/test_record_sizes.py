@@ -23,7 +23,7 @@ from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable
+from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import (
     CommitRecord,
     FenceRecord,
@@ -62,14 +62,14 @@ def name(number: int, length: int = NAME) -> TableName:
 
 def job(**changes: Any) -> JobRecord:
     """A job's record as it is stored at first."""
-    table = EpochTable("t")
-    return replace(declared(EpochJob("j", outputs=[table], cadence="@hourly"), None), **changes)
+    table = Table("t")
+    return replace(declared(Job("j", outputs=[table], cadence="@hourly"), None), **changes)
 
 
 def largest_job() -> JobRecord:
     past = [Edge(name(number, 60), EdgeKind.WINDOW, length=HOUR) for number in range(sizes.MOST_LEFT_OUT)]
     return job(
-        outputs=tuple(EpochTable(name(number, 60)) for number in range(sizes.MOST_TABLES)),
+        outputs=tuple(Table(name(number, 60)) for number in range(sizes.MOST_TABLES)),
         edges=tuple(past[: sizes.MOST_INPUTS]),
         earlier=("f" * 32,) * sizes.MOST_DECLARATIONS,
         past_edges=tuple(past),
@@ -95,7 +95,7 @@ def table_of(stretches: int) -> TableRecord:
     moved = Moved(csn=2**40, origin=START, watermark=START, ref=REF)
     return TableRecord(
         job=JobName("j" * NAME),
-        kind=EpochTable("t").kind,
+        kind=Table("t").kind,
         cadence=Cadence("@hourly"),
         progress=Progress(origin=START, islands=tuple(hour(2 * number) for number in range(stretches))),
         ref=REF,
@@ -132,7 +132,7 @@ def test_a_record_at_its_bounds_fits(kind: Kind) -> None:
 
 def state_of(number: int, length: int, location: int) -> State:
     ref = replace(REF, location="s3://" + "l" * location)
-    kind = EpochTable("t").kind
+    kind = Table("t").kind
     return State(table=name(number, length), kind=kind, barrier=START, low=START, csn=2**40, ref=ref)
 
 
@@ -206,7 +206,7 @@ def test_what_is_not_counted_is_refused_by_its_bytes(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("field", "number", "entry"),
     [
-        ("outputs", sizes.MOST_TABLES, EpochTable("t")),
+        ("outputs", sizes.MOST_TABLES, Table("t")),
         ("edges", sizes.MOST_INPUTS, Edge(TableName("t"), EdgeKind.STATE)),
         ("earlier", sizes.MOST_DECLARATIONS, "f"),
         ("past_edges", sizes.MOST_LEFT_OUT, Edge(TableName("t"), EdgeKind.STATE)),

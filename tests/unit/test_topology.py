@@ -31,8 +31,8 @@ from airflow_provider.domain.registration import (
 )
 from airflow_provider.domain.roots import FileSource, IcebergSource, Late, PostgresSource
 from airflow_provider.domain.topology import (
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     TableKind,
     increment,
     previous,
@@ -42,29 +42,29 @@ from airflow_provider.domain.topology import (
 )
 from tests.declarations import declared
 
-A, B, C = (EpochTable(name) for name in "abc")
-FULL = EpochTable("full", kind=TableKind.FULL)
+A, B, C = (Table(name) for name in "abc")
+FULL = Table("full", kind=TableKind.FULL)
 
 
 def job(
     name: str,
     inputs: list[Any],
-    outputs: list[EpochTable],
+    outputs: list[Table],
     cadence: Cadence | str = "@daily",
     **options: Any,
-) -> EpochJob:
-    return EpochJob(name, inputs=inputs, outputs=outputs, cadence=cadence, **options)
+) -> Job:
+    return Job(name, inputs=inputs, outputs=outputs, cadence=cadence, **options)
 
 
-def checked(*checks: Check) -> EpochJob:
-    return EpochJob("j", outputs=[A], inputs=[B], cadence="@daily", checks=checks)
+def checked(*checks: Check) -> Job:
+    return Job("j", outputs=[A], inputs=[B], cadence="@daily", checks=checks)
 
 
-def records(*jobs: EpochJob) -> dict[Any, JobRecord]:
+def records(*jobs: Job) -> dict[Any, JobRecord]:
     return {one.name: declared(one, None) for one in jobs}
 
 
-def register(new: EpochJob, *others: EpochJob) -> None:
+def register(new: Job, *others: Job) -> None:
     check_registration(declared(new, None), records(*others), None)
 
 
@@ -72,9 +72,9 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "no outputs": (lambda: job("j", [], []), "outputs"),
     "outputs of other types": (lambda: job("j", [], ["a"]), "outputs"),  # type: ignore[list-item]
     "an output twice": (lambda: job("j", [], [A, A]), "outputs"),
-    "outputs of two domains": (lambda: job("j", [], [A, EpochTable("b", domain="other")]), "outputs"),
-    "an input of another domain": (lambda: job("j", [EpochTable("b", domain="other")], [A]), "inputs"),
-    "an edge to another domain": (lambda: job("j", [state(EpochTable("b", domain="other"))], [A]), "inputs"),
+    "outputs of two domains": (lambda: job("j", [], [A, Table("b", domain="other")]), "outputs"),
+    "an input of another domain": (lambda: job("j", [Table("b", domain="other")], [A]), "inputs"),
+    "an edge to another domain": (lambda: job("j", [state(Table("b", domain="other"))], [A]), "inputs"),
     "an input twice": (lambda: job("j", [B, state(B)], [A]), "inputs"),
     "an input that is text": (lambda: job("j", ["b"], [A]), "inputs"),
     "the increment of a full table": (lambda: increment(FULL), "inputs"),
@@ -89,19 +89,19 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an unknown policy": (lambda: state(A, on_upstream_revision="maybe"), "on_upstream_revision"),
     "an origin without zone": (
-        lambda: EpochJob("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1)),  # noqa: DTZ001
+        lambda: Job("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1)),  # noqa: DTZ001
         "origin",
     ),
     "an origin off the cadence": (
-        lambda: EpochJob("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1, 5, tzinfo=UTC)),
+        lambda: Job("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1, 5, tzinfo=UTC)),
         "origin",
     ),
     "an unknown on_rerun": (
-        lambda: EpochJob("j", outputs=[A], cadence="@daily", on_rerun="twice"),
+        lambda: Job("j", outputs=[A], cadence="@daily", on_rerun="twice"),
         "on_rerun",
     ),
-    "an unknown kind": (lambda: EpochTable("a", kind="partial"), "kind"),  # type: ignore[arg-type]
-    "columns as one text": (lambda: EpochTable("a", partition_by="x"), "partition_by"),  # type: ignore[arg-type]
+    "an unknown kind": (lambda: Table("a", kind="partial"), "kind"),  # type: ignore[arg-type]
+    "columns as one text": (lambda: Table("a", partition_by="x"), "partition_by"),  # type: ignore[arg-type]
     "a check of another table": (lambda: checked(row_count("b", at_least=1)), "checks"),
     "a check against another table": (lambda: checked(row_count(A, at_least=1, of="c")), "checks"),
     "SQL over another table": (lambda: checked(no_rows("SELECT * FROM {c}")), "checks"),
@@ -125,7 +125,7 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "SQL with a width": (lambda: is_true("SELECT true FROM {a:>9}"), "sql"),
     "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
     "a job that lapses at once": (
-        lambda: EpochJob("j", outputs=[A], cadence="@daily", lapses_after=0),
+        lambda: Job("j", outputs=[A], cadence="@daily", lapses_after=0),
         "lapses_after",
     ),
     "a root without a name": (lambda: FileSource("", "/in"), "table"),
@@ -198,7 +198,7 @@ def test_a_second_owner_is_refused_with_both_names() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])
 def test_a_cycle_is_refused_and_shown(length: int) -> None:
-    tables = [EpochTable(f"t{number}") for number in range(length)]
+    tables = [Table(f"t{number}") for number in range(length)]
     jobs = [job(f"j{number}", [tables[number - 1]], [tables[number]]) for number in range(length)]
     with pytest.raises(TopologyError) as refused:
         register(jobs[-1], *jobs[:-1])
@@ -208,9 +208,9 @@ def test_a_cycle_is_refused_and_shown(length: int) -> None:
     assert set(cycle) == {one.name for one in jobs}
 
 
-def since(name: str, inputs: list[Any], outputs: list[EpochTable]) -> EpochJob:
+def since(name: str, inputs: list[Any], outputs: list[Table]) -> Job:
     origin = datetime(2013, 2, 1, tzinfo=UTC)
-    return EpochJob(name, inputs=inputs, outputs=outputs, cadence="@daily", origin=origin)
+    return Job(name, inputs=inputs, outputs=outputs, cadence="@daily", origin=origin)
 
 
 def test_a_previous_edge_may_close_a_cycle() -> None:
@@ -260,7 +260,7 @@ def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
 def test_what_a_job_once_read_is_not_forgotten() -> None:
     first = declared(job("j", [A, B], [C]), None)
     second = declared(job("j", [state(A)], [C]), first)
-    third = declared(job("j", [state(A)], [EpochTable("d")]), second)
+    third = declared(job("j", [state(A)], [Table("d")]), second)
     edges = {(edge.table, edge.kind.value) for edge in third.all_edges}
     assert edges == {("a", "state"), ("a", "increment"), ("b", "increment")}
     assert set(third.all_outputs) == {"c", "d"}
@@ -283,7 +283,7 @@ def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
 
 def test_checks_are_part_of_the_declaration() -> None:
     """R14, R7: another check makes the next revision; a job without any keeps the identity that it always had."""
-    plain = declared(EpochJob("j", outputs=[A], inputs=[B], cadence="@daily"), None)
+    plain = declared(Job("j", outputs=[A], inputs=[B], cadence="@daily"), None)
     assert declared(checked(), plain) is plain
     one = declared(checked(row_count(A, at_least=1), not_null(A, "x")), plain)
     assert (one.revision, [check.kind for check in one.checks]) == (2, ["row_count", "not_null"])
@@ -293,9 +293,9 @@ def test_checks_are_part_of_the_declaration() -> None:
 
 
 def test_a_deep_chain_and_a_diamond_are_no_cycle() -> None:
-    chain = [job(f"j{n}", [EpochTable(f"t{n}")], [EpochTable(f"t{n + 1}")]) for n in range(2000)]
+    chain = [job(f"j{n}", [Table(f"t{n}")], [Table(f"t{n + 1}")]) for n in range(2000)]
     register(chain[-1], *chain[:-1])
-    register(job("d", [B, C], [EpochTable("d")]), job("b", [A], [B]), job("c", [A], [C]))
+    register(job("d", [B, C], [Table("d")]), job("b", [A], [B]), job("c", [A], [C]))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_changed_cadence_or_kind_is_refused() -> None:
     before = declared(job("j", [], [A]), None)
     with pytest.raises(TopologyError, match="cadence"):
         check_registration(declared(job("j", [], [A], "@hourly"), before), {}, before)
-    changed = job("j", [], [EpochTable("a", kind=TableKind.FULL)])
+    changed = job("j", [], [Table("a", kind=TableKind.FULL)])
     with pytest.raises(TopologyError, match="full"):
         check_registration(declared(changed, before), {}, before)
 
@@ -355,7 +355,7 @@ def test_a_changed_cadence_or_kind_is_refused() -> None:
 def test_a_changed_format_is_refused() -> None:
     """R7: the files of before are of the other one."""
     before = declared(job("j", [], [A]), None)
-    changed = declared(job("j", [], [EpochTable("a", format="memory")]), before)
+    changed = declared(job("j", [], [Table("a", format="memory")]), before)
     with pytest.raises(TopologyError, match="incremental/iceberg; it cannot become incremental/memory"):
         check_registration(changed, {}, before)
 
@@ -383,7 +383,7 @@ def test_what_a_job_declares_is_found_by_its_name() -> None:
         ),
         IcebergSource("i", "lake.db.t", connection="x"),
     ]
-    made = EpochJob("j", inputs=[*roots, increment(B)], outputs=[A, C], cadence="@daily")
+    made = Job("j", inputs=[*roots, increment(B)], outputs=[A, C], cadence="@daily")
     assert (made.output(A.name), made.output(C.name)) == (A, C)
     with pytest.raises(InvalidInput) as refused:
         made.output(B.name)

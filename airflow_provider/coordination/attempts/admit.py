@@ -17,7 +17,7 @@ from airflow_provider.domain.origins import refuse_unjoined
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord, refuse_not_own
 from airflow_provider.domain.sizes import refuse_gaps
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import TableRecord
 
 MOST_PARTICIPANTS = 1_000
@@ -29,13 +29,13 @@ _KEY_BYTES = 170
 Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
-def most_participants(job: EpochJob) -> int:
+def most_participants(job: Job) -> int:
     """How many may write an epoch of *job*: publish requires of each, by name, that it has not begun again (R10)."""
     each = 2 * (len(quote(job.domain)) + len(quote(job.name)) + _KEY_BYTES)
     return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)
 
 
-def refuse_participants(number: object, job: EpochJob) -> None:
+def refuse_participants(number: object, job: Job) -> None:
     """:raises InvalidInput: it is no number of participants, or more than one publish can hold in every store."""
     most = most_participants(job)
     if type(number) is not int or not 1 <= number <= most:
@@ -88,7 +88,7 @@ def refuse_withdrawn_inputs(job: JobName, interval: Interval, gone: Sequence[Pro
 
 def refuse_changes(
     context: Context,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     own: Tables,
     *,

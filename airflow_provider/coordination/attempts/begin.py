@@ -77,7 +77,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import Edge, EpochJob, EpochTable
+from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
@@ -86,7 +86,7 @@ _Answer = Callable[[], Attempt | AlreadyCommitted | None]
 
 def begin(
     context: Context,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     owner: Owner,
     *,
@@ -121,7 +121,7 @@ class Begin:
     """
 
     context: Context
-    job: EpochJob
+    job: Job
     interval: Interval
     owner: Owner
     roots: RootSource
@@ -181,9 +181,7 @@ class Begin:
             raise ReadAgain
         return begun
 
-    def _decided(
-        self, reading: Reading, job: JobRecord, unseen: list[EpochTable], *, dry: bool
-    ) -> _Answer | None:
+    def _decided(self, reading: Reading, job: JobRecord, unseen: list[Table], *, dry: bool) -> _Answer | None:
         """Decide, and change nothing: what begins the attempt, or None when the store is to be read again.
 
         :param unseen: outputs whose pointers are still to be looked at.

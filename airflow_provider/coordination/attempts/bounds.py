@@ -40,7 +40,7 @@ from airflow_provider.domain.roots import (
     asks_again,
     check_bounds,
 )
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import FenceRecord
 from airflow_provider.sources.locations import location_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
@@ -135,7 +135,7 @@ class Bounding:
     """
 
     store: MetadataReader
-    job: EpochJob
+    job: Job
     interval: Interval
     roots: tuple[Root, ...]
     source: RootSource

@@ -31,7 +31,7 @@ from airflow_provider.domain.errors import InvalidInput, Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, schema_key
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataReader, Reading
 from airflow_provider.tables.expectations import proven, violated
@@ -191,7 +191,7 @@ class _Output:
             return None
         return Readable(format=self.context.formats[state.ref.format], state=state, schema=schema)
 
-    def _staged(self, sink: EpochTable) -> Readable:
+    def _staged(self, sink: Table) -> Readable:
         interval, output = self.attempt.interval, self.output[sink.name]
         state = State(
             table=sink.name,
@@ -206,7 +206,7 @@ class _Output:
             format=self.context.formats[sink.format], state=state, schema=self._schema(sink, output[0])
         )
 
-    def _schema(self, sink: EpochTable, written: Committable) -> str:
+    def _schema(self, sink: Table, written: Committable) -> str:
         """The schema that the rows were written with: the table's own, or an earlier one that was published."""
         info = self.context.formats[sink.format].describe(sink)
         if info is not None and (info.table_uuid, info.schema_id) == (written.table_uuid, written.schema_id):
@@ -252,7 +252,7 @@ def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[BarrierRe
     )
 
 
-def refuse_vetoed(reader: MetadataReader, job: EpochJob, epochs: Sequence[Interval], owner: Owner) -> None:
+def refuse_vetoed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> None:
     """Tell of the first of *epochs* that a check refused to the try of *owner*, whatever its program said.
 
     :raises Vetoed: as it was told there.

@@ -12,24 +12,24 @@ from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, table_key, topology_key
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable, SliceRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 
-def keys_of_fill(job: EpochJob) -> list[Key]:
+def keys_of_fill(job: Job) -> list[Key]:
     """Return the keys of the records that :func:`fills_of` needs, without the epoch's own."""
     return [topology_key(job.domain), *_table_keys(job).values()]
 
 
-def _table_keys(job: EpochJob) -> Mapping[TableName, Key]:
+def _table_keys(job: Job) -> Mapping[TableName, Key]:
     """Return the keys of the tables that *job* writes or reads, by name."""
     names = (*(table.name for table in job.outputs), *(edge.table for edge in job.edges))
     return {name: table_key(job.domain, name) for name in names}
 
 
 def fills_of(
-    reading: Reading, job: EpochJob, epoch: EpochRecord | None, interval: Interval, *, skips: bool = False
+    reading: Reading, job: Job, epoch: EpochRecord | None, interval: Interval, *, skips: bool = False
 ) -> tuple[TableName, ...]:
     """Return the tables that the next revision of *epoch* adds; empty where it computes all.
 

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, root_key
 from airflow_provider.domain.roots import Root, RootBounds, RootRecord, Span
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import (
     Absent,
@@ -58,7 +58,7 @@ class GivingBack:
     """What a skip of *interval* of *job* gives back. :param reason: why it is skipped. :param by: who does."""
 
     store: MetadataStore
-    job: EpochJob
+    job: Job
     interval: Interval
     reason: str
     by: str
@@ -244,7 +244,7 @@ def give_back(context: Context, attempt: Attempt) -> None:
 
 
 def unread_bounds(
-    context: Context, job: EpochJob, epoch: Interval, reason: str, by: str
+    context: Context, job: Job, epoch: Interval, reason: str, by: str
 ) -> Iterator[UnreadBounds]:
     """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
     given back first.

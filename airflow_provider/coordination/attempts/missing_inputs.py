@@ -15,7 +15,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Edge, EpochTable
+from airflow_provider.domain.topology import Edge, Table
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader
 
@@ -34,7 +34,7 @@ class Resolving:
     domain: DomainName
     job: JobName
     interval: Interval
-    outputs: Sequence[EpochTable]
+    outputs: Sequence[Table]
     edges: Sequence[Edge]
     csn: int
 

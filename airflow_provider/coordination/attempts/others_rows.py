@@ -9,14 +9,14 @@ from airflow_provider.domain.beginning import of_another
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, epoch_key, slice_writer, table_key
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader
 
 
 def refuse_others_rows(
     reader: MetadataReader,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     own: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> None:
@@ -36,7 +36,7 @@ def refuse_others_rows(
             raise of_another(job.name, interval, name, own)
 
 
-def _copied(reader: MetadataReader, job: EpochJob, interval: Interval, writer: JobName) -> bool:
+def _copied(reader: MetadataReader, job: Job, interval: Interval, writer: JobName) -> bool:
     """Return whether *writer* has read, for the same epoch, a table of *job* that *job* no longer writes."""
     epoch = reader.read(job.domain, [key := epoch_key(job.domain, writer, interval.start)]).get(key)
     if epoch is None or epoch.record.committed is None:

@@ -50,7 +50,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import refuse_not_own
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import (
     CommitRecord,
     Committable,
@@ -91,7 +91,7 @@ def publish(context: Context, attempt: Attempt) -> Published:
 class _Sink:
     """All that publishing needs of one sink, as it was read."""
 
-    table: EpochTable
+    table: Table
     hot: Stamped[TableRecord]
     fence: Stamped[FenceRecord]
     output: tuple[Committable, ...]

@@ -18,7 +18,7 @@ from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, barrier_partition, epoch_key
-from airflow_provider.domain.topology import EpochJob, OnRerun
+from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.stores.base import MetadataReader
 
 _LISTED = 3
@@ -26,7 +26,7 @@ _LISTED = 3
 
 def refuse_reruns(
     reader: MetadataReader,
-    job: EpochJob,
+    job: Job,
     epochs: Sequence[Interval],
     owner: Owner,
     defaults: Defaults = DEFAULTS,
@@ -77,12 +77,12 @@ def refuse_reruns(
         )
 
 
-def _committed_before(reader: MetadataReader, job: EpochJob, epoch: Interval, owner: Owner) -> bool:
+def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
     """Whether *owner* committed it, and another run has committed a later revision over that."""
     log = reader.scan(job.domain, Kind.BARRIER, barrier_partition(job.name, epoch.start))
     return any(one.record.state is EpochState.COMMIT and one.record.owner.same_wish(owner) for one in log)
 
 
-def _told(job: EpochJob, some: Sequence[Interval], every: Sequence[Interval]) -> str:
+def _told(job: Job, some: Sequence[Interval], every: Sequence[Interval]) -> str:
     listed = ", ".join(map(str, some[:_LISTED])) + ("" if len(some) <= _LISTED else ", …")
     return f"{len(some)} of {len(every)} epochs of {job.name!r} ({listed}) are"

@@ -23,7 +23,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, barrier_key, epoch_key, lock_key
 from airflow_provider.domain.roots import RootBounds
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -77,7 +77,7 @@ class Resume:
     """One request to take an attempt up; it changes nothing."""
 
     context: Context
-    job: EpochJob
+    job: Job
     begun: Begun
 
     def run(self) -> Attempt | AlreadyCommitted:
@@ -125,7 +125,7 @@ class Resume:
         )
 
 
-def resume(context: Context, job: EpochJob, begun: Begun) -> Attempt | AlreadyCommitted:
+def resume(context: Context, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
     """Return the attempt that *begun* names as begin returned it, or that it is published by now.
 
     :param job: as it was declared to begin.
@@ -137,7 +137,7 @@ def resume(context: Context, job: EpochJob, begun: Begun) -> Attempt | AlreadyCo
 
 
 def attempt_of(
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     record: AttemptRecord,
     roots: tuple[RootBounds, ...],
@@ -167,14 +167,14 @@ def attempt_of(
     )
 
 
-def committed_as(job: EpochJob, interval: Interval, revision: int, csn: int) -> AlreadyCommitted:
+def committed_as(job: Job, interval: Interval, revision: int, csn: int) -> AlreadyCommitted:
     """Return the answer that the epoch of *interval* is published as *csn*."""
     return Begun(domain=job.domain, job=job.name, interval=interval, revision=revision).committed(csn)
 
 
 def earlier_commit(
     reader: MetadataReader,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     owner: Owner,
     log: Iterable[Stamped[BarrierRecord]],

@@ -9,13 +9,13 @@ from airflow_provider.coordination.attempts.join import tries
 from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.tables.base import Place
 from airflow_provider.tables.factory import TableFormats
 
 
 def abandoned(
-    epoch: EpochRecord | None, interval: Interval, adopts: int | None, outputs: Iterable[EpochTable]
+    epoch: EpochRecord | None, interval: Interval, adopts: int | None, outputs: Iterable[Table]
 ) -> tuple[Abandoned, ...]:
     """What the last attempt of *epoch* leaves to be deleted, nothing when the next one, for *interval*, adopts it.
 
@@ -43,7 +43,7 @@ class Undoing:
     """
 
     formats: TableFormats
-    job: EpochJob
+    job: Job
     interval: Interval
     log: Callable[[], Iterable[Stamped[BarrierRecord]]]
 
@@ -65,7 +65,7 @@ class Undoing:
             for place in self._places(one, one.interval or interval, self._tables(attempt, one)):
                 self.formats[place.table.format].discard(place)
 
-    def _places(self, left: Abandoned, interval: Interval, tables: Sequence[EpochTable]) -> list[Place]:
+    def _places(self, left: Abandoned, interval: Interval, tables: Sequence[Table]) -> list[Place]:
         """Every place in *tables* at which those who *left* may have staged."""
         return [
             self.formats[table.format].place(
@@ -81,7 +81,7 @@ class Undoing:
             for participant, subtoken in self._tries(left)
         ]
 
-    def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[EpochTable]:
+    def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[Table]:
         """The job's tables, and those that it has left, also since *attempt* was to undo what *left* says.
 
         Nobody kept of which format those were: of each.
@@ -89,7 +89,7 @@ class Undoing:
         declared = {table.name for table in self.job.outputs}
         gone = {*left.left, *(name for name, _ in attempt.baseline)} - declared
         former = [
-            EpochTable(name, domain=self.job.domain, format=known)
+            Table(name, domain=self.job.domain, format=known)
             for name in sorted(gone)
             for known in self.formats
         ]

@@ -19,7 +19,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import marked_fence
 from airflow_provider.domain.records import Stamped, fence_key, table_key, topology_key
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import FenceRecord, TableRecord, shown
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
 from airflow_provider.tables.base import Prepared, Publication
@@ -27,7 +27,7 @@ from airflow_provider.tables.projection import foreign_commit
 from airflow_provider.tables.standing import Compared, Standing
 
 
-def adopt(context: Context, table: EpochTable) -> bool:
+def adopt(context: Context, table: Table) -> bool:
     """Make another program's rows in *table* part of the epochs that they name; return whether there were any.
 
     :raises ForeignCommit: they cannot be: they name an epoch that is not committed, do not come from what was
@@ -40,7 +40,7 @@ def adopt(context: Context, table: EpochTable) -> bool:
     )
 
 
-def foreign_span(table: EpochTable, record: TableRecord, found: Compared) -> Interval:
+def foreign_span(table: Table, record: TableRecord, found: Compared) -> Interval:
     """The time whose rows another program changed in *table*.
 
     :raises ForeignCommit: there is no saying what they would belong to.
@@ -62,7 +62,7 @@ def foreign_span(table: EpochTable, record: TableRecord, found: Compared) -> Int
 @dataclass(frozen=True, slots=True)
 class _Adoption:
     context: Context
-    table: EpochTable
+    table: Table
 
     @property
     def _domain(self) -> DomainName:

@@ -15,7 +15,7 @@ from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInpu
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, lock_key, schema_key, table_key, topology_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, OnForeignCommit
+from airflow_provider.domain.topology import Job, OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import (
     Exists,
@@ -35,7 +35,7 @@ class Alter:
     """Brings the columns of a job's tables to what it declares, before the epoch of *interval* begins."""
 
     context: Context
-    job: EpochJob
+    job: Job
     interval: Interval
 
     def run(self, reading: Reading, *, dry: bool = False) -> bool:
@@ -63,7 +63,7 @@ class Alter:
                     return True
         return False
 
-    def _refuse_without_ids(self, table: EpochTable, changes: Sequence[ColumnChange]) -> None:
+    def _refuse_without_ids(self, table: Table, changes: Sequence[ColumnChange]) -> None:
         if TableCapability.COLUMN_IDS not in self.context.formats[table.format].capabilities:
             raise InvalidInput(
                 field="column_changes",
@@ -94,7 +94,7 @@ class Alter:
     def _change(
         self,
         reading: Reading,
-        table: EpochTable,
+        table: Table,
         stamped: Stamped[TableRecord],
         changes: tuple[ColumnChange, ...],
         *,

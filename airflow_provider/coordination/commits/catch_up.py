@@ -14,7 +14,7 @@ from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, fence_key, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, Put, Reading
 
@@ -25,7 +25,7 @@ def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
     return () if topology is None else topology.record.behind
 
 
-def refuse_part(reading: Reading, job: EpochJob, interval: Interval) -> None:
+def refuse_part(reading: Reading, job: Job, interval: Interval) -> None:
     """Refuse to compute a part of an epoch that is behind: by an older declaration, which lacks one of its tables.
 
     Once others have read that part, the epoch could not be computed again for the rest.

@@ -13,7 +13,7 @@ from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.records import Kind, Stamped, job_key, topology_key
 from airflow_provider.domain.registration import JobRecord, declared, serves_once
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import Delete, MetadataReader, Put, Reading
 from airflow_provider.stores.declarations import fingerprint
 
@@ -35,7 +35,7 @@ class Declaring:
     """Finds the record of *job*, without storing it."""
 
     context: Context
-    job: EpochJob
+    job: Job
 
     def of(self, reading: Reading) -> Declaration | None:
         """Return what registering would leave behind *reading*; None when the store is to be read again.

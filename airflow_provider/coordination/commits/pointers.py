@@ -17,7 +17,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.records import Kind, Stamped, table_key
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
@@ -35,11 +35,11 @@ class Followed:
     :param unseen: tables whose pointers were not seen at what was read, or beyond.
     """
 
-    beyond: list[EpochTable]
-    unseen: list[EpochTable]
+    beyond: list[Table]
+    unseen: list[Table]
 
 
-def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> Followed:
+def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> Followed:
     """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
     if not formats.projected:
         return Followed(beyond=[], unseen=[one for one in tables if not is_pointed(reading, one)])
@@ -57,18 +57,18 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]
     return Followed(beyond=beyond, unseen=unseen)
 
 
-def is_pointed(reading: Reading, table: EpochTable) -> bool:
+def is_pointed(reading: Reading, table: Table) -> bool:
     """Whether the pointer of *table* was read with its record, and names what that says."""
     ref = _ref(reading, table)
     return ref is not None and bool(ref.metadata) and reading.pointers.get(table.name) == ref.metadata
 
 
-def _ref(reading: Reading, table: EpochTable) -> TableRef | None:
+def _ref(reading: Reading, table: Table) -> TableRef | None:
     stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
     return None if stamped is None else stamped.record.ref
 
 
-def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochTable]) -> None:
+def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> None:
     """Refuse to begin what could not be published: a table with commits is not made anew.
 
     A catalog outside of the store's database need not answer now: publish asks it again.
@@ -77,7 +77,7 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochT
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: it has another one by that name.
     """
-    committed: defaultdict[str, list[tuple[EpochTable, TableRef]]] = defaultdict(list)
+    committed: defaultdict[str, list[tuple[Table, TableRef]]] = defaultdict(list)
     for table in tables:
         ref = _ref(reading, table)
         if ref is not None:
@@ -95,7 +95,7 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[EpochT
                 refuse_other_identity(table, ref, identity)
 
 
-def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared:
+def standing(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared:
     """Where the pointer of *table* stands, seen from what the store has of it.
 
     A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
@@ -109,13 +109,13 @@ def standing(reader: MetadataReader, formats: TableFormats, table: EpochTable) -
             return found
 
 
-def ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> Compared | None:
+def ahead(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared | None:
     """What the pointer of *table* names when that is a commit which the store does not have (R33)."""
     found = standing(reader, formats, table)
     return found if found.standing is Standing.AHEAD else None
 
 
-def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[EpochTable, Compared, str]]:
+def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[Table, Compared, str]]:
     """The tables of all domains that are ahead of the store, with what the store recorded of each (R33)."""
     found = []
     for domain in reader.domains():
@@ -129,7 +129,7 @@ def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[Ep
     return found
 
 
-def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> None:
+def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: Table) -> None:
     """:raises TablesAhead: *table* was published with a number that the store has not given out to it."""
     found = ahead(reader, formats, table)
     if found is not None:
@@ -146,13 +146,13 @@ def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: EpochTabl
         )
 
 
-def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, EpochTable]:
+def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, Table]:
     """The tables of all jobs as they are declared."""
     jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
     return {table.name: table for job in jobs if not job.retired for table in job.outputs}
 
 
-def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> EpochTable:
+def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> Table:
     """A table as its format needs to know it, where nobody declares it any more."""
     name = TableName(stamped.key.item)
-    return EpochTable(name, domain=stamped.key.domain, kind=stamped.record.kind, format=ref.format)
+    return Table(name, domain=stamped.key.domain, kind=stamped.record.kind, format=ref.format)

@@ -46,7 +46,7 @@ from airflow_provider.domain.registration import (
 )
 from airflow_provider.domain.roots import Root, RootRecord
 from airflow_provider.domain.sizes import refuse_large
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
 from airflow_provider.domain.watermark import Progress
@@ -90,7 +90,7 @@ def _other_root(root: Root, field: str) -> str:
     )
 
 
-def register(context: Context, job: EpochJob) -> JobRecord:
+def register(context: Context, job: Job) -> JobRecord:
     """Make *job* and its tables known, or find that they are.
 
     :raises WrongWarehouse: the domain's files are in another one (R33).
@@ -105,7 +105,7 @@ class Register:
     """One registration; ``run`` may be repeated."""
 
     context: Context
-    job: EpochJob
+    job: Job
 
     @property
     def _warehouse(self) -> str:
@@ -415,7 +415,7 @@ class Register:
         ]
         return job.origin if job.origin is None else max([job.origin, *ends])
 
-    def _new_table(self, table: EpochTable, record: JobRecord, start: datetime | None) -> TableRecord:
+    def _new_table(self, table: Table, record: JobRecord, start: datetime | None) -> TableRecord:
         return TableRecord(
             job=record.name,
             kind=table.kind,

@@ -15,13 +15,13 @@ from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, root_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import BoundFile, Late, Root, RootBounds, RootKind, RootRecord
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
 
 
 def refuse_reading_twice(
-    reader: MetadataReader, reading: Reading, job: EpochJob, interval: Interval, bounds: Sequence[RootBounds]
+    reader: MetadataReader, reading: Reading, job: Job, interval: Interval, bounds: Sequence[RootBounds]
 ) -> tuple[Exists | Absent, ...]:
     """Refuse what other epochs of *job* have read by a root that this declaration does not have.
 
@@ -53,7 +53,7 @@ def refuse_reading_twice(
     return tuple(required)
 
 
-def _left_roots(known: JobRecord, job: EpochJob) -> list[Root]:
+def _left_roots(known: JobRecord, job: Job) -> list[Root]:
     """Return the roots of other declarations of *job* that may have read what this declaration reads.
 
     Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
@@ -79,7 +79,7 @@ def _reads_late(root: Root) -> bool:
 
 
 def _epochs_of_late_files(
-    reader: MetadataReader, job: EpochJob, interval: Interval, bounds: Sequence[RootBounds]
+    reader: MetadataReader, job: Job, interval: Interval, bounds: Sequence[RootBounds]
 ) -> list[Exists | Absent]:
     """Return the epochs at whose places *bounds* have files, as they are before the other roots are looked at.
 
@@ -98,7 +98,7 @@ def _epochs_of_late_files(
 
 
 def _reads_around(
-    reader: MetadataReader, asking: tuple[EpochJob, Sequence[JobName]], interval: Interval, root: Root
+    reader: MetadataReader, asking: tuple[Job, Sequence[JobName]], interval: Interval, root: Root
 ) -> Iterator[tuple[Interval, Collection[BoundFile], Exists | Absent]]:
     """Yield what the epochs around *interval* stand on of *root*, each with its record as it was.
 
@@ -123,7 +123,7 @@ def _reads_around(
 
 
 def _recorded_around(
-    reader: MetadataReader, job: EpochJob, interval: Interval, root: Root
+    reader: MetadataReader, job: Job, interval: Interval, root: Root
 ) -> Mapping[Interval, Mapping[int, RootRecord]]:
     """Return the bounds of *root* at other barriers within its reach, by their epoch and revision."""
     reach = root.reach(job.cadence)
@@ -151,7 +151,7 @@ def _read_twice(root: Root, bounds: RootBounds, other: Interval, files: Collecti
 
 
 def _reading_twice(
-    job: EpochJob, interval: Interval, name: str, *, old: Root, other: Interval, files: Sequence[str]
+    job: Job, interval: Interval, name: str, *, old: Root, other: Interval, files: Sequence[str]
 ) -> TopologyError:
     return TopologyError(
         f"{job.name} {interval}: root {name!r} finds {len(files)} files, such as {files[0]}, that {other} has read as "
@@ -167,7 +167,7 @@ def _reading_twice(
 
 
 def refuse_from_the_beginning(
-    reader: MetadataReader, domain: DomainName, job: EpochJob, before: Collection[JobRecord]
+    reader: MetadataReader, domain: DomainName, job: Job, before: Collection[JobRecord]
 ) -> None:
     """Refuse a new name for a table whose rows are read once each: its first epoch would read all of them again.
 

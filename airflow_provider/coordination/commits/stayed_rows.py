@@ -19,7 +19,7 @@ from airflow_provider.domain.records import Kind, job_key, root_key, slice_write
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.staying import Stayed, after_commit
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 
@@ -49,7 +49,7 @@ def has_rows(
 def refuse_other_bounds(
     reader: MetadataReader,
     reading: Reading,
-    job: EpochJob,
+    job: Job,
     interval: Interval,
     *,
     epoch: EpochRecord | None,

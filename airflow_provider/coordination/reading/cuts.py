@@ -50,7 +50,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TableFormat
@@ -92,7 +92,7 @@ class Cuts:
     def cut(
         self,
         domain: str,
-        tables: Iterable[str | EpochTable],
+        tables: Iterable[str | Table],
         *,
         at: datetime | None = None,
         level: Level | str | None = None,
@@ -227,7 +227,7 @@ class Cuts:
                 return info.schema if info else ""
         return ""
 
-    def files(self, cut: Cut, table: str | EpochTable) -> list[str]:
+    def files(self, cut: Cut, table: str | Table) -> list[str]:
         """Return the URIs of the data files of *table* in *cut*; call :meth:`check` when they have been read.
 
         :raises LeaseExpired: the cut's time is over.
@@ -236,7 +236,7 @@ class Cuts:
         self.check(cut, [table])
         return [] if state.ref is None and not state.staged else self.format_of(state).files(state)
 
-    def read(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self, cut: Cut, table: str | Table, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of *table* in *cut*, all of them.
 
         :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
@@ -250,7 +250,7 @@ class Cuts:
             self.check(cut, [table])
         return found
 
-    def pandas(self, cut: Cut, table: str | EpochTable, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def pandas(self, cut: Cut, table: str | Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the rows of *table* in *cut* as :meth:`read` does, for pandas, with Arrow's types.
 
         Whole numbers with nulls stay whole numbers, and instants keep their zone.
@@ -277,7 +277,7 @@ class Cuts:
         for name, rows in found.items():
             connection.register(name, rows)
 
-    def check(self, cut: Cut, tables: Iterable[str | EpochTable] | None = None) -> None:
+    def check(self, cut: Cut, tables: Iterable[str | Table] | None = None) -> None:
         """Say so when *cut* must not be read any more: before a read begins, and after it has ended (R22).
 
         :param tables: those that are read; None for all.
@@ -387,7 +387,7 @@ def _versions(reading: Reading) -> dict[Key, int]:
     return {key: stamped.version for key, stamped in reading.records.items()}
 
 
-def state_in(cut: Cut, table: str | EpochTable) -> State:
+def state_in(cut: Cut, table: str | Table) -> State:
     """Return the state of *table* in *cut*.
 
     :raises InvalidInput: the cut was made without it.

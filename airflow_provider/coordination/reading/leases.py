@@ -41,7 +41,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import (
     Delete,
     Exists,
@@ -81,7 +81,7 @@ class Leases:
     def cut(
         self,
         domain: str,
-        tables: Iterable[str | EpochTable],
+        tables: Iterable[str | Table],
         *,
         name: str,
         owner: str,
@@ -140,7 +140,7 @@ class Leases:
         """
         return self._labelled(self._done(lambda: self._renew(*self._own(lease), ttl), _key(lease)))
 
-    def release(self, lease: Lease, tables: Iterable[str | EpochTable]) -> Lease | None:
+    def release(self, lease: Lease, tables: Iterable[str | Table]) -> Lease | None:
         """Give up *tables*; the rest is held as long as before. None when nothing is left: then it is dropped.
 
         :raises LeaseExpired: it has ended.

@@ -17,7 +17,7 @@ from airflow_provider.domain.identifiers import DomainName, TableName, table_nam
 from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
@@ -253,13 +253,13 @@ def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
     )
 
 
-def names_of(tables: Iterable[str | EpochTable]) -> list[TableName]:
+def names_of(tables: Iterable[str | Table]) -> list[TableName]:
     """:raises InvalidInput: no table, or a name that cannot be one."""
-    if isinstance(tables, str | EpochTable):
+    if isinstance(tables, str | Table):
         tables = [tables]
     if not isinstance(tables, Iterable):
         raise InvalidInput(field="tables", value=tables, expected="a list of one table or more")
-    names = [table_name(one.name if isinstance(one, EpochTable) else one) for one in tables]
+    names = [table_name(one.name if isinstance(one, Table) else one) for one in tables]
     if not names:
         raise InvalidInput(field="tables", value=[], expected="one table or more")
     return list(dict.fromkeys(names))

@@ -31,7 +31,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, root_key, table_key
 from airflow_provider.domain.roots import Root
-from airflow_provider.domain.topology import Edge, EdgeKind, EpochJob, EpochTable, TableKind
+from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.stores.base import MetadataReader
@@ -61,7 +61,7 @@ class Readiness:
 def check(
     reader: MetadataReader,
     domain: str,
-    tables: Iterable[str | EpochTable],
+    tables: Iterable[str | Table],
     barrier: datetime,
 ) -> Readiness:
     """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
@@ -73,7 +73,7 @@ def check(
 
 
 def readiness(
-    reader: MetadataReader, domain: str, tables: Iterable[str | EpochTable], barrier: datetime
+    reader: MetadataReader, domain: str, tables: Iterable[str | Table], barrier: datetime
 ) -> Readiness:
     """As :func:`check`, in one try: for those who ask again by themselves."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
@@ -105,7 +105,7 @@ class JobInputs:
         return tuple(dict.fromkeys(root.source for root in self.roots if root.source and root.complete))
 
     @classmethod
-    def of(cls, job: EpochJob, interval: Interval) -> JobInputs:
+    def of(cls, job: Job, interval: Interval) -> JobInputs:
         """What *job* reads; where it begins, its own past is nothing, which nobody may have registered yet."""
         begins = job.origin == interval.start
         own = {table.name for table in job.outputs} if begins else set()
@@ -286,7 +286,7 @@ def _without_owner(table: TableName, barrier: datetime) -> Lag:
 def wait_for(
     reader: MetadataReader,
     domain: str,
-    tables: Iterable[str | EpochTable],
+    tables: Iterable[str | Table],
     barrier: datetime,
     *,
     timeout: timedelta,

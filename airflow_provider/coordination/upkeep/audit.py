@@ -21,7 +21,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, root_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.base import MissingFile
@@ -267,7 +267,7 @@ def _missing_output(
 
 def _written(
     reader: MetadataReader, domain: DomainName, job: JobRecord, start: str
-) -> Iterator[tuple[str, EpochTable, Committable]]:
+) -> Iterator[tuple[str, Table, Committable]]:
     """What the newest tries of an open attempt have WRITTEN, with the attempt's name."""
     found = reader.scan(domain, Kind.EPOCH, job.name, start=start, limit=1)
     epoch: EpochRecord | None = found[0].record if found and found[0].key.item == start else None

@@ -36,7 +36,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit, OnRerun
+from airflow_provider.domain.topology import OnForeignCommit, OnRerun, Table
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
 from airflow_provider.sources.roots import RootSources
@@ -193,7 +193,7 @@ class _Doctor:
             if table is not None:
                 yield from self._table(table, stamped)
 
-    def _table(self, table: EpochTable, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
+    def _table(self, table: Table, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
         subject = f"table {table.name}"
         try:
             found = standing(self.reader, self.formats, table)
@@ -209,7 +209,7 @@ class _Doctor:
         else:
             yield from self._shown(table)
 
-    def _shown(self, table: EpochTable) -> Iterator[Symptom]:
+    def _shown(self, table: Table) -> Iterator[Symptom]:
         """Engines without cuts see what a cut of the table alone reads (R17)."""
         key = table_key(table.domain, table.name)
         before = self.reader.read(table.domain, [key]).records[key]
@@ -245,7 +245,7 @@ class _Doctor:
             next_step="`airflow epochs db restored`; then restore the table to the same moment.",
         )
 
-    def _standing(self, table: EpochTable, record: TableRecord, found: Compared) -> Symptom:
+    def _standing(self, table: Table, record: TableRecord, found: Compared) -> Symptom:
         subject = f"table {table.name}"
         if found.standing is Standing.BEHIND:
             step = f"{self._command('recover')}, or the next begin of its job."
@@ -265,7 +265,7 @@ class _Doctor:
             step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
         return Symptom(subject=subject, found=f"another program wrote to it: {found.foreign}", next_step=step)
 
-    def _obstacle(self, table: EpochTable, record: TableRecord, found: Compared) -> str:
+    def _obstacle(self, table: Table, record: TableRecord, found: Compared) -> str:
         """Why what another program wrote cannot be taken over, whatever is declared; empty when it can."""
         try:
             span = foreign_span(table, record, found)

@@ -36,7 +36,7 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -89,7 +89,7 @@ class Row:
     :param retired: why nothing more comes of it.
     """
 
-    table: EpochTable
+    table: Table
     job: JobName
     cadence: Cadence
     watermark: datetime | None
@@ -295,7 +295,7 @@ class _View:
         return rows, len(everything) > len(intervals)
 
     def _row(
-        self, table: EpochTable, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
+        self, table: Table, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
     ) -> Row:
         moved = (as_of(stood, self.head) or standing(stood)) if stood else None
         return Row(

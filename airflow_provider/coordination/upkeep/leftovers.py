@@ -22,7 +22,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.leftovers import ended_since, overtaken_since
 from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
 from airflow_provider.tables.base import Place, Remains
 from airflow_provider.tables.factory import TableFormats
@@ -71,7 +71,7 @@ def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults
     return ended
 
 
-def _is_settled(reader: MetadataReader, formats: TableFormats, table: EpochTable) -> bool:
+def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> bool:
     """Whether store and catalog agree on what was published: what is ahead of the store may be in any place."""
     try:
         return standing(reader, formats, table).standing in _SETTLED
@@ -81,9 +81,7 @@ def _is_settled(reader: MetadataReader, formats: TableFormats, table: EpochTable
         return False
 
 
-def _ended(
-    reader: MetadataReader, formats: TableFormats, table: EpochTable, job: JobName
-) -> Iterator[Leftover]:
+def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: JobName) -> Iterator[Leftover]:
     """The places of *job* in *table* of which nothing was published, nor can be any more."""
     staged = formats[table.format].staged(table, job)
     # Slices are read after the listing: what is published meanwhile is among them.

@@ -31,7 +31,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import (
     Absent,
@@ -265,7 +265,7 @@ class _Mover:
             moved.append(table.name)
         return moved
 
-    def _pointers(self) -> list[tuple[EpochTable, str]]:
+    def _pointers(self) -> list[tuple[Table, str]]:
         """The tables that the catalog beside the source has, and where."""
         found = ((table, self.source.formats[table.format].describe(table)) for table in self._tables())
         return [(table, info.pointer) for table, info in found if info is not None]
@@ -315,7 +315,7 @@ class _Mover:
     def _jobs(self) -> list[JobRecord]:
         return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
 
-    def _tables(self) -> list[EpochTable]:
+    def _tables(self) -> list[Table]:
         """Those that a job declares, and those that their jobs have left."""
         found = {table.name: table for job in self._jobs() for table in job.outputs}
         for stamped in pages(self.source.store, self.domain, Kind.TABLE, ""):

@@ -11,7 +11,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import Kind, Stamped, table_key
-from airflow_provider.domain.topology import EpochTable, OnForeignCommit
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import pages
 
@@ -84,7 +84,7 @@ def _recover(context: Context, domain: DomainName) -> Recovery:
     return Recovery(domain=domain, csn=reader.read(domain, []).head.csn, tables=tuple(found))
 
 
-def _recovered(context: Context, table: EpochTable, csn: int, ref: TableRef) -> RecoveredTable:
+def _recovered(context: Context, table: Table, csn: int, ref: TableRef) -> RecoveredTable:
     reader, adopted, restored = context.store, False, False
     key = table_key(table.domain, table.name)
     try:

@@ -13,7 +13,7 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.codec import decode, encode
 from airflow_provider.tables import storage
@@ -52,7 +52,7 @@ class Relocating:
             raise InvalidInput(field="warehouse", value=new, expected=f"a folder outside of {names.old}")
         return cls(names)
 
-    def refuse_incomplete(self, formats: TableFormats, tables: Iterable[tuple[EpochTable, str]]) -> None:
+    def refuse_incomplete(self, formats: TableFormats, tables: Iterable[tuple[Table, str]]) -> None:
         """Look, before anything is done, whether the copy is there.
 
         :param tables: with their pointers.

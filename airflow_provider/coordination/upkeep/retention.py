@@ -48,7 +48,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.retention import Version
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import (
     TableRecord,
     shown,
@@ -109,7 +109,7 @@ class Retention:
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
 
-    def withdraw(self, domain: str, table: str | EpochTable, barrier: datetime) -> None:
+    def withdraw(self, domain: str, table: str | Table, barrier: datetime) -> None:
         """Let no cut be made of *table* at *barrier* any more; again it changes nothing.
 
         Claims that exist keep what they hold. Of a full table the rows of that barrier leave its next version, in a
@@ -387,9 +387,9 @@ class Retention:
         )
 
 
-def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> EpochTable:
+def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> Table:
     """The table as its format needs to know it; what its job declares beside that is for writers."""
-    return EpochTable(name, domain=domain, kind=record.kind, format=table_format)
+    return Table(name, domain=domain, kind=record.kind, format=table_format)
 
 
 def _refused(

@@ -34,7 +34,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import kept_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import EpochJob, EpochTable, TableKind
+from airflow_provider.domain.topology import Job, Table, TableKind
 from airflow_provider.sources.roots import RootSources
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
@@ -100,7 +100,7 @@ def worded(**texts: str) -> None:
             raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
 
 
-def _refuse_unwritten(context: Context, job: EpochJob, table: EpochTable) -> None:
+def _refuse_unwritten(context: Context, job: Job, table: Table) -> None:
     """:raises InvalidInput: the columns of *table* are not known: it was not dropped, it has no commit."""
     key = table_key(table.domain, table.name)
     stamped = context.store.read(table.domain, [key]).get(key)
@@ -115,7 +115,7 @@ def _refuse_unwritten(context: Context, job: EpochJob, table: EpochTable) -> Non
         )
 
 
-def _first_rows(job: EpochJob, table: EpochTable) -> str:
+def _first_rows(job: Job, table: Table) -> str:
     """Return how a table gets the columns that a skip needs, or why no skip is needed."""
     if any(edge.table == table.name for edge in job.edges):
         return "declare the job's origin where its first rows come: it may move forward while nothing is committed."
@@ -130,9 +130,7 @@ def _first_rows(job: EpochJob, table: EpochTable) -> str:
     )
 
 
-def _begin(
-    context: Context, job: EpochJob, epoch: Interval, reason: str, by: str
-) -> Attempt | AlreadyCommitted:
+def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) -> Attempt | AlreadyCommitted:
     owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
     asking = replace(owner, request_id=context.request_id())
     request = Begin(context, job, epoch, asking, as_source(None), 1, skips=reason)
@@ -157,7 +155,7 @@ def _publish(context: Context, attempt: Attempt) -> Published:
         raise
 
 
-def _rows(context: Context, attempt: Attempt, sink: EpochTable, schema: str) -> Iterator[pa.RecordBatch]:
+def _rows(context: Context, attempt: Attempt, sink: Table, schema: str) -> Iterator[pa.RecordBatch]:
     """What the table has at the barrier beside what it had before: nothing; of a full table what it had before.
 
     :param schema: the columns to read it with.

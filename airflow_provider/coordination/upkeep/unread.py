@@ -21,7 +21,7 @@ from airflow_provider.domain.interval import Cadence, Interval, shifted, time_ke
 from airflow_provider.domain.records import Kind, lock_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.sources.roots import RootSources
@@ -64,9 +64,7 @@ def unread(
             yield Unread(root=root, late=(), problem=error)
 
 
-def passed_over(
-    reader: MetadataReader, job: EpochJob, span: Interval, sources: RootSources
-) -> tuple[str, ...]:
+def passed_over(reader: MetadataReader, job: Job, span: Interval, sources: RootSources) -> tuple[str, ...]:
     """Return the late files that the next begin would have read if *span* had not been skipped, and no begin reads now.
 
     A hint: a root whose source does not answer is left out.
@@ -128,7 +126,7 @@ def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str])
 
 
 def late_revisions(
-    reader: MetadataReader, job: EpochJob, epoch: Interval, sources: RootSources
+    reader: MetadataReader, job: Job, epoch: Interval, sources: RootSources
 ) -> tuple[Unread, ...]:
     """Return what came late to *epoch* of those roots of *job* of which revisions are made; nothing for others.
 

@@ -17,12 +17,12 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExists
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from airflow_provider.domain.errors import StoreUnavailable, Unavailable
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 from airflow_provider.tables import checks
@@ -82,7 +82,7 @@ class IcebergCatalog:
         self._engine: sa.Engine | None = None
         self._lock = RLock()
 
-    def load(self, table: EpochTable) -> Table | None:
+    def load(self, table: Table) -> IcebergTable | None:
         """Return the table that the pointer names now, or None if the catalog lacks it.
 
         :raises Unavailable: the metadata file that the pointer names is missing.
@@ -90,7 +90,7 @@ class IcebergCatalog:
         """
         return self.load_all([table])[0]
 
-    def load_all(self, tables: Sequence[EpochTable]) -> list[Table | None]:
+    def load_all(self, tables: Sequence[Table]) -> list[IcebergTable | None]:
         """Return the result of :meth:`load` for each of *tables*, by one query.
 
         :raises Unavailable: as in :meth:`load`. :raises StoreUnavailable: likewise.
@@ -99,7 +99,7 @@ class IcebergCatalog:
             pointers = self._pointers(tables)
         return [None if pointer is None else self.named(table, pointer) for table, pointer in pointers]
 
-    def named(self, table: EpochTable, pointer: str) -> Table:
+    def named(self, table: Table, pointer: str) -> IcebergTable:
         """Return the table that the metadata file at *pointer* describes.
 
         :raises Unavailable: the file is missing.
@@ -114,19 +114,19 @@ class IcebergCatalog:
                     table=table.name,
                 ) from error
 
-    def at(self, table: EpochTable, location: str) -> Table:
+    def at(self, table: Table, location: str) -> IcebergTable:
         """Return the table that the metadata file at *location* describes, wherever its pointer is.
 
         :raises FileNotFoundError: the file is missing.
         """
         metadata = self._described(location)
-        return Table((table.domain, table.name), metadata, location, self._io, _NOBODY_COMMITS)
+        return IcebergTable((table.domain, table.name), metadata, location, self._io, _NOBODY_COMMITS)
 
     def note(self, location: str, metadata: TableMetadata) -> None:
         """Remember *metadata*, which was just written to *location*."""
         self._described.keep(location, metadata)
 
-    def _pointers(self, tables: Sequence[EpochTable]) -> list[tuple[EpochTable, str | None]]:
+    def _pointers(self, tables: Sequence[Table]) -> list[tuple[Table, str | None]]:
         where = {
             name: value
             for position, table in enumerate(tables)
@@ -143,7 +143,7 @@ class IcebergCatalog:
         }
         return [(table, pointers.get((table.domain, table.name))) for table in tables]
 
-    def move(self, table: EpochTable, expected: str, new: str) -> bool:
+    def move(self, table: Table, expected: str, new: str) -> bool:
         """Move the pointer of *table* from *expected* to *new* by compare-and-set; return whether it moved.
 
         :raises StoreUnavailable: the database does not answer.
@@ -152,7 +152,7 @@ class IcebergCatalog:
         with _translated(self._url), self._opened().begin() as connection:
             return connection.execute(_MOVE, what).rowcount == 1
 
-    def replace(self, table: EpochTable, schema: Schema, before: Table) -> None:
+    def replace(self, table: Table, schema: Schema, before: IcebergTable) -> None:
         """Replace *before* by an empty table, unless another program has moved its pointer."""
         replaced = " ".join((before.properties.get(REPLACES, ""), str(before.metadata.table_uuid))).strip()
         metadata = new_table_metadata(
@@ -167,7 +167,7 @@ class IcebergCatalog:
             ToOutputFile.table_metadata(metadata, before.io.new_output(location))
             self.move(table, before.metadata_location, location)
 
-    def create(self, table: EpochTable, schema: Schema) -> Table | None:
+    def create(self, table: Table, schema: Schema) -> IcebergTable | None:
         """Create the table; return None if it exists, such as when another attempt was faster."""
         try:
             with checks.translated(self.warehouse), self._making() as catalog:
@@ -183,7 +183,7 @@ class IcebergCatalog:
         except TableAlreadyExistsError:
             return None
 
-    def register(self, table: EpochTable, pointer: str) -> Table | None:
+    def register(self, table: Table, pointer: str) -> IcebergTable | None:
         """Register the table that *pointer* describes; return None if the catalog has a table of that name.
 
         :raises Unavailable: the metadata file is missing.
@@ -280,7 +280,7 @@ def _make_tables(engine: sa.Engine) -> None:
                 raise
 
 
-def _properties_of(table: EpochTable) -> dict[str, str]:
+def _properties_of(table: Table) -> dict[str, str]:
     return _PROPERTIES | {
         "epochs.domain": table.domain,
         "epochs.table": table.name,

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat, ManifestContent, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_provider.domain.interval import from_micros
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -29,7 +29,7 @@ _File = tuple[int, str]
 
 
 def compared(
-    table: EpochTable, pointed: Table, recorded: TableRef | None, described: projection.Description | None
+    table: Table, pointed: IcebergTable, recorded: TableRef | None, described: projection.Description | None
 ) -> Compared:
     """Compare *pointed*, the table in the catalog, with *recorded*, the store's last commit.
 
@@ -80,7 +80,9 @@ def _way(metadata: TableMetadata, base: int) -> list[Snapshot] | None:
     return way if snapshot is not None or base == 0 else None
 
 
-def _overtaken(pointed: Table, here: projection.Description, recorded: projection.Description) -> Compared:
+def _overtaken(
+    pointed: IcebergTable, here: projection.Description, recorded: projection.Description
+) -> Compared:
     """Compare a pointer that may name a compaction of a version which a publish has replaced meanwhile."""
     way: list[Snapshot] = []
     snapshot = pointed.metadata.current_snapshot()
@@ -100,7 +102,7 @@ def _operation(snapshot: Snapshot) -> str:
     return "unknown" if snapshot.summary is None else str(snapshot.summary.operation.value)
 
 
-def _changed(table: Table, base: str, way: Sequence[Snapshot]) -> Foreign:
+def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign:
     """Return the changes that the snapshots *way* made to the rows of the manifest list *base* (empty for none)."""
     operations = tuple(_operation(snapshot) for snapshot in way)
     strange = _strange_spec(table)
@@ -119,7 +121,7 @@ def _changed(table: Table, base: str, way: Sequence[Snapshot]) -> Foreign:
     return Foreign(operations=operations, epochs=tuple(from_micros(barrier) for barrier in sorted(touched)))
 
 
-def _strange_spec(table: Table) -> str:
+def _strange_spec(table: IcebergTable) -> str:
     """Return why the table's files cannot be assigned to epochs; empty if they can."""
     for spec in table.metadata.specs().values():
         columns = schemas.partition_columns(spec, table.metadata.schema())

@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 from pyiceberg.io import FileIO
-from pyiceberg.table import Table
+from pyiceberg.table import Table as IcebergTable
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
@@ -95,15 +95,15 @@ class IcebergFormat(DraftingFormat):
         self._lists = Remembered(self._io, manifest_files.read_list)
         self._reader = StateReader(self._io)
 
-    def describe(self, table: EpochTable) -> TableInfo | None:
+    def describe(self, table: Table) -> TableInfo | None:
         loaded = self._catalog.load(table)
         return None if loaded is None else _info(table, loaded)
 
-    def identities(self, tables: Sequence[EpochTable]) -> list[str | None]:
+    def identities(self, tables: Sequence[Table]) -> list[str | None]:
         loaded = self._catalog.load_all(tables)
         return [None if table is None else str(table.metadata.table_uuid) for table in loaded]
 
-    def create(self, table: EpochTable, schema: pa.Schema) -> TableInfo:
+    def create(self, table: Table, schema: pa.Schema) -> TableInfo:
         wanted = table_schema(table, schema)
         loaded = self._catalog.load(table)
         if loaded is None:
@@ -113,7 +113,7 @@ class IcebergFormat(DraftingFormat):
         schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
         return info
 
-    def register(self, table: EpochTable, pointer: str) -> None:
+    def register(self, table: Table, pointer: str) -> None:
         loaded = self._catalog.register(table, pointer) or self._existing(table)
         checks.refuse_elsewhere(table, pointer, loaded.metadata_location)
 
@@ -121,7 +121,7 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse):
             return relocating.relocate(names)
 
-    def replace(self, table: EpochTable, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
+    def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
         wanted = schemas.to_iceberg(table_schema(table, schema))
         loaded = self._existing(table)
@@ -131,7 +131,7 @@ class IcebergFormat(DraftingFormat):
 
     def place(
         self,
-        table: EpochTable,
+        table: Table,
         *,
         job: JobName,
         interval: Interval,
@@ -219,7 +219,7 @@ class IcebergFormat(DraftingFormat):
         except OSError as error:
             log.warning("A draft stays: %s (%s)", draft.uri, error, extra={"table": draft.place.table.name})
 
-    def verify(self, table: EpochTable, output: Sequence[Committable]) -> None:
+    def verify(self, table: Table, output: Sequence[Committable]) -> None:
         with checks.translated(self._warehouse):
             verifying.verify(self._io, table, output)
 
@@ -233,14 +233,14 @@ class IcebergFormat(DraftingFormat):
             self._catalog.note(prepared.ref.metadata, metadata)
             return prepared
 
-    def _pointed(self, publication: Publication) -> Table:
+    def _pointed(self, publication: Publication) -> IcebergTable:
         """Return the table that the pointer names; without a query if the transaction requires the pointer anyway."""
         table, base = publication.table, publication.base
         if publication.pointed and base is not None:
             return self._catalog.named(table, base.metadata)
         return self._existing(table, base)
 
-    def _head(self, pointed: Table, publication: Publication) -> Table:
+    def _head(self, pointed: IcebergTable, publication: Publication) -> IcebergTable:
         """Return the head of the next version: the table at the pointer, or the base if the pointer lags behind it."""
         base = publication.base
         if base is None or base.metadata in ("", pointed.metadata_location):
@@ -249,7 +249,7 @@ class IcebergFormat(DraftingFormat):
         compared = foreign.compared(publication.table, pointed, base, description(recorded))
         return recorded if compared.standing is Standing.BEHIND else pointed
 
-    def compare(self, table: EpochTable, recorded: TableRef | None) -> Compared:
+    def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         loaded = self._catalog.load(table)
         if loaded is None and recorded is None:
             return Compared(standing=Standing.CURRENT, pointer="", version=0)
@@ -264,19 +264,19 @@ class IcebergFormat(DraftingFormat):
                 described = description(self._catalog.at(table, recorded.metadata))
             return foreign.compared(table, pointed, recorded, described)
 
-    def project(self, table: EpochTable, recorded: TableRef) -> Projected:
+    def project(self, table: Table, recorded: TableRef) -> Projected:
         def move(pointer: str) -> bool:
             return self._catalog.move(table, pointer, recorded.metadata)
 
         return projection.project(self, table, recorded, move)
 
-    def restore(self, table: EpochTable, recorded: TableRef) -> bool:
+    def restore(self, table: Table, recorded: TableRef) -> bool:
         def move(pointer: str) -> bool:
             return self._catalog.move(table, pointer, recorded.metadata)
 
         return projection.restore(self, table, recorded, move)
 
-    def _followed(self, table: EpochTable, prepared: Prepared) -> bool:
+    def _followed(self, table: Table, prepared: Prepared) -> bool:
         """Move the pointer to the version published just now; one statement if it names what that was made from."""
         with suppress(StoreUnavailable):
             if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
@@ -294,7 +294,7 @@ class IcebergFormat(DraftingFormat):
                     "An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name}
                 )
 
-    def staged(self, table: EpochTable, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[Remains]:
         path = f"{self._warehouse}/{places_path(table.domain, table.name, job)}"
         filesystem, path = storage.filesystem(path)
         with checks.translated(self._warehouse):
@@ -320,9 +320,7 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
 
-    def reclaim(
-        self, table: EpochTable, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]
-    ) -> list[str]:
+    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         loaded = self._catalog.load(table)
         with checks.translated(self._warehouse):
             pinned = [] if loaded is None else reclaiming.pinned(self._io, loaded.metadata)
@@ -334,7 +332,7 @@ class IcebergFormat(DraftingFormat):
 
     def missing(
         self,
-        table: EpochTable,  # noqa: ARG002 - names say all
+        table: Table,  # noqa: ARG002 - names say all
         refs: Sequence[TableRef],
         staged: Sequence[Committable] = (),
     ) -> list[MissingFile]:
@@ -345,7 +343,7 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse):
             return self._reader.files(state)
 
-    def shown_files(self, table: EpochTable) -> list[str]:
+    def shown_files(self, table: Table) -> list[str]:
         head = self._existing(table).metadata.current_snapshot()
         with checks.translated(self._warehouse):
             return [] if head is None else self._reader.all_files(head.manifest_list)
@@ -380,11 +378,11 @@ class IcebergFormat(DraftingFormat):
     def close(self) -> None:
         self._catalog.close()
 
-    def _existing(self, table: EpochTable, recorded: TableRef | None = None) -> Table:
+    def _existing(self, table: Table, recorded: TableRef | None = None) -> IcebergTable:
         return checks.existing(self._catalog.load(table), table, recorded)
 
 
-def _info(table: EpochTable, loaded: Table) -> TableInfo:
+def _info(table: Table, loaded: IcebergTable) -> TableInfo:
     metadata = loaded.metadata
     return TableInfo(
         name=table.name,

@@ -12,7 +12,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.transforms import IdentityTransform
 
 from airflow_provider.domain.errors import SchemaMismatch
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.columns import plain_schema
 
@@ -41,7 +41,7 @@ def to_json(schema: Schema) -> str:
     return schema.model_dump_json()
 
 
-def partition_spec(table: EpochTable, schema: Schema) -> PartitionSpec:
+def partition_spec(table: Table, schema: Schema) -> PartitionSpec:
     """Return the spec of the epoch column, then the declared columns; all by identity transforms."""
     columns = (EPOCH_COLUMN, *table.partition_by)
     return PartitionSpec(
@@ -57,7 +57,7 @@ def partition_spec(table: EpochTable, schema: Schema) -> PartitionSpec:
     )
 
 
-def sort_order(table: EpochTable, schema: Schema) -> SortOrder:
+def sort_order(table: Table, schema: Schema) -> SortOrder:
     """Return the order of rows inside each file; unsorted if none is declared."""
     fields = [
         SortField(
@@ -78,7 +78,7 @@ def partition_columns(spec: PartitionSpec, schema: Schema) -> list[str] | None:
     return [schema.find_column_name(field.source_id) or "" for field in spec.fields]
 
 
-def own_spec(table: EpochTable, specs: dict[int, PartitionSpec], schema: Schema) -> PartitionSpec:
+def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> PartitionSpec:
     """Return the spec of the declared layout, by which *table*'s files are written.
 
     :raises SchemaMismatch: the table was created with another layout.

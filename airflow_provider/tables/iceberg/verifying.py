@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow.fs as pafs
 from pyiceberg.io import FileIO
 
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.iceberg import manifest_files, manifests
@@ -17,7 +17,7 @@ _LISTED_TOGETHER = 16
 """Number of staging directories to list concurrently: each takes a request to an object store."""
 
 
-def verify(io: FileIO, table: EpochTable, output: Sequence[Committable]) -> None:
+def verify(io: FileIO, table: Table, output: Sequence[Committable]) -> None:
     """Refuse incomplete *output*; see :meth:`TableFormat.verify`.
 
     :raises Unavailable: names the first file that is missing or has another size.

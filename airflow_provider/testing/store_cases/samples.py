@@ -16,7 +16,7 @@ from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import EpochTable, Root, TableKind
+from airflow_provider.domain.topology import Root, Table, TableKind
 from airflow_provider.stores.codec import RECORDS
 
 HOSTILE_TEXT = 'o\'Hara; DROP TABLE "x" -- % _ \\ \u202e \U0001f40d \n\t\0'
@@ -27,7 +27,7 @@ _END = datetime(9999, 12, 31, tzinfo=UTC)
 _SOUND: Mapping[Any, Any] = {
     Interval: Interval(_START, _END),
     Cadence: Cadence("@hourly", "America/New_York"),
-    EpochTable: EpochTable(
+    Table: Table(
         "flights",
         "d",
         kind=TableKind.FULL,

@@ -17,7 +17,7 @@ from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import (
     ALL_SHOWN,
     CommitRecord,
@@ -66,19 +66,19 @@ class TableBackend(ABC):
         """Return the store in whose transactions the pointers move."""
 
     @abstractmethod
-    def drop(self, table: EpochTable) -> None:
+    def drop(self, table: Table) -> None:
         """Drop *table* in the catalog, bypassing the format."""
 
     @abstractmethod
-    def engine_rows(self, table: EpochTable) -> list[Row]:
+    def engine_rows(self, table: Table) -> list[Row]:
         """Return barrier and id, sorted, of each row that another program reads from *table* through the catalog."""
 
     @abstractmethod
-    def rename_column(self, table: EpochTable, old: str, new: str) -> None:
+    def rename_column(self, table: Table, old: str, new: str) -> None:
         """Rename a column as another program does: the id stays."""
 
     @abstractmethod
-    def commit_foreign(self, table: EpochTable, operation: str, slices: Slices) -> None:
+    def commit_foreign(self, table: Table, operation: str, slices: Slices) -> None:
         """Commit *slices* as another program does, in new files.
 
         :param operation: operation that the commit names; ``append`` keeps all present rows, any other replaces them.
@@ -117,8 +117,8 @@ class Publisher:
         self.format = table_format
         self.store = store
         self.domain = domain
-        self.refs: dict[EpochTable, TableRef] = {}
-        self.schemas: dict[EpochTable, str] = {}
+        self.refs: dict[Table, TableRef] = {}
+        self.schemas: dict[Table, str] = {}
         self._tokens = 0
 
     def table(
@@ -127,22 +127,22 @@ class Publisher:
         *,
         kind: TableKind = TableKind.INCREMENTAL,
         declared: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> EpochTable:
+    ) -> Table:
         """Declare a table of the domain."""
         options: dict[str, Any] = dict(declared or {})
-        return EpochTable(TableName(name), domain=self.domain, format=self.format.name, kind=kind, **options)
+        return Table(TableName(name), domain=self.domain, format=self.format.name, kind=kind, **options)
 
-    def create(self, table: EpochTable, columns: pa.Schema = COLUMNS) -> TableInfo:
+    def create(self, table: Table, columns: pa.Schema = COLUMNS) -> TableInfo:
         return self.format.create(table, columns)
 
-    def place(self, table: EpochTable, interval: Interval, revision: int = 1) -> Place:
+    def place(self, table: Table, interval: Interval, revision: int = 1) -> Place:
         """Return a place under a new token."""
         self._tokens += 1
         return self.format.place(table, job=JOB, interval=interval, revision=revision, token=self._tokens)
 
     def stage(
         self,
-        table: EpochTable,
+        table: Table,
         interval: Interval,
         *tasks: Sequence[pa.RecordBatch],
         place: Place | None = None,
@@ -163,7 +163,7 @@ class Publisher:
 
     def publication(
         self,
-        table: EpochTable,
+        table: Table,
         *adds: tuple[Interval, Committable],
         removes: Iterable[Interval] = (),
         changes: Sequence[ColumnChange] = (),
@@ -185,7 +185,7 @@ class Publisher:
             changes=tuple(changes),
         )
 
-    def change(self, table: EpochTable, *changes: ColumnChange) -> TableInfo:
+    def change(self, table: Table, *changes: ColumnChange) -> TableInfo:
         """Publish *changes* of the columns alone; return the changed table."""
         publication = self.publication(table, changes=changes)
         self.commit((publication, self.format.prepare(publication)))
@@ -266,7 +266,7 @@ class Publisher:
 
     def publish(
         self,
-        table: EpochTable,
+        table: Table,
         interval: Interval,
         ids: Iterable[int],
         *,
@@ -280,7 +280,7 @@ class Publisher:
         self.commit((publication, self.format.prepare(publication)))
         return self.refs[table]
 
-    def follow(self, table: EpochTable, found: Compared, *, shows: Shown) -> TableRef:
+    def follow(self, table: Table, found: Compared, *, shows: Shown) -> TableRef:
         """Commit on top of another program's commit: a compaction, or rows that the publication adopts."""
         adopts = found.version if found.standing is Standing.FOREIGN else None
         publication = replace(self.publication(table, shows=shows), adopts=adopts)
@@ -289,7 +289,7 @@ class Publisher:
 
     def state(
         self,
-        table: EpochTable,
+        table: Table,
         until: int,
         *,
         since: int | None = None,
@@ -307,7 +307,7 @@ class Publisher:
             staged=tuple(staged),
         )
 
-    def rows(self, table: EpochTable, until: int, **options: Any) -> list[Row]:
+    def rows(self, table: Table, until: int, **options: Any) -> list[Row]:
         """Return barrier and id of each row of a state, sorted."""
         state = self.state(table, until, **options)
         found = self.format.read(state, self.schemas.get(table) or self.create(table).schema)
@@ -322,7 +322,7 @@ def rows_of(found: pa.Table) -> list[Row]:
     )
 
 
-def _recorded(table: EpochTable, ref: TableRef) -> TableRecord:
+def _recorded(table: Table, ref: TableRef) -> TableRecord:
     """Return a table's record with its ref and no progress."""
     return TableRecord(job=JOB, kind=table.kind, cadence=DAILY, progress=Progress(), ref=ref)
 
@@ -346,12 +346,12 @@ class TableCases:
         return new_publisher(backend)
 
     @pytest.fixture
-    def table(self, publisher: Publisher) -> EpochTable:
+    def table(self, publisher: Publisher) -> Table:
         """An incremental table that does not exist yet."""
         return publisher.table()
 
     @pytest.fixture
-    def full_table(self, table: EpochTable) -> EpochTable:
+    def full_table(self, table: Table) -> Table:
         """A full table that does not exist yet."""
         return replace(table, name=TableName("totals"), kind=TableKind.FULL)
 

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider.domain.columns import add, drop, widen
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch, Unavailable
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability, TableRecreated
 from airflow_provider.tables.drafts import Draft, DraftingFormat
@@ -81,7 +81,7 @@ class DraftingCases(TableCases):
         assert isinstance(publisher.format, DraftingFormat)
 
     def test_what_statements_left_is_the_slice(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R4: no reader sees the draft before the commit; then the rows are those of the epoch."""
         draft = opened(publisher, engine, full_table, 0)
@@ -95,7 +95,7 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 0) == expected((0, [2, 3]))
 
     def test_a_draft_begins_with_its_base_and_shares_its_files(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R19: the slice before reads as before, though both share files; files with an epoch column are not shared."""
         publisher.publish(full_table, day(0), [1])
@@ -116,7 +116,7 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 2, ref=ref) == expected((2, [1, 11]))
 
     def test_both_ways_into_a_table_may_take_turns(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         publisher.publish(full_table, day(0), [1])
         one = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
@@ -132,7 +132,7 @@ class DraftingCases(TableCases):
             assert publisher.rows(full_table, until) == expected((until, ids))
 
     def test_statistics_and_single_columns_are_those_of_the_slice(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R14: staged and committed, a shared file counts once; the epoch is the state's, whatever file a row is in."""
         publisher.publish(full_table, day(0), [1])
@@ -156,7 +156,7 @@ class DraftingCases(TableCases):
             ] * 3
 
     def test_an_untouched_draft_is_its_base_and_an_empty_one_is_empty(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R5: no statement, no change; all rows deleted, no rows."""
         publisher.publish(full_table, day(0), [1, 2])
@@ -171,7 +171,7 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 1) == expected((1, [1, 2]))
 
     def test_a_draft_has_the_columns_that_its_base_lacks(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R32: files of the base are shared unchanged: renamed columns keep their values, new columns have none."""
         first = opened(publisher, engine, full_table, 0)
@@ -201,7 +201,7 @@ class DraftingCases(TableCases):
         assert set(publisher.format.files(base)) < set(publisher.format.files(publisher.state(full_table, 1)))
 
     def test_a_late_statement_changes_nothing(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R10: a zombie writes its draft after it was described, and after it was published."""
         draft = opened(publisher, engine, full_table, 0)
@@ -217,7 +217,7 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 0) == expected((0, [1]))
 
     def test_every_draft_is_another_one(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R16: a second try in the same place starts from the base again."""
         place = publisher.place(full_table, day(0))
@@ -232,7 +232,7 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 0) == expected((0, [2]))
 
     def test_of_a_closed_draft_only_its_slices_files_are_left(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """I12: files that statements replaced, and the engine's own metadata, are deleted."""
         publisher.publish(full_table, day(0), [1])
@@ -256,7 +256,7 @@ class DraftingCases(TableCases):
 
     @pytest.mark.parametrize("name", MISUSES)
     def test_a_misused_draft_is_no_slice(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine, name: str
+        self, publisher: Publisher, full_table: Table, engine: Engine, name: str
     ) -> None:
         """Rows on branches, foreign files, other columns: an error names them; the slice never omits them silently."""
         publisher.publish(full_table, day(0), [1])
@@ -269,14 +269,14 @@ class DraftingCases(TableCases):
         assert publisher.rows(full_table, 0) == expected((0, [1]))
 
     def test_an_incremental_table_takes_rows_not_files(
-        self, publisher: Publisher, table: EpochTable, engine: Engine
+        self, publisher: Publisher, table: Table, engine: Engine
     ) -> None:
         draft = opened(publisher, engine, table, 0)
         with pytest.raises(InvalidInput, match="incremental"):
             drafting(publisher).describe_draft(draft)
 
     def test_a_base_that_left_the_table_is_not_built_upon(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine
+        self, publisher: Publisher, full_table: Table, engine: Engine
     ) -> None:
         """R24: files that a slice shares with an expired slice may be deleted at any time."""
         first = opened(publisher, engine, full_table, 0)
@@ -292,7 +292,7 @@ class DraftingCases(TableCases):
 
     @pytest.mark.parametrize("seed", range(3))
     def test_any_history_reads_as_the_model_says_and_keeps_what_is_claimed(
-        self, publisher: Publisher, full_table: EpochTable, engine: Engine, seed: int
+        self, publisher: Publisher, full_table: Table, engine: Engine, seed: int
     ) -> None:
         """R19, R24: random drafts, files and revisions; then all but some versions are deleted."""
         random = Random(seed)  # noqa: S311
@@ -333,7 +333,7 @@ def drafting(publisher: Publisher) -> DraftingFormat:
 
 
 def opened(
-    publisher: Publisher, engine: Engine, table: EpochTable, number: int, *, base: State | None = None
+    publisher: Publisher, engine: Engine, table: Table, number: int, *, base: State | None = None
 ) -> Draft:
     """Open a draft with the rows of *base* for the epoch of day *number*, under a new token."""
     info, place = publisher.create(table), publisher.place(table, day(number))
@@ -375,7 +375,7 @@ def committed(publisher: Publisher, draft: Draft) -> TableRef:
     return publish(publisher, draft, staged)
 
 
-def withdraw(publisher: Publisher, table: EpochTable, number: int) -> None:
+def withdraw(publisher: Publisher, table: Table, number: int) -> None:
     """Remove the slice of day *number* from the table's next version, and delete the versions that have it."""
     before = publisher.refs[table]
     publication = publisher.publication(table, removes=[day(number)])

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
 from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, TableInfo
 from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day
@@ -52,7 +52,7 @@ class EvolvingCases(TableCases):
     """R32: values are found by column id, in any order of slices and changes."""
 
     def test_a_column_that_is_added_is_null_in_slices_of_before(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         """R32: and an earlier version keeps its columns."""
         before = publisher.publish(table, day(0), [1])
@@ -69,7 +69,7 @@ class EvolvingCases(TableCases):
         assert found.drop_columns([EPOCH_COLUMN]).to_pylist() == [row(1)]
 
     def test_what_was_staged_before_a_change_is_published_after_it(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         """R11, R32: an open attempt loses no values by a change, even if it writes after it."""
         publisher.publish(table, day(0), [1])
@@ -86,7 +86,7 @@ class EvolvingCases(TableCases):
         assert read(publisher, table, 2) == wanted
         assert publisher.refs[table].schema_id != info.schema_id
 
-    def test_a_slice_is_replaced_under_other_columns(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_slice_is_replaced_under_other_columns(self, publisher: Publisher, table: Table) -> None:
         """R32: a revision of an old epoch has the new columns; its neighbours keep their values."""
         for number in range(3):
             publisher.publish(table, day(number), [number])
@@ -96,9 +96,7 @@ class EvolvingCases(TableCases):
         found = sorted((values["id"], values["title"]) for values in read(publisher, table, 2))
         assert found == [(0, "row 0"), (2, "row 2"), (11, "row 11")]
 
-    def test_a_name_that_is_used_again_is_another_column(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_a_name_that_is_used_again_is_another_column(self, publisher: Publisher, table: Table) -> None:
         """R32: values of a dropped column never come back, neither by one commit nor by several."""
         publisher.publish(table, day(0), [1])
         publisher.change(table, drop("label"))
@@ -111,7 +109,7 @@ class EvolvingCases(TableCases):
         publisher.change(table, rename("id", "label_of"), rename("label", "id"), rename("label_of", "label"))
         assert read(publisher, table, 1) == [{"label": 1, "id": None}, {"label": 2, "id": None}]
 
-    def test_a_wider_type_holds_old_and_new_values(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_wider_type_holds_old_and_new_values(self, publisher: Publisher, table: Table) -> None:
         """R32: files from before and after the change are read, counted and bounded alike."""
         old = pa.record_batch([[-3, None], [0.5, 1.5], [Decimal("1.25"), None], ["a", "b"]], schema=NUMBERS)
         committed(publisher, table, 0, publisher.stage(table, day(0), [old]))
@@ -129,7 +127,7 @@ class EvolvingCases(TableCases):
         with pytest.raises(SchemaMismatch, match="'n'"):
             publisher.change(table, widen("n", "bigint"))
 
-    def test_what_cannot_be_is_refused_by_name(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_what_cannot_be_is_refused_by_name(self, publisher: Publisher, table: Table) -> None:
         """R32: a refused change changes nothing."""
         rows = pa.record_batch([[1], [1.0], [Decimal(1)], ["a"]], schema=NUMBERS)
         committed(publisher, table, 0, publisher.stage(table, day(0), [rows]))
@@ -174,7 +172,7 @@ class EvolvingCases(TableCases):
         assert sorted(values["number"] for values in read(publisher, table, 1)) == [1, 2, 3]
 
     def test_staged_rows_are_read_under_the_columns_of_the_table(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         """R32: beside committed rows, and for any columns that they were staged with."""
         publisher.publish(table, day(0), [1])
@@ -186,7 +184,7 @@ class EvolvingCases(TableCases):
 
     @pytest.mark.parametrize("seed", range(3))
     def test_any_history_of_changes_reads_as_the_model_says(
-        self, publisher: Publisher, table: EpochTable, seed: int
+        self, publisher: Publisher, table: Table, seed: int
     ) -> None:
         """R19, R32: random changes, slices of old and new columns, and revisions; then every version is read."""
         History(publisher=publisher, table=table, random=Random(seed)).run(12)  # noqa: S311
@@ -201,7 +199,7 @@ class History:
     """
 
     publisher: Publisher
-    table: EpochTable
+    table: Table
     random: Random
     columns: dict[str, int] = field(default_factory=lambda: {"id": 0, "label": 1})
     slices: dict[int, dict[int, Any]] = field(default_factory=dict)
@@ -288,7 +286,7 @@ def columns_of(publisher: Publisher, info: TableInfo) -> pa.Schema:
 
 
 def committed(
-    publisher: Publisher, table: EpochTable, number: int, staged: Committable, *, replaces: bool = False
+    publisher: Publisher, table: Table, number: int, staged: Committable, *, replaces: bool = False
 ) -> None:
     """Publish *staged* as the slice of a day."""
     publication = publisher.publication(
@@ -297,7 +295,7 @@ def committed(
     publisher.commit((publication, publisher.format.prepare(publication)))
 
 
-def read(publisher: Publisher, table: EpochTable, until: int) -> list[dict[str, Any]]:
+def read(publisher: Publisher, table: Table, until: int) -> list[dict[str, Any]]:
     """Return the rows up to a day under the table's newest columns, by epoch."""
     found = publisher.format.read(publisher.state(table, until), publisher.schemas[table])
     rows: list[dict[str, Any]] = found.sort_by(EPOCH_COLUMN).drop_columns([EPOCH_COLUMN]).to_pylist()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import TableDropped, TableRecreated
 from airflow_provider.tables.standing import Standing
 from airflow_provider.testing.table_cases.backend import (
@@ -24,7 +24,7 @@ class ForeignCases(TableCases):
     """Compactions, and commits of other rows."""
 
     def test_a_compaction_is_another_representation(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: the same rows in other files: publishing continues, and both versions read as before."""
         for number in range(3):
@@ -42,7 +42,7 @@ class ForeignCases(TableCases):
         assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.CURRENT
 
     def test_several_compactions_in_a_row(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: each compaction is compared with the version before it."""
         publisher.publish(table, day(0), [1, 2])
@@ -54,7 +54,7 @@ class ForeignCases(TableCases):
 
     @pytest.mark.parametrize("rows", [{0: [1]}, {0: [1, 2, 3]}, {1: [1, 2]}, {}])
     def test_a_compaction_that_is_none_is_foreign(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable, rows: dict[int, list[int]]
+        self, backend: TableBackend, publisher: Publisher, table: Table, rows: dict[int, list[int]]
     ) -> None:
         """R17: a commit that claims to keep the rows must have the same number of rows in each epoch."""
         before = publisher.publish(table, day(0), [1, 2])
@@ -66,7 +66,7 @@ class ForeignCases(TableCases):
 
     @pytest.mark.parametrize("operation", ["append", "overwrite", "delete"])
     def test_other_rows_are_foreign(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable, operation: str
+        self, backend: TableBackend, publisher: Publisher, table: Table, operation: str
     ) -> None:
         """R17: the comparison names the operation and the epochs; the published version reads as before."""
         publisher.publish(table, day(0), [1])
@@ -82,7 +82,7 @@ class ForeignCases(TableCases):
         assert publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
 
     def test_a_table_that_was_dropped_is_named_and_restored(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: publishing creates no table in its place; restoring replaces an empty table of that name."""
         publisher.publish(table, day(0), [1])
@@ -108,7 +108,7 @@ class ForeignCases(TableCases):
         assert backend.engine_rows(table) == publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
 
     def test_a_table_with_rows_of_its_own_is_not_replaced_by_one_that_was_dropped(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         recorded = publisher.publish(table, day(0), [1])
         backend.drop(table)
@@ -121,7 +121,7 @@ class ForeignCases(TableCases):
         assert publisher.format.restore(table, recorded)
 
     def test_a_table_whose_metadata_is_gone_is_not_restored(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         recorded = publisher.publish(table, day(0), [1])
         backend.drop(table)
@@ -131,7 +131,7 @@ class ForeignCases(TableCases):
         assert publisher.format.describe(table) is None
 
     def test_what_is_behind_a_compaction_is_seen(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: a compaction after or before other rows does not hide them."""
         publisher.publish(table, day(0), [1])
@@ -145,7 +145,7 @@ class ForeignCases(TableCases):
         assert found.foreign.epochs == (day(1).end,)
 
     def test_rows_of_others_are_taken_over_when_they_are_named(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: a publication names the version that it adopts; a later version of the other program is refused."""
         publisher.publish(table, day(0), [1])
@@ -160,7 +160,7 @@ class ForeignCases(TableCases):
             publisher.format.prepare(replace(publisher.publication(table), adopts=found.version))
 
     def test_rows_in_a_table_that_was_never_published(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: they are foreign, since the store has no version to compare them with."""
         assert publisher.format.compare(table, None).standing is Standing.CURRENT
@@ -171,7 +171,7 @@ class ForeignCases(TableCases):
         assert (found.standing, found.foreign.epochs) == (Standing.FOREIGN, (day(0).end,))
 
     def test_a_commit_that_the_store_does_not_know_is_ahead(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R33: also below another program's compaction, and if the store knows no commit of the table."""
         first = publisher.publish(table, day(0), [1])
@@ -183,7 +183,7 @@ class ForeignCases(TableCases):
             assert (found.standing, found.csn) == (Standing.AHEAD, 2)
             assert found.incarnation == head.incarnation
 
-    def _refused(self, publisher: Publisher, table: EpochTable, version: int) -> None:
+    def _refused(self, publisher: Publisher, table: Table, version: int) -> None:
         staged = publisher.stage(table, day(5), [batch([5])])
         with pytest.raises(ForeignCommit) as refused:
             publisher.format.prepare(publisher.publication(table, (day(5), staged)))

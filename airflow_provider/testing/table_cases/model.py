@@ -9,7 +9,7 @@ from itertools import cycle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import ALL_SHOWN, Shown, TableRef
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -82,7 +82,7 @@ class ModelCases(TableCases):
 
 def published(
     publisher: Publisher,
-    table: EpochTable,
+    table: Table,
     history: list[tuple[Slice, ...]],
     shown: Sequence[Shown] = (),
 ) -> list[Committed]:

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.errors import ForeignCommit
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo, TableRecreated
 from airflow_provider.tables.standing import Standing
@@ -25,14 +25,14 @@ from airflow_provider.testing.table_cases.backend import (
 )
 
 
-def prepared(publisher: Publisher, table: EpochTable, number: int) -> tuple[Publication, Prepared]:
+def prepared(publisher: Publisher, table: Table, number: int) -> tuple[Publication, Prepared]:
     """Stage one row of a day and prepare its publication."""
     staged = publisher.stage(table, day(number), [batch([number])])
     publication = publisher.publication(table, (day(number), staged))
     return publication, publisher.format.prepare(publication)
 
 
-def recorded(publisher: Publisher, table: EpochTable, *numbers: int) -> list[TableRef]:
+def recorded(publisher: Publisher, table: Table, *numbers: int) -> list[TableRef]:
     """Commit one row for each of the days; each time the process dies before the pointer moves."""
     found = []
     for number in numbers:
@@ -41,7 +41,7 @@ def recorded(publisher: Publisher, table: EpochTable, *numbers: int) -> list[Tab
     return found
 
 
-def pointed(publisher: Publisher, table: EpochTable) -> TableInfo:
+def pointed(publisher: Publisher, table: Table) -> TableInfo:
     """Return the table as a program sees it that loads it from the catalog."""
     info = publisher.format.describe(table)
     assert info is not None
@@ -51,11 +51,11 @@ def pointed(publisher: Publisher, table: EpochTable) -> TableInfo:
 class ProjectingCases(TableCases):
     """Pointers that follow, lag, race and are moved by others."""
 
-    def test_the_transaction_moves_no_pointer(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_the_transaction_moves_no_pointer(self, publisher: Publisher, table: Table) -> None:
         _, one = prepared(publisher, table, 0)
         assert one.swap is None
 
-    def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: Table) -> None:
         """R17, I10: it moves after the commit, not before."""
         before = publisher.create(table)
         publication, one = prepared(publisher, table, 0)
@@ -66,9 +66,7 @@ class ProjectingCases(TableCases):
         publisher.format.published(publication, one)
         assert pointed(publisher, table).version == one.ref.version
 
-    def test_a_pointer_that_lags_is_moved_by_the_next_touch(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_a_pointer_that_lags_is_moved_by_the_next_touch(self, publisher: Publisher, table: Table) -> None:
         """R17: by any caller that has read the record."""
         _, newest = recorded(publisher, table, 0, 1)
         found = publisher.format.project(table, newest)
@@ -80,9 +78,7 @@ class ProjectingCases(TableCases):
         again = publisher.format.project(table, newest)
         assert (again.moved, again.csn) == (False, 2)
 
-    def test_columns_change_with_the_pointer_that_follows(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_columns_change_with_the_pointer_that_follows(self, publisher: Publisher, table: Table) -> None:
         """R17, R32: a process dies after the commit; the next change starts from the store's record."""
         publisher.publish(table, day(0), [1])
         lagging = pointed(publisher, table)
@@ -94,7 +90,7 @@ class ProjectingCases(TableCases):
         names = publisher.format.arrow_schema(pointed(publisher, table).schema).names
         assert names == ["id", "heading", EPOCH_COLUMN]
 
-    def test_a_pointer_never_goes_back(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_pointer_never_goes_back(self, publisher: Publisher, table: Table) -> None:
         """R17: a late projection of an older version moves nothing."""
         first, second, newest = recorded(publisher, table, 0, 1, 2)
         assert publisher.format.project(table, second).moved
@@ -103,7 +99,7 @@ class ProjectingCases(TableCases):
         assert [(projected.moved, projected.csn) for projected in late] == [(False, 3), (False, 3)]
         assert pointed(publisher, table).version == newest.version
 
-    def test_racing_projections_end_at_the_newest(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_racing_projections_end_at_the_newest(self, publisher: Publisher, table: Table) -> None:
         """R17: in any order."""
         refs = recorded(publisher, table, *range(6))
         with ThreadPoolExecutor(4) as pool:
@@ -111,7 +107,7 @@ class ProjectingCases(TableCases):
         assert any(moved)
         assert pointed(publisher, table).version == refs[-1].version
 
-    def test_publications_go_on_while_the_pointer_lags(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_publications_go_on_while_the_pointer_lags(self, publisher: Publisher, table: Table) -> None:
         """R17: each starts from the store's record."""
         refs = recorded(publisher, table, *range(4))
         assert pointed(publisher, table).version == 0
@@ -121,14 +117,14 @@ class ProjectingCases(TableCases):
         assert publisher.rows(table, 3) == expected((0, [0]), (1, [1]), (2, [20, 21]), (3, [3]))
         assert pointed(publisher, table).version == publisher.refs[table].version
 
-    def test_a_pointer_that_lags_by_far_is_moved_too(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_pointer_that_lags_by_far_is_moved_too(self, publisher: Publisher, table: Table) -> None:
         publisher.publish(table, day(0), [0])
         refs = recorded(publisher, table, *range(1, 31))
         assert publisher.format.project(table, refs[-1]).moved
         assert publisher.rows(table, 30) == expected(*((number, [number]) for number in range(31)))
 
     def test_a_renamed_column_stays_renamed(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         publisher.publish(table, day(0), [0])
         backend.rename_column(table, "label", "title")
@@ -140,7 +136,7 @@ class ProjectingCases(TableCases):
         assert "title" in publisher.format.arrow_schema(publisher.schemas[table]).names
 
     def test_a_change_on_a_pointer_that_lags_is_refused(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         publisher.publish(table, day(0), [0])
         (newest,) = recorded(publisher, table, 1)
@@ -153,7 +149,7 @@ class ProjectingCases(TableCases):
         assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
 
     def test_a_compaction_that_a_commit_overtook_is_left(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: it was made of the version before the last commit, and has no rows that the commit lacks."""
         publisher.publish(table, day(0), [1, 2])
@@ -166,7 +162,7 @@ class ProjectingCases(TableCases):
         assert publisher.rows(table, 2) == expected((0, [1, 2]), (1, [1]), (2, [2]))
 
     def test_other_rows_that_a_commit_overtook_are_refused(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: moving the pointer would drop another program's rows."""
         publisher.publish(table, day(0), [1, 2])
@@ -176,7 +172,7 @@ class ProjectingCases(TableCases):
             publisher.format.project(table, newest)
 
     def test_a_table_made_again_is_not_projected(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: the pointer belongs to another table."""
         (newest,) = recorded(publisher, table, 0)
@@ -187,7 +183,7 @@ class ProjectingCases(TableCases):
         assert pointed(publisher, table) == again
 
     def test_a_table_that_is_published_while_it_is_replaced_stays(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         unpublished = publisher.create(table)
         publication, one = prepared(publisher, table, 0)

@@ -11,7 +11,7 @@ from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CatalogSwap, Exists, RequirementFailed
 from airflow_provider.tables.base import TableRecreated, TablesAhead
 from airflow_provider.testing.table_cases.backend import (
@@ -28,7 +28,7 @@ from airflow_provider.testing.table_cases.backend import (
 class PublishingCases(TableCases):
     """Publications, races, and the output of attempts that never published."""
 
-    def test_nothing_is_there_before_the_commit(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_nothing_is_there_before_the_commit(self, publisher: Publisher, table: Table) -> None:
         """R4: staged and prepared output is in no state."""
         staged = publisher.stage(table, day(0), [batch([1])])
         assert publisher.rows(table, 0) == []
@@ -46,7 +46,7 @@ class PublishingCases(TableCases):
         assert (after.version, after.pointer) == (prepared.ref.version, prepared.ref.metadata)
         assert publisher.rows(table, 0) == expected((0, [1]))
 
-    def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_revision_replaces_its_epoch_only(self, publisher: Publisher, table: Table) -> None:
         """I1: of forty epochs the revised one has only its new rows, and the others keep theirs."""
         refs = [publisher.publish(table, day(number), [number]) for number in range(40)]
         revised = publisher.publish(table, day(7), [700, 701], replaces=True)
@@ -54,7 +54,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 39, ref=revised) == expected(*others, (7, [700, 701]))
         assert publisher.rows(table, 39, ref=refs[-1]) == expected(*others, (7, [7]))
 
-    def test_an_empty_revision_removes_the_rows(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_an_empty_revision_removes_the_rows(self, publisher: Publisher, table: Table) -> None:
         """R5: an empty slice is a slice, and an empty revision removes the rows."""
         publisher.publish(table, day(0), [])
         assert publisher.rows(table, 0) == []
@@ -65,7 +65,7 @@ class PublishingCases(TableCases):
         assert publisher.rows(table, 1) == expected((1, [3]))
         assert publisher.rows(table, 1, ref=filled) == expected((0, [1, 2]), (1, [3]))
 
-    def test_several_epochs_come_at_once(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_several_epochs_come_at_once(self, publisher: Publisher, table: Table) -> None:
         publisher.publish(table, day(1), [1])
         adds = [
             (day(number), publisher.stage(table, day(number), [batch([number + 10])])) for number in range(3)
@@ -90,7 +90,7 @@ class PublishingCases(TableCases):
         assert [publisher.rows(table, 0) for table in tables] == [expected((0, [1]))] * 2
 
     def test_of_two_publications_on_one_head_the_second_prepares_again(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         """R11: the moved pointer refuses the second, which then prepares on the new head."""
         staged = [publisher.stage(table, day(number), [batch([number])]) for number in range(2)]
@@ -106,7 +106,7 @@ class PublishingCases(TableCases):
         publisher.commit((again, publisher.format.prepare(again)))
         assert publisher.rows(table, 1) == expected((0, [0]), (1, [1]))
 
-    def test_preparing_twice_is_allowed(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_preparing_twice_is_allowed(self, publisher: Publisher, table: Table) -> None:
         publication = publisher.publication(table, (day(0), publisher.stage(table, day(0), [batch([1])])))
         unused, used = publisher.format.prepare(publication), publisher.format.prepare(publication)
         assert unused.ref.metadata != used.ref.metadata
@@ -114,7 +114,7 @@ class PublishingCases(TableCases):
         publisher.format.published(publication, used)
         assert publisher.rows(table, 0) == expected((0, [1]))
 
-    def test_a_head_that_nobody_published_is_foreign(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_head_that_nobody_published_is_foreign(self, publisher: Publisher, table: Table) -> None:
         """R17: a current version other than the base is reported as another program's."""
         ref = publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
@@ -123,9 +123,7 @@ class PublishingCases(TableCases):
             publisher.format.prepare(replace(publication, base=replace(ref, version=ref.version + 1)))
         assert (refused.value.expected, refused.value.found) == (ref.version + 1, ref.version)
 
-    def test_tables_ahead_of_a_restored_store_are_named(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_tables_ahead_of_a_restored_store_are_named(self, publisher: Publisher, table: Table) -> None:
         """R33: the table's own marks name a commit that the store does not know."""
         first = publisher.publish(table, day(0), [1])
         publisher.publish(table, day(1), [2])
@@ -138,7 +136,7 @@ class PublishingCases(TableCases):
         assert refused.value.found_csn == 2
 
     def test_a_table_made_again_is_another(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: the uuid tells a table from another one of its name, with a base and without."""
         publisher.publish(table, day(0), [1])
@@ -151,7 +149,7 @@ class PublishingCases(TableCases):
         with pytest.raises(TableRecreated):
             publisher.format.prepare(publisher.publication(table, (day(1), staged)))
 
-    def test_what_was_abandoned_is_reachable_by_nobody(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_what_was_abandoned_is_reachable_by_nobody(self, publisher: Publisher, table: Table) -> None:
         """R4, R16: neither before nor after its deletion, which may be repeated."""
         abandoned = publisher.place(table, day(0))
         publisher.stage(table, day(0), [batch([1])], place=abandoned)
@@ -164,7 +162,7 @@ class PublishingCases(TableCases):
         publisher.format.discard(abandoned)
         assert publisher.rows(table, 0) == expected((0, [2]))
 
-    def test_places_are_listed_by_what_their_names_say(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_places_are_listed_by_what_their_names_say(self, publisher: Publisher, table: Table) -> None:
         """R16: a sweep finds staged output, published or not, until it is deleted."""
         assert publisher.format.staged(table, JOB) == []
         publisher.publish(table, day(0), [1])
@@ -183,7 +181,7 @@ class PublishingCases(TableCases):
         assert publisher.format.staged(table, JobName("heir")) == []
 
     def test_epochs_that_end_together_have_places_of_their_own(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         """R7, R16: tokens are counted for each start, so that two calendars use one token twice.
 
@@ -208,7 +206,7 @@ class PublishingCases(TableCases):
         assert [place.start for place in publisher.format.staged(table, JOB)] == [whole.start]
 
     def test_missing_output_is_noticed_before_it_is_published(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """I6: a missing data file or manifest is noticed, also beside files that no manifest names."""
         table_format, place = publisher.format, publisher.place(table, day(0))
@@ -229,9 +227,7 @@ class PublishingCases(TableCases):
         with pytest.raises(Unavailable, match="is missing or has changed"):
             table_format.verify(table, [again])
 
-    def test_discarding_deletes_the_attempts_own_place_only(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_discarding_deletes_the_attempts_own_place_only(self, publisher: Publisher, table: Table) -> None:
         """R16: places whose names have a common prefix stay, and a place outside of the table is refused."""
         places = [publisher.place(table, day(0)) for _ in range(11)]
         staged = [

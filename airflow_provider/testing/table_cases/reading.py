@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
@@ -33,7 +33,7 @@ class ReadingCases(TableCases):
         assert TableCapability.PRIVATE_STAGING in declared
         assert publisher.format.name
 
-    def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: Table) -> None:
         """R19: each version, read at each barrier, has the rows that were committed up to its publication."""
         refs = [publisher.publish(table, day(number), [number]) for number in (0, 1, 3, 2)]
         committed = [(0,), (0, 1), (0, 1, 3), (0, 1, 2, 3)]
@@ -45,9 +45,7 @@ class ReadingCases(TableCases):
         assert publisher.rows(table, 2, since=1) == expected((2, [2]))
         assert publisher.rows(table, 2, since=2) == []
 
-    def test_a_full_table_is_its_slice_at_the_barrier(
-        self, publisher: Publisher, full_table: EpochTable
-    ) -> None:
+    def test_a_full_table_is_its_slice_at_the_barrier(self, publisher: Publisher, full_table: Table) -> None:
         publisher.publish(full_table, day(0), [1])
         older = publisher.publish(full_table, day(1), [1, 2])
         publisher.publish(full_table, day(0), [9], replaces=True)
@@ -56,13 +54,13 @@ class ReadingCases(TableCases):
         assert publisher.rows(full_table, 0, ref=older) == expected((0, [1]))
         assert publisher.rows(full_table, 2) == []
 
-    def test_before_the_first_commit_there_are_no_rows(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_before_the_first_commit_there_are_no_rows(self, publisher: Publisher, table: Table) -> None:
         info = publisher.create(table)
         found = publisher.format.read(publisher.state(table, 5), info.schema)
         assert (found.num_rows, found.schema.names) == (0, ["id", "label", EPOCH_COLUMN])
         assert publisher.format.files(publisher.state(table, 5)) == []
 
-    def test_epochs_at_both_ends_of_time(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_epochs_at_both_ends_of_time(self, publisher: Publisher, table: Table) -> None:
         first = Interval(datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 1, 1, tzinfo=UTC))
         last = Interval(datetime(9999, 12, 31, tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
         publisher.publish(table, last, [2])
@@ -72,7 +70,7 @@ class ReadingCases(TableCases):
             found = publisher.format.read(state, publisher.schemas[table])
             assert sorted(found.column("id").to_pylist()) == ids
 
-    def test_staged_output_replaces_and_follows(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_staged_output_replaces_and_follows(self, publisher: Publisher, table: Table) -> None:
         for number in range(2):
             publisher.publish(table, day(number), [number])
         staged = [
@@ -83,7 +81,7 @@ class ReadingCases(TableCases):
         assert publisher.rows(table, 1, staged=staged) == expected((1, [11]))
         assert publisher.rows(table, 2) == expected((0, [0]), (1, [1]))
 
-    def test_rows_come_in_pieces_too(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_rows_come_in_pieces_too(self, publisher: Publisher, table: Table) -> None:
         for number in range(3):
             publisher.publish(table, day(number), [number])
         state, schema = publisher.state(table, 1), publisher.schemas[table]
@@ -91,9 +89,7 @@ class ReadingCases(TableCases):
         assert sorted(row_id for piece in pieces for row_id in piece.column("id").to_pylist()) == [0, 1]
         assert {tuple(piece.schema.names) for piece in pieces} == {("id",)}
 
-    def test_statistics_count_all_rows_and_bound_all_values(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_statistics_count_all_rows_and_bound_all_values(self, publisher: Publisher, table: Table) -> None:
         """R14: of committed and of staged rows; an unknown bound is None, never a guess."""
         for number in range(3):
             publisher.publish(table, day(number), [number, 10 * number])
@@ -120,7 +116,7 @@ class ReadingCases(TableCases):
                 if ids and bounds.upper is not None and waiting:
                     assert bounds.upper.as_py() >= (max(ids) if name == "id" else long)
 
-    def test_columns_are_chosen_by_name(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_columns_are_chosen_by_name(self, publisher: Publisher, table: Table) -> None:
         publisher.publish(table, day(0), [1])
         schema = publisher.schemas[table]
         found = publisher.format.read(publisher.state(table, 0), schema, ["label", "id"])
@@ -129,7 +125,7 @@ class ReadingCases(TableCases):
             publisher.format.read(publisher.state(table, 0), schema, ["nothing"])
 
     def test_a_renamed_column_keeps_its_values(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R32: columns are matched by id: the old and the new schema read the same values."""
         if TableCapability.COLUMN_IDS not in publisher.format.capabilities:
@@ -155,7 +151,7 @@ class ReadingCases(TableCases):
         assert sorted(found.to_pylist()) == ["row 1", "row 2"]
 
     def test_a_missing_file_is_never_skipped(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R22: a state that lacks a file is not read in part; the error names the file."""
         publisher.publish(table, day(0), [1])

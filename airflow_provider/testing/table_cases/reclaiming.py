@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -20,7 +20,7 @@ from airflow_provider.testing.table_cases.backend import (
 )
 
 
-def files_of(publisher: Publisher, table: EpochTable, ref: TableRef, until: int = 50) -> set[str]:
+def files_of(publisher: Publisher, table: Table, ref: TableRef, until: int = 50) -> set[str]:
     """Return all data files of a version of an incremental table."""
     return set(publisher.format.files(publisher.state(table, until, ref=ref)))
 
@@ -29,7 +29,7 @@ class ReclaimingCases(TableCases):
     """Expired versions are deleted with the files that only they have; the rows of all other versions stay."""
 
     def test_what_only_withdrawn_versions_have_is_deleted(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         first = publisher.publish(table, day(0), [1])
         second = publisher.publish(table, day(1), [2])
@@ -47,9 +47,7 @@ class ReclaimingCases(TableCases):
             fresh.rows(table, 1, ref=first)
         assert publisher.format.reclaim(table, [first, second], [newest]) == []
 
-    def test_the_version_between_two_that_share_files_goes(
-        self, publisher: Publisher, table: EpochTable
-    ) -> None:
+    def test_the_version_between_two_that_share_files_goes(self, publisher: Publisher, table: Table) -> None:
         one = publisher.publish(table, day(0), [1])
         two = publisher.publish(table, day(1), [2])
         own = files_of(publisher, table, two) - files_of(publisher, table, one)
@@ -60,7 +58,7 @@ class ReclaimingCases(TableCases):
         assert publisher.rows(table, 1, ref=three) == expected((0, [1]), (1, [3]))
 
     def test_the_catalogs_own_version_stays_whatever_is_asked(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         older = publisher.publish(table, day(0), [1])
         newest = publisher.publish(table, day(1), [2])
@@ -69,7 +67,7 @@ class ReclaimingCases(TableCases):
         publisher.publish(table, day(2), [3])
         assert publisher.rows(table, 2) == expected((0, [1]), (1, [2]), (2, [3]))
 
-    def test_staged_output_is_not_looked_at(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_staged_output_is_not_looked_at(self, publisher: Publisher, table: Table) -> None:
         older = publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         publisher.publish(table, day(0), [9], replaces=True)
@@ -79,7 +77,7 @@ class ReclaimingCases(TableCases):
         assert publisher.rows(table, 1) == expected((0, [9]), (1, [2]))
 
     def test_nothing_goes_when_a_kept_version_cannot_be_read(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         older = publisher.publish(table, day(0), [1])
         kept = publisher.publish(table, day(1), [2])
@@ -92,7 +90,7 @@ class ReclaimingCases(TableCases):
         assert publisher.rows(table, 0, ref=older) == expected((0, [1]))
 
     def test_an_interrupted_deletion_is_completed(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         older = publisher.publish(table, day(0), [1])
         first = publisher.format.files(publisher.state(table, 0))
@@ -103,7 +101,7 @@ class ReclaimingCases(TableCases):
         assert first[0] not in deleted
 
     def test_files_that_are_missing_are_named(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """I6: files of versions and of staged output, each with its epoch if a manifest names it."""
         older = publisher.publish(table, day(0), [1])
@@ -120,7 +118,7 @@ class ReclaimingCases(TableCases):
         assert {file.uri for file in fresh.missing(table, [newest])} == first
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_any_kept_versions_stay_whole(self, publisher: Publisher, table: EpochTable, seed: int) -> None:
+    def test_any_kept_versions_stay_whole(self, publisher: Publisher, table: Table, seed: int) -> None:
         """Random histories, long enough that manifests are merged; any of their versions expire."""
         random = Random(seed)  # noqa: S311
         rows: dict[int, int] = {}
@@ -136,9 +134,7 @@ class ReclaimingCases(TableCases):
         for ref, then in kept:
             assert publisher.rows(table, 50, ref=ref) == _expected(then), f"seed {seed}"
 
-    def test_a_slice_that_leaves_a_full_table_goes(
-        self, publisher: Publisher, full_table: EpochTable
-    ) -> None:
+    def test_a_slice_that_leaves_a_full_table_goes(self, publisher: Publisher, full_table: Table) -> None:
         publisher.publish(full_table, day(0), [1])
         older = publisher.publish(full_table, day(1), [2])
         publication = publisher.publication(full_table, removes=[day(0)])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN, TableRecreated
 from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day, expected
 
@@ -17,7 +17,7 @@ class ReplacingCases(TableCases):
     """Tables that a first attempt created with wrong columns."""
 
     def test_other_columns_take_the_place_of_unpublished_ones(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         wrong = publisher.create(table, WRONG)
         info = publisher.format.replace(table, wrong, batch([]).schema)
@@ -27,7 +27,7 @@ class ReplacingCases(TableCases):
         publisher.publish(table, day(0), [1])
         assert publisher.rows(table, 0) == expected((0, [1]))
 
-    def test_replacing_is_done_once(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_replacing_is_done_once(self, publisher: Publisher, table: Table) -> None:
         wrong = publisher.create(table, WRONG)
         info = publisher.format.replace(table, wrong, batch([]).schema)
         assert publisher.format.replace(table, wrong, batch([]).schema) == info
@@ -36,7 +36,7 @@ class ReplacingCases(TableCases):
         assert publisher.format.describe(table) == info
 
     def test_what_was_staged_for_the_replaced_table_is_refused(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         staged = publisher.stage(table, day(0), [batch([1])])
         unpublished = publisher.create(table)
@@ -44,7 +44,7 @@ class ReplacingCases(TableCases):
         with pytest.raises(TableRecreated):
             publisher.format.prepare(publisher.publication(table, (day(0), staged)))
 
-    def test_a_published_table_is_never_replaced(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_published_table_is_never_replaced(self, publisher: Publisher, table: Table) -> None:
         unpublished = publisher.create(table)
         publisher.publish(table, day(0), [1])
         info = publisher.format.describe(table)

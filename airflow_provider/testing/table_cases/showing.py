@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Shown
 from airflow_provider.tables.standing import Standing
 from airflow_provider.testing.table_cases.backend import (
@@ -39,7 +39,7 @@ class ShowingCases(TableCases):
     shown_examples = 10
 
     def test_the_newest_state_of_a_full_table_is_shown_alone(
-        self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, full_table: Table
     ) -> None:
         for number in range(3):
             publisher.publish(full_table, day(number), [number, 10 + number], shows=only(number))
@@ -49,7 +49,7 @@ class ShowingCases(TableCases):
             assert publisher.format.is_shown(publisher.state(full_table, number)) is (number == 2)
 
     def test_an_older_state_that_is_computed_again_stays_out_of_sight(
-        self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, full_table: Table
     ) -> None:
         publisher.publish(full_table, day(0), [1], shows=only(0))
         publisher.publish(full_table, day(1), [2], shows=only(1))
@@ -59,7 +59,7 @@ class ShowingCases(TableCases):
         assert publisher.rows(full_table, 1) == expected((1, [2]))
 
     def test_what_is_beyond_a_gap_appears_when_the_gap_is_filled(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         publisher.publish(table, day(1), [2], shows=NOTHING)
         assert backend.engine_rows(table) == []
@@ -71,7 +71,7 @@ class ShowingCases(TableCases):
         assert backend.engine_rows(table) == expected(*((number, [number + 1]) for number in range(4)))
 
     def test_a_version_that_showed_everything_is_followed_by_one_that_does_not(
-        self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, full_table: Table
     ) -> None:
         """Tables of earlier releases show all states until their next commit."""
         for number in range(14):  # enough that their manifests are merged
@@ -87,7 +87,7 @@ class ShowingCases(TableCases):
 
     @pytest.mark.parametrize("adopted", [False, True])
     def test_what_another_program_does_to_the_shown_rows_leaves_the_others(
-        self, backend: TableBackend, publisher: Publisher, full_table: EpochTable, adopted: bool
+        self, backend: TableBackend, publisher: Publisher, full_table: Table, adopted: bool
     ) -> None:
         """R17: a compaction of the newest state, or adopted rows in it."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
@@ -110,7 +110,7 @@ class ShowingCases(TableCases):
         ]
 
     def test_slices_out_of_sight_go_with_the_last_version_that_has_them(
-        self, backend: TableBackend, publisher: Publisher, full_table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, full_table: Table
     ) -> None:
         """R24: a kept version keeps them."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
@@ -126,7 +126,7 @@ class ShowingCases(TableCases):
         assert backend.engine_rows(full_table) == expected((2, [3]))
 
     def test_the_current_version_stays_with_what_it_does_not_show(
-        self, publisher: Publisher, full_table: EpochTable
+        self, publisher: Publisher, full_table: Table
     ) -> None:
         """R24: no caller has to name it."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
@@ -159,7 +159,7 @@ class ShowingCases(TableCases):
 
         engines_see_the_models_rows()
 
-    def test_the_files_that_are_shown_are_named(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_the_files_that_are_shown_are_named(self, publisher: Publisher, table: Table) -> None:
         publisher.publish(table, day(0), [1], shows=days(0, 0))
         publisher.publish(table, day(2), [3], shows=days(0, 0))
         shown = publisher.format.shown_files(table)
@@ -168,7 +168,7 @@ class ShowingCases(TableCases):
         assert not publisher.format.is_shown(publisher.state(table, 2))
 
     def test_staged_output_is_shown_to_nobody(
-        self, backend: TableBackend, publisher: Publisher, table: EpochTable
+        self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R4: engines do not see it either."""
         publisher.publish(table, day(0), [1])

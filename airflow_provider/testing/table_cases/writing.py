@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.topology import EpochTable
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.testing.table_cases.backend import COLUMNS, JOB, Publisher, TableCases, batch, day
 
@@ -75,7 +75,7 @@ EVERY_TYPE: list[tuple[str, pa.DataType, list[Any]]] = [
 class WritingCases(TableCases):
     """Creation, places, task writers and the committables of their files."""
 
-    def test_a_table_is_made_once(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_table_is_made_once(self, publisher: Publisher, table: Table) -> None:
         assert publisher.format.describe(table) is None
         info = publisher.create(table)
         assert (info.name, info.domain, info.version) == (table.name, publisher.domain, 0)
@@ -102,7 +102,7 @@ class WritingCases(TableCases):
         ],
     )
     def test_other_columns_are_refused_by_name(
-        self, publisher: Publisher, table: EpochTable, columns: pa.Schema, column: str
+        self, publisher: Publisher, table: Table, columns: pa.Schema, column: str
     ) -> None:
         """R32: a caller that creates an existing table must have its columns."""
         publisher.create(table)
@@ -114,7 +114,7 @@ class WritingCases(TableCases):
         ("columns", "named"), [odd[1:] for odd in ODD_SCHEMAS], ids=[odd[0] for odd in ODD_SCHEMAS]
     )
     def test_columns_that_no_table_can_have(
-        self, publisher: Publisher, table: EpochTable, columns: pa.Schema, named: str
+        self, publisher: Publisher, table: Table, columns: pa.Schema, named: str
     ) -> None:
         with pytest.raises(InvalidInput) as refused:
             publisher.create(table, columns)
@@ -165,7 +165,7 @@ class WritingCases(TableCases):
         found = publisher.format.read(publisher.state(table, 0), publisher.schemas[table], [name, "nested"])
         assert sorted(found.to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
 
-    def test_every_type_comes_back(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_every_type_comes_back(self, publisher: Publisher, table: Table) -> None:
         columns = pa.schema([(name, kind) for name, kind, _ in EVERY_TYPE])
         rows = pa.record_batch([values for _, _, values in EVERY_TYPE], schema=columns)
         shuffled = rows.select(sorted(columns.names))
@@ -180,7 +180,7 @@ class WritingCases(TableCases):
         key = str  # dicts do not sort
         assert sorted(found.drop_columns([EPOCH_COLUMN]).to_pylist(), key=key) == sorted(wanted, key=key)
 
-    def test_times_keep_their_instant(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_times_keep_their_instant(self, publisher: Publisher, table: Table) -> None:
         publisher.create(table, pa.schema([("at", pa.timestamp("ms", "Europe/Berlin"))]))
         rows = pa.record_batch({"at": pa.array([UTC_NOON], pa.timestamp("us", "America/New_York"))})
         staged = publisher.stage(table, day(0), [rows])
@@ -202,7 +202,7 @@ class WritingCases(TableCases):
         ],
     )
     def test_rows_that_do_not_fit(
-        self, publisher: Publisher, table: EpochTable, rows: dict[str, Any], column: str
+        self, publisher: Publisher, table: Table, rows: dict[str, Any], column: str
     ) -> None:
         info = publisher.create(table)
         writer = publisher.format.task_writer(publisher.place(table, day(0)), info)
@@ -214,23 +214,23 @@ class WritingCases(TableCases):
         assert repr(column) in refused.value.next_step
 
     def test_a_misspelt_column_is_named_beside_the_one_that_is_meant(
-        self, publisher: Publisher, table: EpochTable
+        self, publisher: Publisher, table: Table
     ) -> None:
         writer = publisher.format.task_writer(publisher.place(table, day(0)), publisher.create(table))
         with pytest.raises(SchemaMismatch, match="rename 'lable' if 'label' is meant"):
             list(writer([pa.record_batch({"id": [1], "lable": ["x"]})]))
 
-    def test_a_wall_clock_time_is_no_instant(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_a_wall_clock_time_is_no_instant(self, publisher: Publisher, table: Table) -> None:
         info = publisher.create(table, pa.schema([("at", pa.timestamp("us", "UTC"))]))
         writer = publisher.format.task_writer(publisher.place(table, day(0)), info)
         with pytest.raises(SchemaMismatch, match="at"):
             list(writer([pa.record_batch({"at": pa.array([WALL_CLOCK], pa.timestamp("us"))})]))
 
-    def test_tasks_without_rows_write_nothing(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_tasks_without_rows_write_nothing(self, publisher: Publisher, table: Table) -> None:
         staged = publisher.stage(table, day(0), [], [batch([])])
         assert (staged.files, staged.rows, staged.size_bytes) == (0, 0, 0)
 
-    def test_each_try_has_names_of_its_own(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_each_try_has_names_of_its_own(self, publisher: Publisher, table: Table) -> None:
         info = publisher.create(table)
         place = publisher.place(table, day(0))
         writer = publisher.format.task_writer(place, info)
@@ -239,7 +239,7 @@ class WritingCases(TableCases):
         assert [file.checksum for file in first] == [file.checksum for file in second]
         assert all(file.uri.startswith(place.uri) and file.rows == 2 for file in (*first, *second))
 
-    def test_describing_again_says_the_same(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_describing_again_says_the_same(self, publisher: Publisher, table: Table) -> None:
         info = publisher.create(table)
         place = publisher.place(table, day(0))
         writer = publisher.format.task_writer(place, info)
@@ -256,7 +256,7 @@ class WritingCases(TableCases):
         other = publisher.format.describe_output(place, info, files[:1])
         assert other.checksum != first.checksum
 
-    def test_only_files_of_the_place_are_described(self, publisher: Publisher, table: EpochTable) -> None:
+    def test_only_files_of_the_place_are_described(self, publisher: Publisher, table: Table) -> None:
         info = publisher.create(table)
         elsewhere = publisher.place(table, day(0))
         files = list(publisher.format.task_writer(elsewhere, info)([batch([1])]))

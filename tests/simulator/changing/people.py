@@ -27,7 +27,7 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord, declared
-from airflow_provider.domain.topology import EpochJob
+from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.declarations import fingerprint
 from tests.simulator.changing.landing import LandingSource
@@ -133,7 +133,7 @@ class Author:
                 self._change(coordinator.register)
             process.sleep(timedelta(seconds=random.choice((5, 30, 100))))
 
-    def _change(self, register: Callable[[EpochJob], object]) -> None:
+    def _change(self, register: Callable[[Job], object]) -> None:
         """Make one of the favourite changes, of any job that can be changed so."""
         random = self.world.random
         for change in random.sample(list(self.favourites), len(self.favourites)):
@@ -150,7 +150,7 @@ class Author:
         return changed(self.world.random, job.versions, change, (after, self.world.length))
 
     def _deploy(
-        self, job: Deployment, change: Change, new: Version, register: Callable[[EpochJob], object]
+        self, job: Deployment, change: Change, new: Version, register: Callable[[Job], object]
     ) -> None:
         world = self.world
         if change is Change.BACK:

@@ -18,8 +18,8 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.roots import FileSource, Late, PostgresSource, Root
 from airflow_provider.domain.topology import (
     EdgeKind,
-    EpochJob,
-    EpochTable,
+    Job,
+    Table,
     TableKind,
     increment,
     previous,
@@ -103,7 +103,7 @@ class Version:
     keeps: bool = False
 
     @cached_property
-    def declaration(self) -> EpochJob:
+    def declaration(self) -> Job:
         make = {EdgeKind.INCREMENT: increment, EdgeKind.STATE: state, EdgeKind.PREVIOUS: previous}
         inputs: list[object] = []
         for one in self.reads:
@@ -115,7 +115,7 @@ class Version:
                 inputs.append(make[one.kind](table, on_upstream_revision=policy))
         if self.late is not None:
             inputs.append(self._source(self.late))
-        return EpochJob(
+        return Job(
             self.job,
             inputs=inputs,  # type: ignore[arg-type]
             outputs=[table_of(one, self.kinds[one]) for one in self.outputs],
@@ -163,8 +163,8 @@ class Version:
         return epoch in self.epochs((epoch.end - ZERO) // HOUR)
 
 
-def table_of(name: str, kind: TableKind) -> EpochTable:
-    return EpochTable(name, domain=DOMAIN, kind=kind, format="memory")
+def table_of(name: str, kind: TableKind) -> Table:
+    return Table(name, domain=DOMAIN, kind=kind, format="memory")
 
 
 def draw_jobs(random: Random, streamed: str) -> list[Version]:

@@ -20,7 +20,7 @@ from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.roots import Late
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import EpochTable, TableKind
+from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Put, Receipt, Transaction
@@ -253,7 +253,7 @@ class ChangingWorld(Site):
     def has_full_table(self, job: Version) -> bool:
         return any(self.truth.kinds[one] is TableKind.FULL for one in job.outputs)
 
-    def table(self, name: str) -> EpochTable:
+    def table(self, name: str) -> Table:
         return table_of(name, self.truth.kinds[name])
 
     def check_cut(self, table: str) -> None:

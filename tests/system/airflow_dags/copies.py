@@ -8,20 +8,18 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_provider.domain.topology import EpochJob, EpochTable
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 
-ROWS, COPIES, SHARES = EpochTable("rows"), EpochTable("copies"), EpochTable("shares")
+ROWS, COPIES, SHARES = Table("rows"), Table("copies"), Table("shares")
 ORIGIN = datetime(2013, 2, 7, tzinfo=UTC)
-MAKE = EpochJob("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
-COPY = EpochJob(
-    "copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision"
-)
-SHARE = EpochJob("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
-FOLLOW = EpochJob("follow", inputs=[SHARES], outputs=[EpochTable("follows")], cadence="@daily", origin=ORIGIN)
+MAKE = Job("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
+COPY = Job("copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
+SHARE = Job("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
+FOLLOW = Job("follow", inputs=[SHARES], outputs=[Table("follows")], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",
     "start_date": datetime(2013, 2, 8, tzinfo=UTC),
