@@ -79,13 +79,13 @@ if TYPE_CHECKING:
     )
     from airflow_provider.domain.interval import Cadence, Interval
     from airflow_provider.domain.outdated import Outdated
-    from airflow_provider.domain.root_declarations import (
+    from airflow_provider.domain.session import Session
+    from airflow_provider.domain.source_declarations import (
         FileSource,
         IcebergSource,
         Late,
         PostgresSource,
     )
-    from airflow_provider.domain.session import Session
     from airflow_provider.domain.topology import (
         Determinism,
         Edge,
@@ -137,16 +137,16 @@ _HOMES = {
     "OnForeignCommit": "domain.topology",
     "Determinism": "domain.topology",
     # Sources
-    "FileSource": "domain.root_declarations",
-    "IcebergSource": "domain.root_declarations",
-    "PostgresSource": "domain.root_declarations",
+    "FileSource": "domain.source_declarations",
+    "IcebergSource": "domain.source_declarations",
+    "PostgresSource": "domain.source_declarations",
     "marker": "domain.completeness",
     "min_files": "domain.completeness",
     "quiet_for": "domain.completeness",
     "ids_reached": "domain.completeness",
     "none_needed": "domain.completeness",
     "Condition": "domain.completeness",
-    "Late": "domain.root_declarations",
+    "Late": "domain.source_declarations",
     # Checks
     "row_count": "domain.checks",
     "not_null": "domain.checks",

@@ -18,7 +18,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.connect import connected
@@ -171,7 +171,7 @@ def _task(settings: Settings, server: SparkConnectServer, job: Job, day: Interva
         watch.watch(service, _COORDINATOR)
         watch.watch(service.formats["iceberg"], _FORMAT)
         spark = opened.enter_context(connected(server.url))
-        for looked_at, names in ((session, _SETTINGS), (RootSources, ("check_unchanged",))):
+        for looked_at, names in ((session, _SETTINGS), (SourceReaders, ("check_unchanged",))):
             for name in names:
                 opened.enter_context(patch.object(looked_at, name, watch.timed(getattr(looked_at, name))))
         for epoch in job.cadence.split(day):
@@ -187,11 +187,11 @@ def _cascade() -> list[tuple[Job, Compute]]:
     )
 
     def weather(run: EpochRun) -> None:
-        landed = nyc_landing.weather(run.spark, run.root_files("landed_weather"))
+        landed = nyc_landing.weather(run.spark, run.source_files("landed_weather"))
         run.write("weather", nyc_transforms.weather(landed))
 
     def flights(run: EpochRun) -> None:
-        landed = nyc_landing.flights(run.spark, run.root_files("landed_flights"))
+        landed = nyc_landing.flights(run.spark, run.source_files("landed_flights"))
         run.write("flights", nyc_transforms.flights(landed))
 
     def scorecards(run: EpochRun) -> None:
@@ -229,7 +229,7 @@ def _cascade() -> list[tuple[Job, Compute]]:
 
 def _epoch(service: EpochService, job: Job, epoch: Interval, spark: SparkSession, compute: Compute) -> None:
     owner = Owner(dag_id="bench", run_id=str(epoch))
-    attempt = service.begin(job, epoch, owner, roots=RootSources())
+    attempt = service.begin(job, epoch, owner, sources=SourceReaders())
     assert isinstance(attempt, Attempt), attempt
     with EpochRun(service, job, attempt, spark=spark) as run:
         compute(run)

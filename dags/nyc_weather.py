@@ -27,7 +27,7 @@ with DAG(
         """Write one hour of ``weather``."""
         from spark_jobs import nyc_landing, nyc_transforms
 
-        landed = nyc_landing.weather(epoch.spark, epoch.root_files("landed_weather"))
+        landed = nyc_landing.weather(epoch.spark, epoch.source_files("landed_weather"))
         epoch.write("weather", nyc_transforms.weather(landed))
 
     weather()

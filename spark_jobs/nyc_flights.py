@@ -12,7 +12,7 @@ from spark_jobs import nyc_landing, nyc_transforms
 def main(argv: Sequence[str]) -> None:  # noqa: ARG001 - all that it needs is handed over
     """Write one epoch of ``flights``."""
     with epoch_run() as epoch:
-        landed = nyc_landing.flights(epoch.spark, epoch.root_files("landed_flights"))
+        landed = nyc_landing.flights(epoch.spark, epoch.source_files("landed_flights"))
         epoch.write("flights", nyc_transforms.flights(landed))
 
 

@@ -33,7 +33,7 @@ def count_of_counts(counts: DataFrame) -> DataFrame:
 
 def book_words(epoch: EpochRun) -> None:
     """Write the words of one book."""
-    epoch.write("book_words", words_of(epoch.spark.read.text(epoch.root_files("landed_books"))))
+    epoch.write("book_words", words_of(epoch.spark.read.text(epoch.source_files("landed_books"))))
 
 
 def word_counts(epoch: EpochRun) -> None:

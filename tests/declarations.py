@@ -14,7 +14,7 @@ from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import ids_reached, marker, min_files, none_needed, quiet_for
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
+from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import (
     Job,
     Table,
@@ -49,7 +49,7 @@ CALENDAR = Cadence(
         "0 6 * * *", "Europe/Paris", since=datetime(2024, 2, 1, 5, tzinfo=UTC), before=Cadence("0 5 * * *")
     ),
 )
-ROOTS = (
+SOURCES = (
     FileSource("landing", "/in/{start:%Y-%m-%d}/*.csv", complete=[marker(), min_files(3)], late="revision"),
     FileSource("quiet", "/q/{start:%Y-%m-%d}/", complete=quiet_for(timedelta(minutes=5, microseconds=7))),
     FileSource(
@@ -89,7 +89,7 @@ WHOLE = Job(
         window(Table("wide", "air"), timedelta(days=7, seconds=1), on_upstream_revision="ignore"),
         state(Table("facts", "air", kind="full"), as_of=timedelta(0)),
         previous(TOTALS),
-        *ROOTS,
+        *SOURCES,
     ],
     cadence=CALENDAR,
     origin=datetime(2024, 1, 1, 5, tzinfo=UTC),

@@ -28,9 +28,9 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource, Root
+from airflow_provider.domain.source_bounds import FileSource, Source
 from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables.base import TableDropped
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import Died, interrupted
@@ -293,10 +293,10 @@ def left_behind(world: World, kind: TableKind) -> Standing:
 def late_file(world: World, kind: TableKind) -> Standing:
     """The rows are the number of files that the epoch has read."""
     with _folder() as feed:
-        job, found = _job(world, kind, inputs=[feed.root]), []
+        job, found = _job(world, kind, inputs=[feed.source]), []
         for number in (1, 2):
-            attempt = world.begin(job, day(number), roots=RootSources())
-            found.append(len(attempt.roots[0].files))
+            attempt = world.begin(job, day(number), sources=SourceReaders())
+            found.append(len(attempt.sources[0].files))
             world.write(attempt, [found[-1]])
             world.coordinator.publish(attempt)
             feed.land(day(1))
@@ -305,22 +305,22 @@ def late_file(world: World, kind: TableKind) -> Standing:
 
 def two_revisions(world: World, kind: TableKind) -> Standing:
     with _folder(late="revision") as feed:
-        jobs = [world.job(name, [world.table(name, kind=kind)], inputs=[feed.root]) for name in ("d", "e")]
+        jobs = [world.job(name, [world.table(name, kind=kind)], inputs=[feed.source]) for name in ("d", "e")]
         for job in jobs:
-            attempt = world.begin(job, day(1), roots=RootSources())
+            attempt = world.begin(job, day(1), sources=SourceReaders())
             world.write(attempt)
             world.coordinator.publish(attempt)
         feed.land(day(1))
-        again = partial(world.begin, jobs[0], day(1), owner("again"), roots=RootSources())
+        again = partial(world.begin, jobs[0], day(1), owner("again"), sources=SourceReaders())
         return _refused(again, DependentReaders)
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A root of files for each day. :param place: where they lie."""
+    """A source of files for each day. :param place: where they lie."""
 
     place: Path
-    root: Root
+    source: Source
 
     def land(self, epoch: Interval) -> None:
         path = self.place / f"{epoch.start:%Y-%m-%d}"
@@ -331,8 +331,8 @@ class _Folder:
 @contextmanager
 def _folder(**options: Any) -> Iterator[_Folder]:
     with TemporaryDirectory() as place:
-        root = FileSource("feed", f"{place}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), **options)
-        yield _Folder(Path(place), root)
+        source = FileSource("feed", f"{place}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed(), **options)
+        yield _Folder(Path(place), source)
 
 
 # Attempts.

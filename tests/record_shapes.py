@@ -9,13 +9,13 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_provider.domain.record_format import format_of
+from airflow_provider.domain.record_format import format_of, name_in
 from airflow_provider.stores.codec import KINDS_SINCE, RECORDS, VALUES_SINCE
 
 
 @dataclass(frozen=True)
 class Place:
-    """A field of a record, or a value that it may have.
+    """A field of a record by its name in format 1, if that has it, or a value that it may have.
 
     :param since: the format that it came with, as it is annotated. :param has_default: always true of a value.
     """
@@ -40,7 +40,7 @@ def _places(wanted: Any, path: str, since: int, inside: tuple[type, ...]) -> Ite
             return
         hints = typing.get_type_hints(wanted)
         for field in fields(wanted):
-            here, number = f"{path}.{field.name}", max(since, format_of(field.metadata))
+            here, number = f"{path}.{name_in(field, 1)}", max(since, format_of(field.metadata))
             yield Place(here, number, _has_default(field))
             yield from _places(hints[field.name], here, number, (*inside, wanted))
     elif isinstance(wanted, type) and issubclass(wanted, Enum):

@@ -50,7 +50,7 @@ SPARK_MODULES = frozenset(
         "test_spark_drafts",
         "test_spark_epoch_run",
         "test_spark_participants",
-        "test_spark_read_root",
+        "test_spark_read_source",
         "test_spark_reads",
         "test_spark_sinks",
         "test_spark_views",

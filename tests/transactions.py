@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_provider.domain.records import ROOT_CHAINS, Key, Kind
+from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind
 from airflow_provider.stores.base import CatalogSwap, Delete, Exists, MetadataStore, Put, Receipt, Transaction
 from airflow_provider.testing.faults import FaultyStore
 
@@ -28,7 +28,7 @@ test fails when this page is not what it makes. One line is one transaction: it 
 it requires still is as it was read, or not at all (R3, and [the metadata store](store.md)).
 
 An operation may decide only on what its line requires, or on what never changes once it is there: commits, slices,
-entries of an epoch's log, bounds of roots. It may also decide on what can only change in its favour, or is looked at
+entries of an epoch's log, bounds of sources. It may also decide on what can only change in its favour, or is looked at
 again by who comes later: whoever begins an epoch looks at its tables, and its publish looks again.
 
 - `no …` requires that nobody has written that record, any other name that it is as it was read.
@@ -169,7 +169,7 @@ def named(key: Key) -> str:
     match key.kind:
         case Kind.TOPOLOGY | Kind.RETENTION:
             return str(key.kind)
-        case Kind.FENCE if key.partition == ROOT_CHAINS:
+        case Kind.FENCE if key.partition == SOURCE_CHAINS:
             return f"chain {key.item}"
         case Kind.JOB | Kind.TABLE | Kind.FENCE | Kind.LEASE:
             return f"{key.kind} {key.item}"
@@ -184,7 +184,7 @@ def named(key: Key) -> str:
             return " ".join(one for one in ("log", state, sink, by) if one)
         case Kind.RESERVATION:
             return f"reservation of the {key.item}"
-        case Kind.SCHEMA | Kind.SLICE | Kind.ROOT | Kind.EPOCH | Kind.LOCK:
+        case Kind.SCHEMA | Kind.SLICE | Kind.SOURCE | Kind.EPOCH | Kind.LOCK:
             return f"{key.kind} {key.partition}"
     raise AssertionError(key)
 

@@ -10,20 +10,20 @@ from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import declaring
 from airflow_provider.domain.declaration import JobDeclaration
-from airflow_provider.domain.topology import sources_of
+from airflow_provider.domain.topology import connections_of
 
 
 @command
-def bind_root(arguments: Namespace) -> None:
-    """Record for one epoch what a root's source has now."""
+def bind_source(arguments: Namespace) -> None:
+    """Record for one epoch what a source has now."""
     hook = hook_of(arguments)
     with hook.get_reader() as reader:
-        job = JobDeclaration.of(declaring(reader, arguments.domain, arguments.root)).job()
-    settings = hook.get_settings(sources=sources_of(job))
+        job = JobDeclaration.of(declaring(reader, arguments.domain, arguments.source)).job()
+    settings = hook.get_settings(connections=connections_of(job))
     with EpochService.open(settings) as service:
         found = service.bind(
             arguments.domain,
-            arguments.root,
+            arguments.source,
             arguments.interval,
             reason=arguments.reason,
             by=getpass.getuser(),

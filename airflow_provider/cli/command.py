@@ -51,13 +51,13 @@ def hook_of(arguments: Namespace) -> EpochsHook:
     return EpochsHook(arguments.conn_id or conf.get("epochs", "conn_id"))
 
 
-def known_sources(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
+def known_connections(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
     """Return the database URLs of the sources of *domain*, by connection; without those that Airflow does not know."""
     found: dict[str, str] = {}
     jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
-    for source in {root.source for job in jobs for root in job.roots if root.source}:
+    for connection in {source.connection for job in jobs for source in job.sources if source.connection}:
         with suppress(EpochError):
-            found.update(hook.get_sources([source]))
+            found.update(hook.connection_urls([connection]))
     return found
 
 

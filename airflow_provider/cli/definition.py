@@ -51,7 +51,7 @@ ARG_INTERVAL = _arg(
     default=None,
 )
 ARG_SPAN = _arg("interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end")
-ARG_ROOT = _arg("root", help="name of the root, as jobs declare it")
+ARG_SOURCE = _arg("source", help="name of the source, as jobs declare it")
 ARG_EPOCH = _arg("interval", help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
 ARG_REASON = _arg("--reason", help="why; stored with your user name", required=True)
 ARG_LEFT_TABLE = _arg("--table", help="only this table, which the job no longer declares", default=None)
@@ -240,9 +240,9 @@ _COMMANDS = (
     ),
     _command(
         "bind",
-        "Bind a root anew: let an epoch read what its source has now",
-        (ARG_ROOT, ARG_EPOCH, ARG_REASON, *_ANSWERS_ON_DOMAIN),
-        calls="bind.bind_root",
+        "Bind a source anew: let an epoch read what its source has now",
+        (ARG_SOURCE, ARG_EPOCH, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        calls="bind.bind_source",
         more="The bounds that were recorded when the epoch first began are replaced. A committed epoch stays as it is "
         "until its task is cleared.",
     ),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts
-from airflow_provider.cli.command import command, hook_of, known_sources
+from airflow_provider.cli.command import command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.doctor import Examination, examine
 from airflow_provider.domain.errors import FinalError
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 
 
 @command
@@ -22,8 +22,8 @@ def doctor(arguments: Namespace) -> None:
     """
     hook = hook_of(arguments)
     with hook.get_conn(create=False) as service:
-        sources = RootSources(known_sources(hook, service.store, arguments.domain))
-        found = examine(service.store, service.formats, arguments.domain, sources=sources)
+        source_readers = SourceReaders(known_connections(hook, service.store, arguments.domain))
+        found = examine(service.store, service.formats, arguments.domain, source_readers=source_readers)
     told = {
         "domain": found.domain,
         "csn": found.csn,

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
-from airflow_provider.cli.command import command, hook_of, known_sources
+from airflow_provider.cli.command import command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.explain import Explanation, explain
 from airflow_provider.domain.epoch import BarrierRecord, Owner
 from airflow_provider.domain.errors import InvalidInput
@@ -23,7 +23,7 @@ from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import run_interval
 from airflow_provider.hooks.task_run import told_end
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 
 _WIDEST = 24
@@ -36,8 +36,8 @@ def explain_epoch(arguments: Namespace) -> None:
     hook = hook_of(arguments)
     with hook.get_reader() as reader:
         interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
-        sources = RootSources(known_sources(hook, reader, arguments.domain))
-        found = explain(reader, arguments.domain, arguments.job, interval, sources=sources)
+        source_readers = SourceReaders(known_connections(hook, reader, arguments.domain))
+        found = explain(reader, arguments.domain, arguments.job, interval, source_readers=source_readers)
     ended = [told_end(owner, state) for owner in found.holders if (state := _ended_as(owner))]
     answer(
         arguments,

@@ -133,18 +133,18 @@ class Epochs:
         return self._service.leases.all(self.domain if domain is None else domain)
 
     def bind(
-        self, root: str, interval: ExplicitInterval, *, reason: str, by: str, domain: str | None = None
+        self, source: str, interval: ExplicitInterval, *, reason: str, by: str, domain: str | None = None
     ) -> Bound:
-        """Record the present content of *root*'s source, such as a late file, as the bounds of the epoch *interval*.
+        """Record the present content of *source*'s source, such as a late file, as the bounds of the epoch *interval*.
 
         :param interval: as for :func:`epoch_run`, such as ``"2024-05-01"``.
         :param by: the user who decides it; stored with *reason*.
         :return: the new bounds, and in ``behind`` the committed epochs to compute again.
         :raises InvalidInput: the interval cannot be parsed, or no bounds are recorded for it.
-        :raises UnknownName: no job of the domain declares *root*.
+        :raises UnknownName: no job of the domain declares *source*.
         """
         return self._service.bind(
-            self.domain if domain is None else domain, root, interval, reason=reason, by=by
+            self.domain if domain is None else domain, source, interval, reason=reason, by=by
         )
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Self
 from airflow_provider.coordination.attempts import staging
 from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.begin import begin
-from airflow_provider.coordination.attempts.bounds import RootSource
+from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.join import join
@@ -51,11 +51,11 @@ from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, epoch_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootBounds
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_of, local_url, open_store, redacted
 from airflow_provider.tables.base import Place, TableInfo
@@ -71,7 +71,7 @@ class Settings:
     :param catalog_url: URL of the database that holds the tables' pointers, when it is not the store's own; not
         shown either.
     :param require: what the store must offer, whoever opens it.
-    :param sources: URLs of the databases that the roots of jobs name, by the id of their connection; not shown.
+    :param connections: URLs of the databases that the sources of jobs name, by the id of their connection; not shown.
     :param read_level: isolation of reads that do not name one. :param read_consistency: likewise.
     """
 
@@ -79,23 +79,25 @@ class Settings:
     warehouse: str
     catalog_url: str | None = field(default=None, repr=False)
     require: frozenset[StoreCapability] = frozenset()
-    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connections: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_level: str = READ_DEFAULTS.level.value
     read_consistency: str = READ_DEFAULTS.consistency.value
 
     @classmethod
-    def local(cls, folder: str | PathLike[str], *, sources: Mapping[str, str] | None = None) -> Self:
+    def local(cls, folder: str | PathLike[str], *, connections: Mapping[str, str] | None = None) -> Self:
         """A store in a SQLite file, ``epochs.db``, and the tables beside it, in *folder*: for work on one host.
 
         Looks at the folder, and opens nothing.
 
         :param folder: one that is there; a relative path is seen from the working directory.
-        :param sources: as in :class:`Settings`.
+        :param connections: as in :class:`Settings`.
         :raises InvalidInput: it is none.
         """
         place = _folder(folder)
         return cls(
-            store_url=local_url(place), warehouse=f"file://{place / 'warehouse'}", sources=dict(sources or {})
+            store_url=local_url(place),
+            warehouse=f"file://{place / 'warehouse'}",
+            connections=dict(connections or {}),
         )
 
     @property
@@ -115,7 +117,7 @@ class EpochService:
     :param clock: for waiting only; what expires is judged by the store's time.
     :param random: for pauses between tries and ids of requests; by default the system's, which forks do not share.
     :param reading: isolation of reads that do not name one.
-    :param sources: URLs of the databases that the roots of jobs name, by the id of their connection.
+    :param connections: URLs of the databases that the sources of jobs name, by the id of their connection.
     :ivar context: what the operations work with.
     """
 
@@ -128,10 +130,10 @@ class EpochService:
         random: Random | None = None,
         defaults: Defaults = DEFAULTS,
         reading: ReadDefaults = READ_DEFAULTS,
-        sources: Mapping[str, str] | None = None,
+        connections: Mapping[str, str] | None = None,
     ) -> None:
         self.context = Context.of(store, formats, clock=clock, random=random, defaults=defaults)
-        self.sources = dict(sources or {})
+        self.connections = dict(connections or {})
         self.cuts = Cuts(store, formats, clock=clock, random=random, defaults=defaults, reading=reading)
         self.leases = Leases(store, self.cuts, clock=clock, random=random, defaults=defaults)
         self.retention = Retention(store, formats, clock=clock, random=random, defaults=defaults)
@@ -168,7 +170,7 @@ class EpochService:
             random=random,
             defaults=defaults,
             reading=reading,
-            sources=settings.sources,
+            connections=settings.connections,
         )
 
     @property
@@ -201,13 +203,19 @@ class EpochService:
         interval: Interval,
         owner: Owner,
         *,
-        roots: RootSource | Mapping[str, RootBounds] | None = None,
+        sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
         participants: int = 1,
         shared_ttl: timedelta | None = None,
     ) -> Attempt | AlreadyCommitted:
         """Open an attempt at one epoch: see :func:`~.begin.begin`."""
         return begin(
-            self.context, job, interval, owner, roots=roots, participants=participants, shared_ttl=shared_ttl
+            self.context,
+            job,
+            interval,
+            owner,
+            sources=sources,
+            participants=participants,
+            shared_ttl=shared_ttl,
         )
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
@@ -279,19 +287,19 @@ class EpochService:
         """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""
         return recover(self.context, domain)
 
-    def bind(self, domain: str, root: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
-        """Let the epoch of *interval* read what the source of *root* has now: see :func:`bind`.
+    def bind(self, domain: str, source: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
+        """Let the epoch of *interval* read what the source of *source* has now: see :func:`bind`.
 
         :param interval: as for ``epoch_run``, such as ``"2024-05-01"``.
         :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
         """
-        cadence = declaring(self.store, domain, root).cadence
+        cadence = declaring(self.store, domain, source).cadence
         return bind(
             self.context,
             domain,
-            root,
+            source,
             run_interval(cadence, explicit=interval),
-            RootSources(self.sources),
+            SourceReaders(self.connections),
             reason=reason,
             by=by,
         )

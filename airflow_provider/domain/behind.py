@@ -24,7 +24,7 @@ MOST_CAUGHT_UP = 100
 class Behind:
     """A committed epoch that has read an older revision of a source than the one bound since.
 
-    :param tables: the tables with rows of the epoch. :param root: name of the source.
+    :param tables: the tables with rows of the epoch. :param source: name of the source.
     :param read: the revision that the epoch has read. :param revision: the revision that was bound since.
     :param until: CSN of the commit that computed the epoch again; 0 while there is none.
     """
@@ -32,7 +32,7 @@ class Behind:
     job: JobName
     interval: Interval
     tables: tuple[TableName, ...]
-    root: str
+    source: str
     read: int
     revision: int
     until: int = 0
@@ -40,8 +40,8 @@ class Behind:
     @property
     def why(self) -> str:
         return (
-            f"job {self.job} has computed {self.interval} from revision {self.read} of source {self.root!r}, which was "
-            f"bound anew as revision {self.revision}"
+            f"job {self.job} has computed {self.interval} from revision {self.read} of source {self.source!r}, which "
+            f"was bound anew as revision {self.revision}"
         )
 
     @property
@@ -72,14 +72,16 @@ def is_behind(entries: Iterable[Behind], job: JobName, interval: Interval) -> bo
 
 
 def bound_anew(
-    entries: Sequence[Behind], root: str, barrier: datetime, new: Sequence[Behind]
+    entries: Sequence[Behind], source: str, barrier: datetime, new: Sequence[Behind]
 ) -> tuple[Behind, ...]:
-    """Return *entries* after *root* was bound anew at *barrier*.
+    """Return *entries* after *source* was bound anew at *barrier*.
 
     :param new: the epochs that are behind now; they replace the entries of this source and barrier.
     :raises RecordFull: more are behind than the record holds.
     """
-    kept = [entry for entry in entries if entry.until or entry.root != root or entry.interval.end != barrier]
+    kept = [
+        entry for entry in entries if entry.until or entry.source != source or entry.interval.end != barrier
+    ]
     return _bounded([*kept, *new])
 
 

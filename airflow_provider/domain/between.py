@@ -1,4 +1,4 @@
-"""Locations within an epoch, for roots whose location is finer than their calendar (I11). Pure functions.
+"""Locations within an epoch, for sources whose location is finer than their calendar (I11). Pure functions.
 
 A daily epoch over ``{start:%Y-%m-%dT%H}`` reads the location of its first hour; no epoch reads those of the other 23.
 The format alone does not decide: the one file of a day may have its hour in the name. So callers look for files there.

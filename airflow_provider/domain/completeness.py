@@ -1,7 +1,7 @@
 """Conditions under which a source is complete, so that an epoch may read it (protocol section 5).
 
 A folder into which files land one by one looks the same when half of them are there. Its files count only once every
-condition that the root declares is met; until then its epochs are not ready, and sensors wait.
+condition that the source declares is met; until then its epochs are not ready, and sensors wait.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ CHOICES = "marker('_SUCCESS'), min_files(…), quiet_for(timedelta(minutes=…))
 def checked_conditions(value: object, allowed: frozenset[ConditionKind]) -> tuple[Condition, ...]:
     """Return the conditions in *value*, one or several.
 
-    :param allowed: the kinds of conditions that the root supports.
+    :param allowed: the kinds of conditions that the source supports.
     :raises InvalidInput: a value that is no condition of these kinds, or ``none_needed()`` beside others.
     """
     given = (value,) if isinstance(value, Condition) else value

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Protocol
 
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.topology import Determinism, Edge, Job, OnRerun, Root, Table
+from airflow_provider.domain.record_format import formerly
+from airflow_provider.domain.topology import Determinism, Edge, Job, OnRerun, Source, Table
 
 
 class Declares(Protocol):
@@ -22,7 +23,7 @@ class Declares(Protocol):
     def edges(self) -> tuple[Edge, ...]: ...
 
     @property
-    def roots(self) -> tuple[Root, ...]: ...
+    def sources(self) -> tuple[Source, ...]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +34,7 @@ class JobDeclaration:
     outputs: tuple[Table, ...]
     cadence: Cadence
     edges: tuple[Edge, ...]
-    roots: tuple[Root, ...]
+    sources: tuple[Source, ...] = field(metadata=formerly("roots"))
     origin: datetime | None
     on_rerun: OnRerun
     determinism: Determinism
@@ -49,7 +50,7 @@ class JobDeclaration:
             self.name,
             outputs=self.outputs,
             cadence=self.cadence,
-            inputs=(*self.edges, *self.roots),
+            inputs=(*self.edges, *self.sources),
             origin=self.origin,
             on_rerun=self.on_rerun,
             determinism=self.determinism,

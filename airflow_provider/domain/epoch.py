@@ -11,9 +11,9 @@ from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, told_apart
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.record_format import since
+from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.records import Key, Stamped, barrier_key
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableRef
 
@@ -141,7 +141,7 @@ class AttemptRecord:
     """The newest attempt at an epoch.
 
     :param input_generation: number of the set of inputs; another set gets a higher one.
-    :param roots: bounds of the roots that it reads; long lists of files are in the records of the roots.
+    :param sources: bounds of the sources that it reads; long lists of files are in the records of the sources.
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own output.
     :param aborted: reason why it ended without a commit; None while it may still publish.
     :param vetoed: True if a check ended it (R14). :param skips: reason of a skip; empty if the epoch is computed.
@@ -155,7 +155,7 @@ class AttemptRecord:
     owner: Owner
     inputs: tuple[Provenance, ...]
     input_generation: int
-    roots: tuple[RootBounds, ...]
+    sources: tuple[SourceBounds, ...] = field(metadata=formerly("roots"))
     baseline: tuple[tuple[TableName, TableRef | None], ...]
     job_revision: int
     participants: int = 1
@@ -177,7 +177,7 @@ class AttemptRecord:
         """Note of its begin in the barrier log."""
         adopted = f", adopts token {self.adopts}" if self.adopts is not None else ""
         skips = f", skips: {self.skips}" if self.skips else ""
-        spans = "".join(f", {bounds.root}: {bounds.span}" for bounds in self.roots if bounds.span)
+        spans = "".join(f", {bounds.source}: {bounds.span}" for bounds in self.sources if bounds.span)
         return f"revision {self.revision}, input generation {self.input_generation}{adopted}{skips}{spans}"
 
     @property
@@ -193,11 +193,12 @@ class Commitment:
     :param token: token of the attempt that published. :param output_token: token under which its output was staged.
     :param skipped: reason of a skip; empty if the epoch was computed (R5).
     :param inputs: the inputs that it has read, and those of rows of earlier revisions that stay in other tables.
-    :param root_revisions: (name, revision) of the roots that it has read, likewise.
+    :param source_revisions: (name, revision) of the sources that it has read, likewise.
     :param fills: the tables to which it added a slice; empty for all.
-    :param names_roots: True if ``root_revisions`` is complete; older versions of the package left out first revisions.
-    :param stayed_roots: roots that only rows of earlier revisions have read, which stay in tables that this revision
-        did not write.
+    :param names_sources: True if ``source_revisions`` is complete; older versions of the package left out first
+        revisions.
+    :param stayed_sources: sources that only rows of earlier revisions have read, which stay in tables that this
+        revision did not write.
     """
 
     revision: int
@@ -207,16 +208,16 @@ class Commitment:
     change_set: ChangeSetId
     inputs: tuple[Provenance, ...]
     skipped: str = ""
-    root_revisions: tuple[tuple[str, int], ...] = ()
+    source_revisions: tuple[tuple[str, int], ...] = field(default=(), metadata=formerly("root_revisions"))
     fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
-    names_roots: bool = field(default=False, metadata=since(2, optional=True))
-    stayed_roots: tuple[str, ...] = field(default=(), metadata=since(2, optional=True))
+    names_sources: bool = field(default=False, metadata=since(2, optional=True))
+    stayed_sources: tuple[str, ...] = field(default=(), metadata=since(2, optional=True))
 
-    def revision_of(self, root: str) -> int:
-        """Return the revision of *root* that the epoch has read; 0 for none, and for a skipped epoch."""
+    def revision_of(self, source: str) -> int:
+        """Return the revision of *source* that the epoch has read; 0 for none, and for a skipped epoch."""
         if self.skipped:
             return 0
-        return dict(self.root_revisions).get(root, 0 if self.names_roots else 1)
+        return dict(self.source_revisions).get(source, 0 if self.names_sources else 1)
 
     @property
     def state(self) -> EpochState:
@@ -295,7 +296,7 @@ class Attempt:
     token: int
     owner: Owner
     inputs: tuple[Provenance, ...]
-    roots: tuple[RootBounds, ...]
+    sources: tuple[SourceBounds, ...]
     sinks: tuple[Table, ...]
     incarnation: str
     fence: int

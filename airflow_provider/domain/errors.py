@@ -69,7 +69,7 @@ class PackageTooOld(RetryableError):
 
 
 class SourceUnavailable(RetryableError):
-    """The source of a root did not answer; no bounds were recorded."""
+    """A source did not answer; no bounds were recorded."""
 
 
 class UnknownConnection(RetryableError):

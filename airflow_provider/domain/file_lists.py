@@ -21,7 +21,7 @@ _DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundFile:
-    """A file of a root when its bounds were recorded. ``modified`` is microseconds since 1970."""
+    """A file of a source when its bounds were recorded. ``modified`` is microseconds since 1970."""
 
     uri: str
     size_bytes: int

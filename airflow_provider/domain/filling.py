@@ -83,13 +83,13 @@ def _computes_alike(
     committed: Commitment,
     tables: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> bool:
-    """Return True if *job* is deterministic, and *committed* has read all roots and ranges that the job declares.
+    """Return True if *job* is deterministic, and *committed* has read all sources and ranges that the job declares.
 
-    A root that is not repeatable does not qualify: the same bounds may have other rows by now, unnoticed.
+    A source that is not repeatable does not qualify: the same bounds may have other rows by now, unnoticed.
     """
-    if job.determinism is not Determinism.DETERMINISTIC or (job.roots and not committed.names_roots):
+    if job.determinism is not Determinism.DETERMINISTIC or (job.sources and not committed.names_sources):
         return False
-    if not all(root.is_repeatable and committed.revision_of(root.name) for root in job.roots):
+    if not all(source.is_repeatable and committed.revision_of(source.name) for source in job.sources):
         return False
     inputs = {(read.table, read.kind, read.low, read.high) for read in committed.inputs}
     edges = [(edge, tables.get(edge.table)) for edge in job.edges]
@@ -137,17 +137,17 @@ def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Prove
 def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, ...]) -> Commitment:
     """Return the commitment after *now* has added the tables *fills* to *before*; *now* itself without any.
 
-    It names the inputs and roots of both, since the rows of both are in the epoch's tables.
+    It names the inputs and sources of both, since the rows of both are in the epoch's tables.
     """
     if before is None or not fills:
         return replace(now, fills=fills)
-    roots = {**dict(now.root_revisions), **dict(before.root_revisions)}
+    sources = {**dict(now.source_revisions), **dict(before.source_revisions)}
     return replace(
         now,
         inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),
         skipped=before.skipped,
-        root_revisions=tuple(roots.items()),
-        names_roots=before.names_roots,
+        source_revisions=tuple(sources.items()),
+        names_sources=before.names_sources,
         fills=fills,
     )
 
@@ -155,19 +155,19 @@ def filled(before: Commitment | None, now: Commitment, fills: tuple[TableName, .
 def beside(before: Commitment, now: Commitment) -> Commitment:
     """Return the commitment after *now* has computed an epoch again, while some tables keep rows of *before*.
 
-    It names the inputs and roots of all these rows. Of a range that was read many times it keeps the first read and the
-    last: a rewrite that a read between them missed, the first one has missed, too.
+    It names the inputs and sources of all these rows. Of a range that was read many times it keeps the first read and
+    the last: a rewrite that a read between them missed, the first one has missed, too.
     """
     first = {
         (read.table, read.kind, read.low, read.high, read.on_upstream_revision): read
         for read in reversed(before.inputs)
     }
     kept = [read for read in before.inputs if read in first.values()]
-    own = dict(now.root_revisions)
+    own = dict(now.source_revisions)
     return replace(
         now,
         inputs=tuple(dict.fromkeys((*kept, *now.inputs))),
-        root_revisions=tuple({**dict(before.root_revisions), **own}.items()),
-        stayed_roots=tuple(name for name, _ in before.root_revisions if name not in own),
-        names_roots=now.names_roots and (before.names_roots or bool(before.skipped)),
+        source_revisions=tuple({**dict(before.source_revisions), **own}.items()),
+        stayed_sources=tuple(name for name, _ in before.source_revisions if name not in own),
+        names_sources=now.names_sources and (before.names_sources or bool(before.skipped)),
     )

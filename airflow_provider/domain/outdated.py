@@ -137,7 +137,7 @@ def outdated_by_source(entries: Iterable[Behind], csn: int) -> list[Outdated]:
     return [
         Outdated(
             table=table,
-            source=TableName(entry.root),
+            source=TableName(entry.source),
             csn=0,
             revision=entry.revision,
             start=entry.interval.start,

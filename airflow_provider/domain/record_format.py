@@ -7,6 +7,7 @@ Two versions of the package may use one store while its hosts are upgraded one a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import Field
 from typing import Any, Final
 
 FORMAT = 2
@@ -14,6 +15,7 @@ FORMAT = 2
 
 _SINCE: Final = "record format"
 _OPTIONAL: Final = "record format optional"
+_EARLIER: Final = "record format earlier name"
 
 
 def since(number: int, *, optional: bool = False) -> Mapping[str, Any]:
@@ -24,6 +26,16 @@ def since(number: int, *, optional: bool = False) -> Mapping[str, Any]:
     :param optional: the field is left out there whatever its value; only if its default is always safe to read.
     """
     return {_SINCE: number, _OPTIONAL: optional}
+
+
+def formerly(name: str) -> Mapping[str, Any]:
+    """Return the metadata of a field of format 1 that format 1 called *name*."""
+    return {_EARLIER: name}
+
+
+def name_in(field: Field[Any], number: int) -> str:
+    """Return the name of *field* in a store of the format *number*."""
+    return str(field.metadata.get(_EARLIER, field.name)) if number == 1 else field.name
 
 
 def format_of(metadata: Mapping[str, Any]) -> int:

@@ -13,7 +13,10 @@ from airflow_provider.domain.interval import time_key
 
 
 class Kind(StrEnum):
-    """The kinds of records; each has one dataclass (``stores.codec`` pairs them)."""
+    """The kinds of records; each has one dataclass (``stores.codec`` pairs them).
+
+    The values are parts of stored keys, spelled as format 1 spelled them.
+    """
 
     TOPOLOGY = "topology"
     JOB = "job"
@@ -23,7 +26,7 @@ class Kind(StrEnum):
     EPOCH = "epoch"
     LOCK = "lock"
     BARRIER = "barrier"
-    ROOT = "root"
+    SOURCE = "root"
     SLICE = "slice"
     COMMIT = "commit"
     LEASE = "lease"
@@ -33,8 +36,8 @@ class Kind(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-ROOT_CHAINS = "roots"
-"""Partition of the fence records of roots; fences of tables have none."""
+SOURCE_CHAINS = "roots"
+"""Partition of the fence records of sources; fences of tables have none."""
 
 
 class Key(NamedTuple):
@@ -88,13 +91,13 @@ def fence_key(domain: DomainName, table: TableName) -> Key:
     return Key(domain, Kind.FENCE, "", table)
 
 
-def chain_key(domain: DomainName, root: str) -> Key:
-    """Return the key of a root's chain fence.
+def chain_key(domain: DomainName, source: str) -> Key:
+    """Return the key of a source's chain fence.
 
-    A transaction that records bounds next to others of the root requires the version of this record, and writes it:
+    A transaction that records bounds next to others of the source requires the version of this record, and writes it:
     two that decide at the same time cannot both commit.
     """
-    return Key(domain, Kind.FENCE, ROOT_CHAINS, root)
+    return Key(domain, Kind.FENCE, SOURCE_CHAINS, source)
 
 
 def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key:
@@ -114,8 +117,8 @@ def reservation_key(domain: DomainName) -> Key:
     return Key(domain, Kind.RESERVATION, "", "head")
 
 
-def root_key(domain: DomainName, root: str, barrier: datetime, revision: int) -> Key:
-    return Key(domain, Kind.ROOT, root, f"{time_key(barrier)}:{revision:06d}")
+def source_key(domain: DomainName, source: str, barrier: datetime, revision: int) -> Key:
+    return Key(domain, Kind.SOURCE, source, f"{time_key(barrier)}:{revision:06d}")
 
 
 def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName) -> Key:

@@ -13,7 +13,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.record_format import since
+from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.topology import (
     Determinism,
     Edge,
@@ -21,15 +21,15 @@ from airflow_provider.domain.topology import (
     Job,
     OnRerun,
     OnUpstreamRevision,
-    Root,
+    Source,
     Table,
     TableKind,
 )
 from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
-MOST_LEFT_ROOTS = 100
-"""Maximum number of declarations kept of roots that a job no longer declares; of older ones the names are kept."""
+MOST_LEFT_SOURCES = 100
+"""Maximum number of declarations kept of sources that a job no longer declares; of older ones the names are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,9 +40,9 @@ class JobRecord:
     :param fingerprint: identity of the declaration. :param earlier: those of earlier revisions, newest first.
     :param past_edges: edges of earlier revisions that differ: committed epochs may have read by them.
     :param past_outputs: tables of earlier revisions: open attempts may still publish to them.
-    :param past_roots: names of roots of earlier revisions: their bounds stay.
-    :param left_roots: last declarations of past roots, also of jobs whose tables this job has taken over; records of
-        older versions have none.
+    :param past_sources: names of sources of earlier revisions: their bounds stay.
+    :param left_sources: last declarations of past sources, also of jobs whose tables this job has taken over; records
+        of older versions have none.
     :param predecessors: jobs whose tables it has taken over.
     :param retired: reason why the job computes no more epochs; empty while it may.
     """
@@ -52,7 +52,7 @@ class JobRecord:
     cadence: Cadence
     origin: datetime | None
     edges: tuple[Edge, ...]
-    roots: tuple[Root, ...]
+    sources: tuple[Source, ...] = field(metadata=formerly("roots"))
     outputs: tuple[Table, ...]
     on_rerun: OnRerun
     determinism: Determinism
@@ -63,8 +63,8 @@ class JobRecord:
     checks: tuple[Check, ...] = ()
     lapses_after: int | None = None
     retired: str = ""
-    past_roots: tuple[str, ...] = ()
-    left_roots: tuple[Root, ...] = field(default=(), metadata=since(2, optional=True))
+    past_sources: tuple[str, ...] = field(default=(), metadata=formerly("past_roots"))
+    left_sources: tuple[Source, ...] = field(default=(), metadata=since(2, optional=True))
     predecessors: tuple[JobName, ...] = field(default=(), metadata=since(2, optional=True))
 
     @property
@@ -83,9 +83,9 @@ class JobRecord:
         return (*(table.name for table in self.outputs), *self.past_outputs)
 
     @property
-    def all_roots(self) -> tuple[str, ...]:
-        """Names of the roots of this and of all earlier revisions."""
-        return (*(root.name for root in self.roots), *self.past_roots)
+    def all_sources(self) -> tuple[str, ...]:
+        """Names of the sources of this and of all earlier revisions."""
+        return (*(source.name for source in self.sources), *self.past_sources)
 
     def has_full(self, table: str) -> bool:
         """Return True if the job owns or owned *table*, and the table is full, or its kind is unknown."""
@@ -117,17 +117,19 @@ def declared(job: Job, current: JobRecord | None, fingerprint: str) -> JobRecord
         earlier=known,
         past_edges=_left_out(current.all_edges, job.edges) if current else (),
         past_outputs=_left_out(current.all_outputs, [table.name for table in job.outputs]) if current else (),
-        past_roots=_left_out(current.all_roots, [root.name for root in job.roots]) if current else (),
-        left_roots=_left_roots(current, job) if current else (),
+        past_sources=_left_out(current.all_sources, [source.name for source in job.sources])
+        if current
+        else (),
+        left_sources=_left_sources(current, job) if current else (),
         predecessors=current.predecessors if current else (),
         retired=current.retired if current else "",
     )
 
 
-def _left_roots(current: JobRecord, job: Job) -> tuple[Root, ...]:
-    named = {root.name for root in job.roots}
-    left = [root for root in (*current.roots, *current.left_roots) if root.name not in named]
-    return tuple(left[:MOST_LEFT_ROOTS])
+def _left_sources(current: JobRecord, job: Job) -> tuple[Source, ...]:
+    named = {source.name for source in job.sources}
+    left = [source for source in (*current.sources, *current.left_sources) if source.name not in named]
+    return tuple(left[:MOST_LEFT_SOURCES])
 
 
 def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:
@@ -145,7 +147,7 @@ def check_registration(
 ) -> None:
     """Refuse a declaration that contradicts the topology.
 
-    :param others: all other jobs of the domain. Of a retired job only the roots count, since their bounds stay.
+    :param others: all other jobs of the domain. Of a retired job only the sources count, since their bounds stay.
     :raises TopologyError: a second owner, a changed cadence or kind, a cycle, or calendars without common barriers.
     """
     active = {name: other for name, other in others.items() if not other.retired}
@@ -162,7 +164,7 @@ def check_registration(
                 _refuse_calendars(reader, edge, owner)
                 _refuse_unknown_start(reader, edge, owner)
     for other in others.values():
-        _refuse_unlike_roots(job, other)
+        _refuse_unlike_sources(job, other)
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
@@ -223,7 +225,7 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
 def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
     """Refuse to change the calendar of epochs that are computed already, or are being computed (R7).
 
-    :param computed: epochs that are committed or open, or whose roots have recorded bounds.
+    :param computed: epochs that are committed or open, or whose sources have recorded bounds.
     :raises TopologyError: an epoch ends after the barrier at which the calendar changes.
     """
     since = new.until(old)
@@ -384,22 +386,22 @@ def _refuse_unknown_start(reader: JobRecord, edge: Edge, owner: JobRecord) -> No
         )
 
 
-def _refuse_unlike_roots(job: JobRecord, other: JobRecord) -> None:
-    """Refuse two declarations of one root: jobs that share a root share its bounds at each barrier (I11)."""
-    known = {root.name: root for root in other.roots}
+def _refuse_unlike_sources(job: JobRecord, other: JobRecord) -> None:
+    """Refuse two declarations of one source: jobs that share a source share its bounds at each barrier (I11)."""
+    known = {source.name: source for source in other.sources}
     same_calendar = job.cadence == other.cadence or (other.retired and job.cadence.until(other.cadence))
-    for root in job.roots:
-        theirs = known.get(root.name)
-        if theirs is not None and not (theirs.shares(root) and same_calendar):
+    for source in job.sources:
+        theirs = known.get(source.name)
+        if theirs is not None and not (theirs.shares(source) and same_calendar):
             raise TopologyError(
-                f"root {root.name!r} is {_shown(theirs)} at the cadence {other.cadence} for job {other.name!r}, "
-                f"and {_shown(root)} at {job.cadence} for job {job.name!r}.",
-                next_step="give the two roots different names, or the jobs one location and cadence.",
-                root=root.name,
+                f"source {source.name!r} is {_shown(theirs)} at the cadence {other.cadence} for job {other.name!r}, "
+                f"and {_shown(source)} at {job.cadence} for job {job.name!r}.",
+                next_step="give the two sources different names, or the jobs one location and cadence.",
+                source=source.name,
                 owner=other.name,
             )
 
 
-def _shown(root: Root) -> str:
-    beyond = ", ".join(f"{name}={value}" for name, value in root.more if name != "kind")
-    return f"{root.place!r}" + (f" ({beyond})" if beyond else "")
+def _shown(source: Source) -> str:
+    beyond = ", ".join(f"{name}={value}" for name, value in source.more if name != "kind")
+    return f"{source.place!r}" + (f" ({beyond})" if beyond else "")

@@ -34,11 +34,11 @@ def refuse_large(job: JobRecord) -> None:
     )
     counted = (
         ("output tables", len(job.outputs), MOST_TABLES, other_name),
-        ("inputs", len(job.edges) + len(job.roots), MOST_INPUTS, other_name),
+        ("inputs", len(job.edges) + len(job.sources), MOST_INPUTS, other_name),
         ("earlier declarations", len(job.earlier), MOST_DECLARATIONS, new_job),
         ("edges of earlier declarations", len(job.past_edges), MOST_LEFT_OUT, new_job),
         ("tables of earlier declarations", len(job.past_outputs), MOST_LEFT_OUT, new_job),
-        ("sources of earlier declarations", len(job.past_roots), MOST_LEFT_OUT, new_job),
+        ("sources of earlier declarations", len(job.past_sources), MOST_LEFT_OUT, new_job),
     )
     for what, number, limit, step in counted:
         if number > limit:

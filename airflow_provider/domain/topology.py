@@ -25,7 +25,7 @@ from airflow_provider.domain.identifiers import (
     table_name,
 )
 from airflow_provider.domain.interval import Cadence, as_utc
-from airflow_provider.domain.roots import Root as Root  # noqa: PLC0414  (declared with the edges, and imported with them)
+from airflow_provider.domain.source_bounds import Source as Source  # noqa: PLC0414  (declared with the edges, and imported with them)
 
 _MOST_EPOCHS = 1_000_000
 _FARTHEST = timedelta(days=36_525)
@@ -236,7 +236,7 @@ class Job:
     """A unit of work that reads inputs and writes output tables, one epoch at a time.
 
     :param name: unique in the domain.
-    :param inputs: tables (read by their kind's default edge), edges and roots.
+    :param inputs: tables (read by their kind's default edge), edges and sources.
     :param outputs: the tables that this job owns, all of one domain.
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
     :param origin: start of the first epoch; None for the start of whichever epoch commits first.
@@ -250,7 +250,7 @@ class Job:
     name: JobName
     outputs: tuple[Table, ...]
     cadence: Cadence
-    inputs: tuple[Edge | Root, ...] = ()
+    inputs: tuple[Edge | Source, ...] = ()
     origin: datetime | None = None
     on_rerun: OnRerun = OnRerun.KEEP
     determinism: Determinism = Determinism.DETERMINISTIC
@@ -264,7 +264,7 @@ class Job:
         *,
         outputs: Sequence[Table],
         cadence: Cadence | str,
-        inputs: Iterable[Table | Edge | Root] = (),
+        inputs: Iterable[Table | Edge | Source] = (),
         origin: datetime | None = None,
         on_rerun: OnRerun | str = OnRerun.KEEP,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
@@ -274,7 +274,7 @@ class Job:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
 
-        given = _several(inputs, "inputs", "tables, edges and roots")
+        given = _several(inputs, "inputs", "tables, edges and sources")
         put("name", job_name(name))
         put("outputs", _checked_outputs(outputs))
         put("cadence", cadence if isinstance(cadence, Cadence) else Cadence(cadence))
@@ -289,7 +289,8 @@ class Job:
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
         )
         _refuse_repeats(
-            "inputs", [read.table if isinstance(read, Edge) else f"root {read.name}" for read in self.inputs]
+            "inputs",
+            [read.table if isinstance(read, Edge) else f"source {read.name}" for read in self.inputs],
         )
 
     @property
@@ -301,8 +302,8 @@ class Job:
         return tuple(edge for edge in self.inputs if isinstance(edge, Edge))
 
     @property
-    def roots(self) -> tuple[Root, ...]:
-        return tuple(root for root in self.inputs if isinstance(root, Root))
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for source in self.inputs if isinstance(source, Source))
 
     def output(self, name: str) -> Table:
         """Return the output *name*.
@@ -343,9 +344,9 @@ def as_job(value: object) -> Job:
     )
 
 
-def sources_of(job: Job) -> tuple[str, ...]:
-    """Return the ids of the connections to the roots of *job*."""
-    return tuple(dict.fromkeys(root.source for root in job.roots if root.source))
+def connections_of(job: Job) -> tuple[str, ...]:
+    """Return the ids of the connections to the sources of *job*."""
+    return tuple(dict.fromkeys(source.connection for source in job.sources if source.connection))
 
 
 def _several(value: Iterable[Any], field_name: str, expected: str) -> tuple[Any, ...]:
@@ -376,11 +377,11 @@ def _checked_outputs(outputs: Sequence[Table]) -> tuple[Table, ...]:
     return tables
 
 
-def _as_input(value: Table | Edge | Root, domain: DomainName) -> Edge | Root:
-    """Return *value* as an edge or root of a job of *domain*."""
+def _as_input(value: Table | Edge | Source, domain: DomainName) -> Edge | Source:
+    """Return *value* as an edge or source of a job of *domain*."""
     if isinstance(value, Table):
         value = state(value) if value.kind is TableKind.FULL else increment(value)
-    if isinstance(value, Root):
+    if isinstance(value, Source):
         return value
     if not isinstance(value, Edge):
         raise InvalidInput(field="inputs", value=value, expected="a Table, an edge or a source")

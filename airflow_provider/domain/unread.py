@@ -1,4 +1,4 @@
-"""Reports of data of roots that no epoch reads, or not the epochs of each job (section 5). Pure values."""
+"""Reports of data of sources that no epoch reads, or not the epochs of each job (section 5). Pure values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Late, Root
+from airflow_provider.domain.source_bounds import Late, Source
 
 _NAMED = 3
 _MOVE = "move them to where a coming epoch looks"
@@ -15,22 +15,22 @@ _MOVE = "move them to where a coming epoch looks"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unread:
-    """Data of a root that no epoch reads, or that one job does not read.
+    """Data of a source that no epoch reads, or that one job does not read.
 
     :param late: URIs of files that came late, or texts that name a span.
     :param replaced: URIs of files that were replaced after an epoch had read them.
     :param epochs: the epochs at whose locations the files lie. :param comes: the next begin reads the late ones.
     :param skipped: the files lie where only skipped epochs would look.
-    :param left: of a root that no job declares any more: the name of the root by which a job that declared it reads the
-        same location now, or its own name.
+    :param left: of a source that no job declares any more: the name of the source by which a job that declared it reads
+        the same location now, or its own name.
     :param between: the files lie at locations of parts of *epochs*, where no epoch looks.
     :param job: the job that has skipped the first of *epochs*, whose bounds have the late files.
-    :param renamed: *job* has not skipped it, but reads another root there; a job that declares this root reads the
+    :param renamed: *job* has not skipped it, but reads another source there; a job that declares this source reads the
         files when it computes that epoch again.
     :param problem: error of the source; then its data is unknown.
     """
 
-    root: Root
+    source: Source
     late: tuple[str, ...]
     replaced: tuple[str, ...] = ()
     epochs: tuple[Interval, ...] = ()
@@ -49,7 +49,7 @@ class Unread:
             late = f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; "
             if self.left:
                 return f"{late}no epoch of the job reads them"
-            why = f"does not read as root {self.root.name}" if self.renamed else "has skipped"
+            why = f"does not read as source {self.source.name}" if self.renamed else "has skipped"
             return f"{late}they belong to {self.epochs[0]}, which it {why}"
         unread = "are of skipped epochs" if self.skipped else "came late"
         if self.between:
@@ -69,41 +69,43 @@ class Unread:
         """True if data is lost unless an operator acts; other data is read later, or left out as declared."""
         if self.renamed:
             return True
-        return not (self.comes or self.skipped or self.job or self._is_ignored or self.left == self.root.name)
+        return not (
+            self.comes or self.skipped or self.job or self._is_ignored or self.left == self.source.name
+        )
 
     @property
     def _is_ignored(self) -> bool:
-        return self.root.late is Late.IGNORE and not (self.replaced or self.between)
+        return self.source.late is Late.IGNORE and not (self.replaced or self.between)
 
     def next_step(self, domain: DomainName) -> str:
         """Return the step after which an epoch reads the data."""
         if self.comes:
             return "nothing: the next begin reads them."
         if self.renamed and self.left:
-            return f"{_MOVE}: job {self.job} has left root {self.left}."
+            return f"{_MOVE}: job {self.job} has left source {self.left}."
         if self.job:
             clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
             return f"nothing, if the job is to do without them; otherwise {clear}."
         if self.skipped:
             return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
         if self.between:
-            other = "let a root of another name say no more of the time than the cadence"
+            other = "let a source of another name say no more of the time than the cadence"
             return f"{_MOVE}; or {other}, and clear the tasks of these epochs."
         if self._is_ignored:
             return f"nothing, as late='ignore' says; or {_MOVE}."
         if self.left and self.replaced:
             return (
                 "nothing, if the rows that were computed from them are to stay; otherwise bring the files back, and "
-                "land the new data under other names where the next begin looks: no job declares this root any more."
+                "land the new data under other names where the next begin looks: no job declares this source any more."
             )
-        if self.left == self.root.name:
-            return "nothing, if they are to be left out: no job declares this root any more."
+        if self.left == self.source.name:
+            return "nothing, if they are to be left out: no job declares this source any more."
         if self.left:
-            return f"{_MOVE}: root {self.left}, which is read now, does not look here."
+            return f"{_MOVE}: source {self.left}, which is read now, does not look here."
         epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in self.epochs] or [
             "INTERVAL"
         ]
         more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
         refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
-        bind = f"`airflow epochs bind {self.root.name} {epochs[0]} --reason … --domain {domain}`"
+        bind = f"`airflow epochs bind {self.source.name} {epochs[0]} --reason … --domain {domain}`"
         return f"{bind}{more}, then clear the tasks of the epoch{refused}."

@@ -22,9 +22,9 @@ __all__ = [
     "Place",
     "catalog_url_of",
     "checked_conn_id",
+    "database_url_of",
     "parsed_extra",
     "place_of",
-    "source_url_of",
 ]
 
 CONN_TYPE = "epochs"
@@ -120,8 +120,8 @@ def catalog_url_of(connection: ConnectionFields) -> str:
     return store.url_of(connection)
 
 
-def source_url_of(connection: ConnectionFields) -> str:
-    """Return the database URL of a connection that a root names as its source.
+def database_url_of(connection: ConnectionFields) -> str:
+    """Return the database URL of a connection that a source names as its source.
 
     The connection's type is that of this package, as for a catalog, or that of Airflow's own provider for the database.
 

@@ -22,9 +22,9 @@ from airflow_provider.hooks.connection import (
     Place,
     catalog_url_of,
     checked_conn_id,
+    database_url_of,
     parsed_extra,
     place_of,
-    source_url_of,
 )
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store
@@ -50,10 +50,10 @@ class EpochsHook(BaseHook):
         super().__init__()
         self.epochs_conn_id = epochs_conn_id
 
-    def get_settings(self, *, sources: Iterable[str] = ()) -> Settings:
+    def get_settings(self, *, connections: Iterable[str] = ()) -> Settings:
         """Return the settings of the connection; from here on, logs mask its password.
 
-        :param sources: ids of connections that roots of a job name; they are looked up, too.
+        :param connections: ids of connections that sources of a job name; they are looked up, too.
         :raises InvalidInput: a field of a connection is wrong; names it.
         :raises UnknownConnection: Airflow does not find a connection; names it.
         """
@@ -63,15 +63,15 @@ class EpochsHook(BaseHook):
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             mask_secret(secret)
-        return replace(settings, sources=self.get_sources(sources))
+        return replace(settings, connections=self.connection_urls(connections))
 
-    def get_sources(self, sources: Iterable[str]) -> dict[str, str]:
-        """Return the database URLs of roots' sources, by the ids of their connections; logs mask them.
+    def connection_urls(self, connections: Iterable[str]) -> dict[str, str]:
+        """Return the database URLs of sources' sources, by the ids of their connections; logs mask them.
 
         :raises InvalidInput: a field of a connection is wrong; names it.
         :raises UnknownConnection: Airflow does not find a connection; names it.
         """
-        return {name: self._source(name) for name in sources}
+        return {name: self._connection_url(name) for name in connections}
 
     def _looked_up(self, conn_id: str) -> Any:
         with _unknown_is_told(conn_id):
@@ -81,14 +81,14 @@ class EpochsHook(BaseHook):
         with _unknown_is_told(conn_id):
             return await self.aget_connection(checked_conn_id(conn_id))
 
-    def _source(self, conn_id: str) -> str:
+    def _connection_url(self, conn_id: str) -> str:
         connection = self._looked_up(conn_id)
-        url = source_url_of(_fields_of(connection))
+        url = database_url_of(_fields_of(connection))
         for secret in _secrets(connection, url):
             mask_secret(secret)
         return url
 
-    async def aget_settings(self, *, sources: Iterable[str] = ()) -> Settings:
+    async def aget_settings(self, *, connections: Iterable[str] = ()) -> Settings:
         """Return the same as :meth:`get_settings`, for triggers: never blocks the triggerer's loop.
 
         :raises InvalidInput: a field of a connection is wrong; names it.
@@ -100,11 +100,13 @@ class EpochsHook(BaseHook):
         settings = _settings_of(place, catalog)
         for secret in _secrets_of(settings, connection, catalog):
             await amask_secret(secret)
-        return replace(settings, sources={name: await self._asource(name) for name in sources})
+        return replace(
+            settings, connections={name: await self._aconnection_url(name) for name in connections}
+        )
 
-    async def _asource(self, conn_id: str) -> str:
+    async def _aconnection_url(self, conn_id: str) -> str:
         connection = await self._alooked_up(conn_id)
-        url = source_url_of(_fields_of(connection))
+        url = database_url_of(_fields_of(connection))
         for secret in _secrets(connection, url):
             await amask_secret(secret)
         return url

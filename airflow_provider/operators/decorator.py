@@ -27,7 +27,7 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import Job, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -171,7 +171,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
         self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
         owner = task_owner(context)
-        settings = EpochsHook(self.epochs_conn_id).get_settings(sources=sources_of(self.job))
+        settings = EpochsHook(self.epochs_conn_id).get_settings(connections=connections_of(self.job))
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         with EpochService.open(settings) as service:

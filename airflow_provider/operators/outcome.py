@@ -34,15 +34,15 @@ from airflow_provider.domain.records import (
     barrier_partition,
     epoch_key,
 )
-from airflow_provider.domain.roots import Late
+from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, Reading, commit_key
 
-IGNORED = "epochs.root.ignored_files"
-"""Gauge: number of files within a root's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and
-``root``.
+IGNORED = "epochs.source.ignored_files"
+"""Gauge: number of files within a source's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and
+``source``.
 """
 
 
@@ -120,7 +120,7 @@ def _stays(reading: Reading, job: Job, epoch: EpochRecord) -> bool:
 
 def tell_kept(log: Any, job: Job, kept: Sequence[Interval]) -> None:
     """Log the epochs that are not computed again, and the way to have them computed."""
-    late = [root.name for root in job.roots if root.late is Late.REVISION]
+    late = [source.name for source in job.sources if source.late is Late.REVISION]
     bind = f"; files that came late are read after `airflow epochs bind {late[0]} …`" if late else ""
     if kept:
         log.warning(
@@ -131,24 +131,24 @@ def tell_kept(log: Any, job: Job, kept: Sequence[Interval]) -> None:
 
 
 def tell_ignored(log: Any, service: EpochService, job: Job, until: datetime) -> None:
-    """Count the late files that the job's roots ignore, for a warning in the task's log and the gauge :data:`IGNORED`.
+    """Count the late files that the job's sources ignore, for a warning in the log and the gauge :data:`IGNORED`.
 
     A hint: the epochs are published already, and an error of a source is only logged.
     """
-    sources = RootSources(service.sources)
-    for root in job.roots:
-        if root.late is not Late.IGNORE:
+    source_readers = SourceReaders(service.connections)
+    for source in job.sources:
+        if source.late is not Late.IGNORE:
             continue
         try:
-            found = ignored(service.store, job.domain, root, sources, until)
+            found = ignored(service.store, job.domain, source, source_readers, until)
         except EpochError as error:
-            log.warning("Root %s: late files were not counted: %s", root.name, error)
+            log.warning("Source %s: late files were not counted: %s", source.name, error)
             continue
-        stats.gauge(IGNORED, len(found), tags={"domain": str(job.domain), "root": str(root.name)})
+        stats.gauge(IGNORED, len(found), tags={"domain": str(job.domain), "source": str(source.name)})
         if found:
             log.warning(
-                "Root %s: %d files came late and are read by no epoch, as late='ignore' says, such as %s",
-                root.name, len(found), found[0],
+                "Source %s: %d files came late and are read by no epoch, as late='ignore' says, such as %s",
+                source.name, len(found), found[0],
             )  # fmt: skip
 
 

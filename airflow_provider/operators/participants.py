@@ -29,7 +29,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import Job, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import (
     default_deferrable,
     is_left_to_the_run,
@@ -342,7 +342,7 @@ def epoch_task_group(
 
 
 def _opened(conn_id: str, job: Job) -> EpochService:
-    return EpochService.open(EpochsHook(conn_id).get_settings(sources=sources_of(job)))
+    return EpochService.open(EpochsHook(conn_id).get_settings(connections=connections_of(job)))
 
 
 def _number(participants: object) -> Any:

@@ -22,7 +22,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Publ
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import Job, as_job, sources_of
+from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -54,7 +54,7 @@ from airflow_provider.operators.waiting import (
     refuse_held,
     waiting,
 )
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import refusals
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
@@ -135,7 +135,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         owner = task_owner(context)
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         hook = EpochsHook(self.epochs_conn_id)
-        with EpochService.open(settings := hook.get_settings(sources=sources_of(self.job))) as service:
+        with EpochService.open(
+            settings := hook.get_settings(connections=connections_of(self.job))
+        ) as service:
             self._refuse_cluster_mode(service)
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
             refuse_reruns(service.store, self.job, epochs, owner)
@@ -164,7 +166,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
         with begins(lambda: [interval]):
-            answer = service.begin(self.job, interval, owner, roots=RootSources(service.sources))
+            answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)

@@ -27,7 +27,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 Run = TypeVar("Run")
@@ -84,9 +84,9 @@ def refuse_held(service: EpochService, job: Job, epoch: Interval, owner: Owner) 
 
     :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
     """
-    run, sources = (owner.dag_id, owner.run_id), RootSources(service.sources)
+    run, source_readers = (owner.dag_id, owner.run_id), SourceReaders(service.connections)
     inputs = JobInputs.of(job, epoch)
-    answer = begin_readiness(service.store, job.domain, job.name, inputs, run, sources=sources)
+    answer = begin_readiness(service.store, job.domain, job.name, inputs, run, source_readers=source_readers)
     if not answer.ready:
         raise Held(
             NotReady(
@@ -127,16 +127,19 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
     owner = task_owner(context)
     operator.log.info("Waiting, %s at most, without spending a retry: %s", _rounded(left), held.error.message)
     hook, inputs = EpochsHook(operator.epochs_conn_id), JobInputs.of(job, held.epoch)
-    sources = RootSources(hook.get_sources(inputs.sources))
+    source_readers = SourceReaders(hook.connection_urls(inputs.connections))
     with hook.get_reader() as reader:
-        missing = check_inputs(reader, job.domain, inputs, sources).missing
+        missing = check_inputs(reader, job.domain, inputs, source_readers).missing
         tables = {edge.table for edge in inputs.edges}
         told = bringers(reader, job.domain, [lag.table for lag in missing if lag.table in tables])
         tell_bringers(operator.log, told, context)
         if not operator.deferrable:
             run = (owner.dag_id, owner.run_id)
             _wait_here(
-                lambda: begin_readiness(reader, job.domain, job.name, inputs, run, sources=sources), left
+                lambda: begin_readiness(
+                    reader, job.domain, job.name, inputs, run, source_readers=source_readers
+                ),
+                left,
             )
             return
     _defer(operator, owner, held.epoch, started, left)

@@ -28,7 +28,7 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import asset_of
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class EpochSensor(BaseSensorOperator):
 
     :param tables: tables to wait for. :param job: instead of them a job, whose inputs are waited for, each where the
         job's epochs read it: up to the barrier, up to ``as_of`` before it, or up to the start of the run's interval
-        (``previous``); its roots until they are complete for each epoch of the run.
+        (``previous``); its sources until they are complete for each epoch of the run.
     :param at: barrier to wait for (templated); None for the end of the run's interval: of its partition key, its data
         interval, or its date.
     :param cadence: calendar of the runs, if a run's date alone does not lie on the tables' barriers; by default the
@@ -155,8 +155,8 @@ class EpochSensor(BaseSensorOperator):
         try:
             with hook.get_reader() as reader:
                 if isinstance(wish, JobInputs):
-                    sources = RootSources(hook.get_sources(wish.sources))
-                    answer = check_inputs(reader, self.domain, wish, sources)
+                    source_readers = SourceReaders(hook.connection_urls(wish.connections))
+                    answer = check_inputs(reader, self.domain, wish, source_readers)
                 else:
                     answer = check(reader, self.domain, self.tables, wish)
                 self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
@@ -221,7 +221,7 @@ def _waited(tables: Iterable[Table] | Table, job: Job | None) -> list[Table]:
         raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
     if job is not None:
         given = [Table(edge.table, job.domain) for edge in job.edges]
-        if not given and job.roots:
+        if not given and job.sources:
             return []
     if not given or not all(isinstance(table, Table) for table in given):
         raise InvalidInput(field="tables", value=given, expected="one Table or more that is read")

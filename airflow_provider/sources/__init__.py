@@ -1,1 +1,1 @@
-"""Sources of roots (``sources.roots``): external data, and the part of it that lies within recorded bounds."""
+"""Sources (``sources.readers``): external data, and the part of it that lies within recorded bounds."""

@@ -32,40 +32,40 @@ from airflow_provider.tables.storage import open_root, split
 
 if TYPE_CHECKING:
     from airflow_provider.domain.interval import Cadence, Interval
-    from airflow_provider.domain.roots import Asked, Root
+    from airflow_provider.domain.source_bounds import Asked, Source
 
 
 def refuse_between(asked: Asked) -> None:
     """Refuse bounds if the location is finer than the cadence and files lie where no epoch reads.
 
-    Roots declared by older versions of the package are exempt.
+    Sources declared by older versions of the package are exempt.
 
     :raises InvalidInput: such files exist; names their number and the first of them.
     """
-    root = asked.root
-    unread = [] if root.is_older else files_between(root, asked.interval, asked.cadence)
+    source = asked.source
+    unread = [] if source.is_older else files_between(source, asked.interval, asked.cadence)
     if not unread:
         return
     count = f"{len(unread)} files" if len(unread) > 1 else "1 file"
     raise InvalidInput(
-        field=f"location of root {root.name!r}",
-        value=root.location,
+        field=f"location of source {source.name!r}",
+        value=source.location,
         expected=f"one that says no more of the time than the cadence: {count}, such as {unread[0]}, at locations of "
         f"parts of {asked.interval} would be read by no epoch",
         next_step="let the location say no more than the cadence, with a wildcard for the rest, such as "
         "{start:%Y-%m-%d}T* for days; or, to read one part only, write it out literally, such as "
-        "{start:%Y-%m-%d}T00; or take the files away. Where bounds of the root are recorded, another location needs a "
-        "root of another name.",
-        root=root.name,
+        "{start:%Y-%m-%d}T00; or take the files away. Where bounds of the source are recorded, another location needs "
+        "a source of another name.",
+        source=source.name,
         count=len(unread),
         between=unread[0],
     )
 
 
-def files_between(root: Root, interval: Interval, cadence: Cadence | None) -> list[str]:
+def files_between(source: Source, interval: Interval, cadence: Cadence | None) -> list[str]:
     """Return the sorted URIs of files at locations of parts of *interval* that no epoch of *cadence* reads."""
     paths: dict[str, list[str]] = {}
-    for place in places_between(root.location, interval, cadence):
+    for place in places_between(source.location, interval, cadence):
         store, path = split(as_location(place))
         paths.setdefault(store, []).append(path)
     if not paths:
@@ -76,7 +76,7 @@ def files_between(root: Root, interval: Interval, cadence: Cadence | None) -> li
         for place, wanted in paths.items()
         for info in files_at(open_root(place), wanted)
     )
-    return sorted(uri for uri in set(uris) if not any(lies_at(root, epoch, uri) for epoch in epochs))
+    return sorted(uri for uri in set(uris) if not any(lies_at(source, epoch, uri) for epoch in epochs))
 
 
 def files_at(store: pafs.FileSystem, paths: Sequence[str]) -> Iterator[pafs.FileInfo]:

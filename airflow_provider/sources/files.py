@@ -1,7 +1,7 @@
-"""Bounds of a root of files: the files at its location when an epoch first begins.
+"""Bounds of a source of files: the files at its location when an epoch first begins.
 
 The bounds are recorded once (I11); every later attempt and every other job reads exactly those files. A file
-that differs from the record is an error, never other rows. See docs/decisions/roots.md.
+that differs from the record is an error, never other rows. See docs/decisions/source-bounds.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.fs as pafs
 
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.root_declarations import incomplete_declaration
-from airflow_provider.domain.roots import BoundFile, Late, RootBounds
+from airflow_provider.domain.source_bounds import BoundFile, Late, SourceBounds
+from airflow_provider.domain.source_declarations import incomplete_declaration
 from airflow_provider.sources.between import files_between, refuse_between
 from airflow_provider.sources.folders import missing_folder
 from airflow_provider.sources.locations import (
@@ -36,7 +36,7 @@ from airflow_provider.tables.storage import filesystem, open_root, split
 if TYPE_CHECKING:
     from airflow_provider.domain.completeness import Condition
     from airflow_provider.domain.interval import Cadence, Interval
-    from airflow_provider.domain.roots import Asked, Root, RootRecord
+    from airflow_provider.domain.source_bounds import Asked, Source, SourceRecord
     from airflow_provider.sources.reader import Rows
 
 log = logging.getLogger(__name__)
@@ -61,110 +61,112 @@ def _answering(
             return method(self, *args, **kwargs)
         except OSError as error:
             raise SourceUnavailable(
-                f"root {self.root.name!r}: {self.root.place} did not answer: {type(error).__name__}.",
+                f"source {self.source.name!r}: {self.source.place} did not answer: {type(error).__name__}.",
                 next_step="check that it exists and that this host may read it; the task tries again.",
-                root=self.root.name,
+                source=self.source.name,
             ) from error
 
     return translated
 
 
 class FileReader(SourceReader):
-    """Reader of a :class:`~airflow_provider.domain.roots.FileSource`."""
+    """Reader of a :class:`~airflow_provider.domain.source_bounds.FileSource`."""
 
     @_answering
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         """Return the files at the epoch's location now, and with ``late="next"`` those that came late to earlier ones.
 
         The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
         and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
         in it. Names that begin with ``_`` or ``.`` are skipped.
 
-        :raises NotReady: a condition of the root is not met yet.
-        :raises Unavailable: files came late and the root refuses them; or a file that another epoch read was replaced.
+        :raises NotReady: a condition of the source is not met yet.
+        :raises Unavailable: files came late and the source refuses them; or a file that another epoch read has changed.
         :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, or
             leaves out files at locations of parts of the epoch; or Spark would take a file's name for a pattern.
         """
-        root = self.root
-        reason, files = _landed(root, asked.interval, asked.now)
+        source = self.source
+        reason, files = _landed(source, asked.interval, asked.now)
         if reason:
             raise NotReady(
-                f"root {root.name!r} is not ready for {asked.interval}: {reason}.",
-                next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
-                root=root.name,
-                missing=(location_of(root, asked.interval),),
+                f"source {source.name!r} is not ready for {asked.interval}: {reason}.",
+                next_step="wait for the source (EpochSensor waits for sources, too), or correct its declaration.",
+                source=source.name,
+                missing=(location_of(source, asked.interval),),
             )
         refuse_between(asked)
-        own = RootBounds(root=root.name, files=files)
-        if root.late not in (Late.NEXT, Late.REFUSE):
+        own = SourceBounds(source=source.name, files=files)
+        if source.late not in (Late.NEXT, Late.REFUSE):
             return own
         known = _known(asked)
         late = _late_files(asked, known)
-        if root.late is Late.REFUSE:
+        if source.late is Late.REFUSE:
             _refuse_late(asked, late)
             return own
         # Epochs may share a location: a file that another epoch has read is not read twice.
         mine = [file for file in own.files if file.uri not in known]
         _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
-        return RootBounds(root=own.root, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
+        return SourceBounds(source=own.source, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
 
     @_answering
-    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
         """Return whether the files of *recorded* are unchanged.
 
         :raises Unavailable: further files came late, and the source refuses them.
         """
-        if self.root.late is Late.REFUSE:
+        if self.source.late is Late.REFUSE:
             known = {file.uri for file in recorded.files}
-            now = _listed(self.root, asked.interval) or ()
+            now = _listed(self.source, asked.interval) or ()
             _refuse_late(asked, [file for file in now if file.uri not in known])
         return super().holds(asked, recorded)
 
     @_answering
-    def check_unchanged(self, bounds: RootBounds) -> None:
+    def check_unchanged(self, bounds: SourceBounds) -> None:
         """Compare the files of *bounds* with the present ones.
 
         :raises Unavailable: a file is missing, or its size or time of change differs from the record.
         """
         if bounds.span is not None:
-            raise other_kind(bounds, "files: the root was a table when its bounds were recorded")
+            raise other_kind(bounds, "files: the source was a table when its bounds were recorded")
         for file, info in _looked_up(bounds.files):
             found = None if info.type is pafs.FileType.NotFound else (info.size, _modified(info))
             if found != (file.size_bytes, file.modified):
                 raise _changed(bounds, file, found)
 
-    def rows(self, bounds: RootBounds) -> Rows:
+    def rows(self, bounds: SourceBounds) -> Rows:
         """:raises InvalidInput: always: the program knows the format of its files, and reads them itself."""
         raise InvalidInput(
-            field="root",
-            value=bounds.root,
-            expected="a root that is a table",
-            next_step=f"read its files: epoch.root_files({bounds.root!r}).",
+            field="source",
+            value=bounds.source,
+            expected="a source that is a table",
+            next_step=f"read its files: epoch.source_files({bounds.source!r}).",
         )
 
     @_answering
     def missing(self, interval: Interval, now: datetime | None) -> str:
         """Return why the files are not complete for *interval*; empty if they are."""
-        return _landed(self.root, interval, now)[0]
+        return _landed(self.source, interval, now)[0]
 
     @_answering
     def unread(
-        self, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
+        self, wanted: Sequence[SourceRecord], records: Sequence[SourceRecord]
     ) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return the files at the locations of *wanted* that none of *records* has, and the files replaced since.
 
         :return: pairs of interval and URI, and the sorted URIs of files that were replaced since they were recorded.
         """
-        root = self.root
+        source = self.source
         known = {file.uri: file for record in reversed(records) for file in record.whole.files}
         places = {
-            location_of(root, record.interval): record.interval
+            location_of(source, record.interval): record.interval
             for record in wanted
-            if record.interval is not None and not _is_whole(root, record)
+            if record.interval is not None and not _is_whole(source, record)
         }
         late: list[tuple[Interval, str]] = []
         for interval in places.values():
-            late += [(interval, file.uri) for file in _listed(root, interval) or () if file.uri not in known]
+            late += [
+                (interval, file.uri) for file in _listed(source, interval) or () if file.uri not in known
+            ]
         mine = [known[file.uri] for record in wanted for file in record.whole.files]
         replaced = [file.uri for file, info in _looked_up(mine) if _is_another(file, info)]
         return late, sorted(set(replaced))
@@ -172,42 +174,42 @@ class FileReader(SourceReader):
     @_answering
     def between(self, interval: Interval, cadence: Cadence) -> list[str]:
         """Return the files at locations of parts of *interval* that no epoch of *cadence* reads."""
-        return [] if self.root.is_older else files_between(self.root, interval, cadence)
+        return [] if self.source.is_older else files_between(self.source, interval, cadence)
 
     @_answering
     def refuse_missing_folder(self) -> None:
         """:raises SourceUnavailable: the folder that holds the files of all epochs does not exist."""
-        folder = "" if self.root.is_older else missing_folder(self.root)
+        folder = "" if self.source.is_older else missing_folder(self.source)
         if folder:
             raise SourceUnavailable(
-                f"root {self.root.name!r}: there is no folder {folder}.",
+                f"source {self.source.name!r}: there is no folder {folder}.",
                 next_step="check that it is mounted and that this host may read it; or correct the location.",
-                root=self.root.name,
+                source=self.source.name,
             )
 
     def place(self, interval: Interval) -> str:
         """Return the location of the files for *interval*."""
-        return location_of(self.root, interval)
+        return location_of(self.source, interval)
 
 
-def _landed(root: Root, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
-    """Return why the root is not complete, and the files at its location.
+def _landed(source: Source, interval: Interval, now: datetime | None) -> tuple[str, tuple[BoundFile, ...]]:
+    """Return why the source is not complete, and the files at its location.
 
     Markers are looked for before the location is listed: once a marker exists, the listing has all files.
     """
-    folder = "" if root.is_older else missing_folder(root)
+    folder = "" if source.is_older else missing_folder(source)
     if folder:
         # A misspelt location lists as nothing: without this, its epochs would commit empty.
-        return f"there is no folder {folder}: correct the location of the root, or create the folder", ()
-    for condition in root.complete:
+        return f"there is no folder {folder}: correct the location of the source, or create the folder", ()
+    for condition in source.complete:
         if condition.kind is ConditionKind.MARKER:
-            place = _marker_of(root, condition, interval)
-            if not _is_there(root, place):
+            place = _marker_of(source, condition, interval)
+            if not _is_there(source, place):
                 return f"there is no {place}", ()
-    files = _listed(root, interval)
+    files = _listed(source, interval)
     if files is None:
-        return f"nothing lies at {location_of(root, interval)}", ()
-    reasons = (_unmet(condition, interval, files, now) for condition in root.complete)
+        return f"nothing lies at {location_of(source, interval)}", ()
+    reasons = (_unmet(condition, interval, files, now) for condition in source.complete)
     return next((reason for reason in reasons if reason), ""), files
 
 
@@ -230,52 +232,52 @@ def _time_of(file: BoundFile) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=file.modified)
 
 
-def _marker_of(root: Root, condition: Condition, interval: Interval) -> str:
+def _marker_of(source: Source, condition: Condition, interval: Interval) -> str:
     """Return the marker's location: beside the files, in the directory before the location's first wildcard."""
-    place = as_location(formatted(root, condition.location, interval))
+    place = as_location(formatted(source, condition.location, interval))
     if "://" in place:
         return place
-    location = location_of(root, interval)
+    location = location_of(source, interval)
     scheme, _, path = location.partition("://")
     parts = path.rstrip("/").split("/")
     fixed = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
-    is_folder = fixed == len(parts) and _is_folder(root, location)
+    is_folder = fixed == len(parts) and _is_folder(source, location)
     base = parts if is_folder else parts[: min(fixed, len(parts) - 1)]
     return f"{scheme}://{'/'.join([*base, place])}"
 
 
-def _is_folder(root: Root, location: str) -> bool:
-    store, path = _opened(root, location)
+def _is_folder(source: Source, location: str) -> bool:
+    store, path = _opened(source, location)
     return bool(store.get_file_info(path.rstrip("/")).type is pafs.FileType.Directory)
 
 
-def _is_there(root: Root, place: str) -> bool:
-    store, path = _opened(root, place)
+def _is_there(source: Source, place: str) -> bool:
+    store, path = _opened(source, place)
     if WILD & set(path):
         return next(matches(store, path, hidden=True), None) is not None
     return bool(store.get_file_info(path).type is not pafs.FileType.NotFound)
 
 
-def _opened(root: Root, place: str) -> tuple[pafs.FileSystem, str]:
+def _opened(source: Source, place: str) -> tuple[pafs.FileSystem, str]:
     try:
         return filesystem(place)
     except ValueError as error:
-        raise bad_location(root, str(error)) from error
+        raise bad_location(source, str(error)) from error
 
 
-def _listed(root: Root, interval: Interval) -> tuple[BoundFile, ...] | None:
-    """Return the files at the location of *root* for *interval*; None if it names a single path that does not exist."""
-    location = location_of(root, interval)
-    store, path = _opened(root, location)
+def _listed(source: Source, interval: Interval) -> tuple[BoundFile, ...] | None:
+    """Return the files of *source* for *interval*; None if its location is a single path that does not exist."""
+    location = location_of(source, interval)
+    store, path = _opened(source, location)
     prefix = f"{location.partition('://')[0]}://"
     if not WILD & set(path):
         kind = store.get_file_info(path.rstrip("/")).type
         if kind is pafs.FileType.NotFound:
             return () if location.endswith("/") else None
-        if kind is pafs.FileType.Directory and not root.complete and not root.is_older:
-            raise incomplete_declaration(root, "a folder")
+        if kind is pafs.FileType.Directory and not source.complete and not source.is_older:
+            raise incomplete_declaration(source, "a folder")
     infos = sorted(matches(store, path), key=lambda info: str(info.path))
-    return tuple(_bound(root, prefix, info) for info in infos)
+    return tuple(_bound(source, prefix, info) for info in infos)
 
 
 def _known(asked: Asked) -> dict[str, BoundFile]:
@@ -286,53 +288,53 @@ def _known(asked: Asked) -> dict[str, BoundFile]:
 def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]:
     """Return the files at locations of earlier barriers that no epoch reads.
 
-    Locations that epochs outside of the root's window share are left out: those epochs may have read the files.
+    Locations that epochs outside of the source's window share are left out: those epochs may have read the files.
     """
-    root = asked.root
+    source = asked.source
     outside = [
         record.interval
         for record in (asked.beyond, asked.past)
         if record is not None and record.interval is not None
     ]
     places = {
-        location_of(root, record.interval): record.interval
+        location_of(source, record.interval): record.interval
         for record in reversed(asked.before)
-        if record.interval is not None and not _is_whole(root, record)
+        if record.interval is not None and not _is_whole(source, record)
     }
     for beyond in outside:
-        if location_of(root, asked.interval) == location_of(root, beyond):
+        if location_of(source, asked.interval) == location_of(source, beyond):
             raise InvalidInput(
-                field=f"location of root {root.name!r}",
-                value=root.location,
-                expected=f"one that epochs of at most {root.window} share, with late={root.late.value!r}: which of its "
-                "files the other epochs have read is unknown",
+                field=f"location of source {source.name!r}",
+                value=source.location,
+                expected=f"one that epochs of at most {source.window} share, with late={source.late.value!r}: which of "
+                "its files the other epochs have read is unknown",
                 next_step="let the location say more of the interval, or declare a longer late_window.",
             )
-        places.pop(location_of(root, beyond), None)
-    places.pop(location_of(root, asked.interval), None)
-    listed = _listed_at_once(root, list(places.values()))
+        places.pop(location_of(source, beyond), None)
+    places.pop(location_of(source, asked.interval), None)
+    listed = _listed_at_once(source, list(places.values()))
     replaced = [file for file in listed if known.get(file.uri, file) != file]
     if replaced:
         log.warning(
-            "root %r: %d files were replaced after epochs had read them, such as %s; see `airflow epochs doctor`",
-            root.name,
+            "source %r: %d files were replaced after epochs had read them, such as %s; see `airflow epochs doctor`",
+            source.name,
             len(replaced),
             replaced[0].uri,
         )
     return [file for file in listed if file.uri not in known]
 
 
-def _is_whole(root: Root, record: RootRecord) -> bool:
+def _is_whole(source: Source, record: SourceRecord) -> bool:
     """Return whether no file can be added at the location of *record*: it is a single file, which the epoch has."""
     interval = record.interval
-    if interval is None or root.is_pattern:
+    if interval is None or source.is_pattern:
         return False
-    return any(file.uri == location_of(root, interval) for file in record.whole.files)
+    return any(file.uri == location_of(source, interval) for file in record.whole.files)
 
 
-def _listed_at_once(root: Root, intervals: Sequence[Interval]) -> list[BoundFile]:
+def _listed_at_once(source: Source, intervals: Sequence[Interval]) -> list[BoundFile]:
     """Return the files at the locations of *intervals*, in the order of the intervals."""
-    listings = at_once(lambda interval: _listed(root, interval) or (), intervals)
+    listings = at_once(lambda interval: _listed(source, interval) or (), intervals)
     return [file for files in listings for file in files]
 
 
@@ -344,16 +346,16 @@ def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
 
 def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
     if late:
-        root, uri = asked.root, late[0].uri
+        source, uri = asked.source, late[0].uri
         known = [record.interval for record in asked.before if record.interval is not None]
-        epoch = next((interval for interval in known if lies_at(root, interval, uri)), asked.interval)
+        epoch = next((interval for interval in known if lies_at(source, interval, uri)), asked.interval)
         raise Unavailable(
-            f"root {root.name!r}: {uri} came after the bounds of its epoch {epoch} were recorded"
+            f"source {source.name!r}: {uri} came after the bounds of its epoch {epoch} were recorded"
             + (f", and {len(late) - 1} more files." if len(late) > 1 else "."),
             next_step="take the file away; or declare late='next', by which the next epoch reads it; or `airflow "
-            f"epochs bind {root.name} {epoch.start.isoformat()}/{epoch.end.isoformat()} --reason …`, then clear the "
+            f"epochs bind {source.name} {epoch.start.isoformat()}/{epoch.end.isoformat()} --reason …`, then clear the "
             "tasks that have read that epoch.",
-            root=asked.root.name,
+            source=asked.source.name,
             late=tuple(file.uri for file in late),
         )
 
@@ -362,24 +364,24 @@ def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
     """:raises Unavailable: files at the epoch's own location were replaced after another epoch read them."""
     if replaced:
         raise Unavailable(
-            f"root {asked.root.name!r}: {replaced[0].uri} was read by another epoch, and is another file now"
+            f"source {asked.source.name!r}: {replaced[0].uri} was read by another epoch, and is another file now"
             + (f"; so are {len(replaced) - 1} more." if len(replaced) > 1 else "."),
-            next_step="give new data a new name; or bind the root anew for the epoch that has read it: `airflow epochs "
-            f"bind {asked.root.name} …`, and clear its task.",
-            root=asked.root.name,
+            next_step="give new data a new name; or bind the source anew for the epoch that has read it: `airflow "
+            f"epochs bind {asked.source.name} …`, and clear its task.",
+            source=asked.source.name,
             replaced=tuple(file.uri for file in replaced),
         )
 
 
-def _changed(bounds: RootBounds, file: BoundFile, found: tuple[int, int] | None) -> Unavailable:
+def _changed(bounds: SourceBounds, file: BoundFile, found: tuple[int, int] | None) -> Unavailable:
     return Unavailable(
-        f"root {bounds.root!r}: {file.uri} is not the file that was recorded when the epoch began: "
+        f"source {bounds.source!r}: {file.uri} is not the file that was recorded when the epoch began: "
         f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
         + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
         next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
-        "of before; then bind the root anew (`airflow epochs bind`), or bring that file back with its time (a "
+        "of before; then bind the source anew (`airflow epochs bind`), or bring that file back with its time (a "
         "copy with another time of change is another file).",
-        root=bounds.root,
+        source=bounds.source,
         uri=file.uri,
         expected=(file.size_bytes, file.modified),
         found=found,
@@ -397,10 +399,10 @@ def _looked_up(files: Sequence[BoundFile]) -> Iterator[tuple[BoundFile, pafs.Fil
         yield from zip((file for file, _ in asked), infos, strict=True)
 
 
-def _bound(root: Root, prefix: str, info: pafs.FileInfo) -> BoundFile:
+def _bound(source: Source, prefix: str, info: pafs.FileInfo) -> BoundFile:
     if _WILD_TO_SPARK & set(info.path):
         raise InvalidInput(
-            field=f"file of root {root.name!r}",
+            field=f"file of source {source.name!r}",
             value=info.path,
             expected="a name without { } [ ] * ? and \\, which Spark takes for a pattern",
             next_step="rename the file.",

@@ -1,4 +1,4 @@
-"""Bounds of a root that is an external Iceberg table: the snapshots between which an epoch reads it.
+"""Bounds of a source that is an external Iceberg table: the snapshots between which an epoch reads it.
 
 A snapshot never changes. Address and credentials of the catalog come from an Airflow connection or from pyiceberg's
 configuration, those of its files from the process's environment (:mod:`airflow_provider.tables.storage`).
@@ -19,7 +19,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.roots import Asked, Root, RootBounds, RootReads, Span
+from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds, SourceReads, Span
 from airflow_provider.sources.reader import ParquetRows, SourceReader, span_of
 from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 
@@ -32,9 +32,9 @@ _SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
 
 
 class IcebergReader(SourceReader):
-    """Reader of a :class:`~airflow_provider.domain.roots.IcebergSource`."""
+    """Reader of a :class:`~airflow_provider.domain.source_bounds.IcebergSource`."""
 
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         """Return the span from the barrier before to the newest snapshot, or to the beginning of the barrier after.
 
         :raises NotReady: the table does not exist. :raises SourceUnavailable: the catalog does not answer.
@@ -44,30 +44,30 @@ class IcebergReader(SourceReader):
         high = asked.high(table.metadata.current_snapshot_id)
         span = Span(low=asked.low, high=high, identity=str(table.metadata.table_uuid))
         if asked.before and asked.before[0].bounds.span:
-            _refuse_other(self.root, asked.before[0].bounds.span, table)
-        _snapshots(self.root, span, table)
-        return RootBounds(root=self.root.name, span=span)
+            _refuse_other(self.source, asked.before[0].bounds.span, table)
+        _snapshots(self.source, span, table)
+        return SourceBounds(source=self.source.name, span=span)
 
-    def check_unchanged(self, bounds: RootBounds) -> None:
+    def check_unchanged(self, bounds: SourceBounds) -> None:
         """:raises Unavailable: a snapshot of the span has expired, or the table was dropped and created again."""
         span = span_of(bounds)
-        _snapshots(self.root, span, self._table())
+        _snapshots(self.source, span, self._table())
 
-    def rows(self, bounds: RootBounds) -> ParquetRows:
+    def rows(self, bounds: SourceBounds) -> ParquetRows:
         """Return the files that hold the rows of *bounds*, and the last snapshot's columns with their ids.
 
         :raises Unavailable: as in :meth:`check_unchanged`.
         :raises InvalidInput: the table has delete files, or data files that are not Parquet.
         """
-        root, span = self.root, span_of(bounds)
+        source, span = self.source, span_of(bounds)
         table = self._table()
-        snapshots = _snapshots(root, span, table)
+        snapshots = _snapshots(source, span, table)
         last = None if span.high is None else table.snapshot_by_id(span.high)
         schema = table.schema() if last is None else table.scan(snapshot_id=last.snapshot_id).projection()
-        if _reads_all(root, span):
+        if _reads_all(source, span):
             tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
             if any(task.delete_files for task in tasks):
-                raise _unreadable(root, "rows that are deleted where they lie (merge on read)")
+                raise _unreadable(source, "rows that are deleted where they lie (merge on read)")
             data_files = [task.file for task in tasks]
         else:
             data_files = [file for snapshot in snapshots for file in _appended(snapshot, table)]
@@ -75,15 +75,15 @@ class IcebergReader(SourceReader):
             (file.file_format for file in data_files if file.file_format is not FileFormat.PARQUET), None
         )
         if other is not None:
-            raise _unreadable(root, f"files of the format {other.name}")
+            raise _unreadable(source, f"files of the format {other.name}")
         return ParquetRows(
             files=[_as_uri(file.file_path) for file in data_files], columns=schema_to_pyarrow(schema)
         )
 
     def _table(self) -> Table:
-        name, *rest = self.root.table.split(".")
-        url = self._url if self.root.source else None
-        with _translated(self.root):
+        name, *rest = self.source.table.split(".")
+        url = self._url if self.source.connection else None
+        with _translated(self.source):
             if url is None:
                 with closing(load_catalog(name)) as catalog:
                     return catalog.load_table(tuple(rest))
@@ -91,65 +91,65 @@ class IcebergReader(SourceReader):
                 return catalog.load_table(tuple(rest))
 
 
-def _reads_all(root: Root, span: Span) -> bool:
+def _reads_all(source: Source, span: Span) -> bool:
     """Return whether the state at the end of *span* is read; the first increment is such a state, too."""
-    return root.reads is RootReads.STATE or span.low is None
+    return source.reads is SourceReads.STATE or span.low is None
 
 
-def _snapshots(root: Root, span: Span, table: Table) -> list[Snapshot]:
+def _snapshots(source: Source, span: Span, table: Table) -> list[Snapshot]:
     """Return the snapshots of *span*, newest first, without the one that it begins after.
 
     :raises Unavailable: a snapshot has expired; or a snapshot of an increment has changed rows.
     """
-    _refuse_other(root, span, table)
-    if span.high is None or (span.is_empty and root.reads is RootReads.INCREMENT):
+    _refuse_other(source, span, table)
+    if span.high is None or (span.is_empty and source.reads is SourceReads.INCREMENT):
         return []
-    snapshots = [_snapshot(root, table, span.high)]
-    if _reads_all(root, span):
+    snapshots = [_snapshot(source, table, span.high)]
+    if _reads_all(source, span):
         return snapshots
     while snapshots[-1].parent_snapshot_id != span.low:
         if snapshots[-1].parent_snapshot_id is None:
             raise _gone(
-                root,
+                source,
                 span.low,
                 "is not behind its newest one: it, or one between, has expired or was rolled back",
             )
-        snapshots.append(_snapshot(root, table, snapshots[-1].parent_snapshot_id))
+        snapshots.append(_snapshot(source, table, snapshots[-1].parent_snapshot_id))
     for snapshot in snapshots:
         operation = snapshot.summary.operation if snapshot.summary else None
         if operation not in _SAME_ROWS:
             raise _gone(
-                root,
+                source,
                 snapshot.snapshot_id,
                 f"has changed rows: operation {operation and operation.value!r}, no append",
             )
     return snapshots
 
 
-def _snapshot(root: Root, table: Table, snapshot_id: int) -> Snapshot:
+def _snapshot(source: Source, table: Table, snapshot_id: int) -> Snapshot:
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        raise _gone(root, snapshot_id, "has expired")
+        raise _gone(source, snapshot_id, "has expired")
     return snapshot
 
 
-def _gone(root: Root, snapshot_id: int | None, problem: str) -> Unavailable:
+def _gone(source: Source, snapshot_id: int | None, problem: str) -> Unavailable:
     return Unavailable(
-        f"root {root.name!r}: snapshot {snapshot_id} of {root.table} {problem}.",
+        f"source {source.name!r}: snapshot {snapshot_id} of {source.table} {problem}.",
         next_step="let the owner of the table keep its snapshots and append only, read it with reads='state', "
-        "or go on under another name of the root.",
-        root=root.name,
+        "or go on under another name of the source.",
+        source=source.name,
         snapshot=snapshot_id,
     )
 
 
-def _refuse_other(root: Root, span: Span, table: Table) -> None:
+def _refuse_other(source: Source, span: Span, table: Table) -> None:
     if span.identity != str(table.metadata.table_uuid):
         raise Unavailable(
-            f"root {root.name!r}: {root.table} was made anew: expected the table {span.identity}, found "
+            f"source {source.name!r}: {source.table} was made anew: expected the table {span.identity}, found "
             f"{table.metadata.table_uuid}.",
-            next_step="declare it as a root of another name: the recorded bounds belong to the former table.",
-            root=root.name,
+            next_step="declare it as a source of another name: the recorded bounds belong to the former table.",
+            source=source.name,
             expected=span.identity,
             found=str(table.metadata.table_uuid),
         )
@@ -165,10 +165,10 @@ def _appended(snapshot: Snapshot, table: Table) -> Iterator[DataFile]:
                     yield entry.data_file
 
 
-def _unreadable(root: Root, what: str) -> InvalidInput:
+def _unreadable(source: Source, what: str) -> InvalidInput:
     return InvalidInput(
-        field=f"root {root.name!r}",
-        value=root.table,
+        field=f"source {source.name!r}",
+        value=source.table,
         expected=f"a table whose rows are those of its Parquet files; it has {what}",
         next_step="let the owner of the table rewrite it, or copy it with Iceberg's own runtime.",
     )
@@ -188,27 +188,28 @@ def _sql_catalog(name: str, url: str) -> SqlCatalog:
 
 
 @contextmanager
-def _translated(root: Root) -> Iterator[None]:
+def _translated(source: Source) -> Iterator[None]:
     try:
         yield
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise NotReady(
-            f"root {root.name!r} is not ready: there is no table {root.table}.",
-            next_step="wait until its owner creates it, or correct the table in the declaration of the root.",
-            root=root.name,
-            missing=(root.table,),
+            f"source {source.name!r} is not ready: there is no table {source.table}.",
+            next_step="wait until its owner creates it, or correct the table in the declaration of the source.",
+            source=source.name,
+            missing=(source.table,),
         ) from error
     except (SQLAlchemyError, RESTError, OSError) as error:
         # The driver's text may contain addresses and users: the message names the error's class only.
         raise SourceUnavailable(
-            f"root {root.name!r}: the catalog or the metadata of {root.table} did not answer: {type(error).__name__}.",
+            f"source {source.name!r}: the catalog or the metadata of {source.table} did not answer: "
+            f"{type(error).__name__}.",
             next_step="check that it runs and that this host reaches it; the task tries again.",
-            root=root.name,
+            source=source.name,
         ) from error
     except ValueError as error:
         raise InvalidInput(
-            field=f"table of root {root.name!r}",
-            value=root.table,
+            field=f"table of source {source.name!r}",
+            value=source.table,
             expected=f"a catalog that pyiceberg's configuration or a connection names: {error}",
             next_step="name the connection to its database (connection=…), or configure the catalog: "
             "PYICEBERG_CATALOG__NAME__URI.",

@@ -1,4 +1,4 @@
-"""Locations of files: the location of a root for an interval, the names that it matches, the files there."""
+"""Locations of files: the location of a source for an interval, the names that it matches, the files there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
     from airflow_provider.domain.interval import Interval
-    from airflow_provider.domain.roots import Root
+    from airflow_provider.domain.source_bounds import Source
 
 WILD = frozenset("*?[")
 _FEW = 4
@@ -24,16 +24,16 @@ Place = TypeVar("Place")
 Found = TypeVar("Found")
 
 
-def location_of(root: Root, interval: Interval) -> str:
-    """Return the location of *root* for *interval*, as a URI.
+def location_of(source: Source, interval: Interval) -> str:
+    """Return the location of *source* for *interval*, as a URI.
 
-    :raises InvalidInput: the root has no location, or it is neither an absolute path nor a URI.
+    :raises InvalidInput: the source has no location, or it is neither an absolute path nor a URI.
     """
-    if not root.location:
-        raise bad_location(root, "it has none")
-    location = as_location(formatted(root, root.location, interval))
+    if not source.location:
+        raise bad_location(source, "it has none")
+    location = as_location(formatted(source, source.location, interval))
     if "://" not in location:
-        raise bad_location(root, "it is neither an absolute path nor a URI")
+        raise bad_location(source, "it is neither an absolute path nor a URI")
     return location
 
 
@@ -42,7 +42,7 @@ def as_location(place: str) -> str:
     return f"file://{place}" if place.startswith("/") else place
 
 
-def formatted(root: Root, text: str, interval: Interval) -> str:
+def formatted(source: Source, text: str, interval: Interval) -> str:
     """Return *text* with ``{start}`` and ``{end}`` replaced by those of *interval*.
 
     :raises InvalidInput: *text* has another field, or an invalid format code.
@@ -50,22 +50,22 @@ def formatted(root: Root, text: str, interval: Interval) -> str:
     try:
         return text.format(start=interval.start, end=interval.end)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
-        raise bad_location(root, f"only {{start}} and {{end}} may stand in braces ({error})") from error
+        raise bad_location(source, f"only {{start}} and {{end}} may stand in braces ({error})") from error
 
 
-def bad_location(root: Root, problem: str) -> InvalidInput:
+def bad_location(source: Source, problem: str) -> InvalidInput:
     """Build the error for an invalid location."""
     return InvalidInput(
-        field=f"location of root {root.name!r}",
-        value=root.location,
+        field=f"location of source {source.name!r}",
+        value=source.location,
         expected=f"an absolute path, a URI or a pattern of files; {problem}",
-        next_step="correct the location in the declaration of the root.",
+        next_step="correct the location in the declaration of the source.",
     )
 
 
-def lies_at(root: Root, interval: Interval, uri: str) -> bool:
-    """Return whether *uri* matches the location of *root* for *interval*; compares names only."""
-    place = [part for part in location_of(root, interval).partition("://")[2].split("/") if part]
+def lies_at(source: Source, interval: Interval, uri: str) -> bool:
+    """Return whether *uri* matches the location of *source* for *interval*; compares names only."""
+    place = [part for part in location_of(source, interval).partition("://")[2].split("/") if part]
     path = [part for part in uri.partition("://")[2].split("/") if part]
     if not any(WILD & set(part) for part in place):
         return path[: len(place)] == place

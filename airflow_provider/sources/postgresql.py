@@ -1,4 +1,4 @@
-"""Bounds of a root that is a PostgreSQL table: ranges of a column of growing ids.
+"""Bounds of a source that is a PostgreSQL table: ranges of a column of growing ids.
 
 PostgreSQL assigns an id before its row is visible. So the greatest visible id is read first; then the transactions
 that are writing at that moment are awaited: rows that they add at or below that id are visible when rows are counted.
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.roots import Asked, Late, Root, RootBounds, RootRecord, Span
+from airflow_provider.domain.source_bounds import Asked, Late, Source, SourceBounds, SourceRecord, Span
 from airflow_provider.sources.reader import JdbcRows, SourceReader, span_of
 from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
@@ -75,9 +75,9 @@ _CONTINUED_KEY = """
 
 
 class PostgresReader(SourceReader):
-    """Reader of a :class:`~airflow_provider.domain.roots.PostgresSource`."""
+    """Reader of a :class:`~airflow_provider.domain.source_bounds.PostgresSource`."""
 
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         """Return the ids after the barrier before, up to the greatest one, or to the beginning of the barrier after.
 
         :raises NotReady: a condition is not met, the table does not exist, or a transaction writes to it for long.
@@ -85,30 +85,30 @@ class PostgresReader(SourceReader):
         :raises Unavailable: an earlier span has more rows than were counted.
         :raises InvalidInput: the id column is missing, has nulls or another type.
         """
-        root, low = self.root, asked.low
-        with _connected(root, self._url) as ids:
-            _refuse_unreached(root, asked.interval, ids)
+        source, low = self.source, asked.low
+        with _connected(source, self._url) as ids:
+            _refuse_unreached(source, asked.interval, ids)
             high = asked.high(ids.greatest() if asked.is_open else None)
             high = low if low is not None and high is not None and high < low else high
             with ids.as_of_now():
-                if root.transaction_key and high is not None and asked.is_open:
+                if source.transaction_key and high is not None and asked.is_open:
                     ids.refuse_continued_key(low, asked.before)
                     high = ids.before_split_key(low, high)
                 _look_for_late(asked, ids)
                 rows = 0 if high == low else ids.count(low, high)
-            return RootBounds(root=root.name, span=Span(low=low, high=high, rows=rows))
+            return SourceBounds(source=source.name, span=Span(low=low, high=high, rows=rows))
 
-    def check_unchanged(self, bounds: RootBounds) -> None:
+    def check_unchanged(self, bounds: SourceBounds) -> None:
         """:raises Unavailable: the number of rows in the span differs from the record."""
         span = span_of(bounds)
         if span.is_empty:
             return
-        with _connected(self.root, self._url) as ids:
+        with _connected(self.source, self._url) as ids:
             found = ids.count(span.low, span.high)
         if found != span.rows:
-            raise _changed(self.root, span, found)
+            raise _changed(self.source, span, found)
 
-    def rows(self, bounds: RootBounds) -> JdbcRows:
+    def rows(self, bounds: SourceBounds) -> JdbcRows:
         """Return the arguments to read the rows of *bounds*; timestamps without a zone stay without one."""
         address = parsed(self._url)
         properties = {
@@ -126,8 +126,8 @@ class PostgresReader(SourceReader):
         place = address.location.removeprefix("postgresql://").partition("/")[0]
         return JdbcRows(
             url=f"jdbc:postgresql://{place}/{quote(address.database, safe='')}",
-            table=".".join(map(_quoted, self.root.table.split("."))),
-            predicates=predicates(self.root, span_of(bounds)),
+            table=".".join(map(_quoted, self.source.table.split("."))),
+            predicates=predicates(self.source, span_of(bounds)),
             properties=properties,
             driver=DRIVER,
             package=PACKAGE,
@@ -135,47 +135,47 @@ class PostgresReader(SourceReader):
 
     def missing(self, interval: Interval, now: datetime | None) -> str:  # noqa: ARG002  (rows say the time)
         """Return why the table is not complete for *interval*; empty if it is."""
-        if not self.root.complete:
+        if not self.source.complete:
             return ""
-        with _connected(self.root, self._url) as ids:
+        with _connected(self.source, self._url) as ids:
             return ids.unreached(interval.end)
 
     def unread(
         self,
-        wanted: Sequence[RootRecord],
-        records: Sequence[RootRecord],  # noqa: ARG002  (no other span has these ids)
+        wanted: Sequence[SourceRecord],
+        records: Sequence[SourceRecord],  # noqa: ARG002  (no other span has these ids)
     ) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return the interval and a description of each span of *wanted* that has more rows than were counted."""
-        root = self.root
-        with _connected(root, self._url) as ids:
+        source = self.source
+        with _connected(source, self._url) as ids:
             late = [
-                (record.interval, f"{found} rows with {root.id_column} in {record.bounds.span}")
+                (record.interval, f"{found} rows with {source.id_column} in {record.bounds.span}")
                 for record, found in ids.grown(wanted)
                 if record.interval is not None
             ]
         return late, []
 
 
-def _refuse_unreached(root: Root, interval: Interval, ids: _Ids) -> None:
-    """:raises NotReady: a condition of *root* is not met."""
+def _refuse_unreached(source: Source, interval: Interval, ids: _Ids) -> None:
+    """:raises NotReady: a condition of *source* is not met."""
     reason = ids.unreached(interval.end)
     if reason:
         raise NotReady(
-            f"root {root.name!r} is not ready for {interval}: {reason}.",
-            next_step="wait for the source (EpochSensor waits for roots, too), or correct what the root declares.",
-            root=root.name,
-            missing=(root.table,),
+            f"source {source.name!r} is not ready for {interval}: {reason}.",
+            next_step="wait for the source (EpochSensor waits for sources, too), or correct what the source declares.",
+            source=source.name,
+            missing=(source.table,),
         )
 
 
-def predicates(root: Root, span: Span) -> list[str]:
+def predicates(source: Source, span: Span) -> list[str]:
     """Return one SQL condition per partition: each row of *span* meets exactly one, any other row none."""
-    name = _quoted(root.id_column)
+    name = _quoted(source.id_column)
     if span.is_empty or span.high is None:
         return ["1 = 0"]
     first = 0 if span.low is None else span.low
     width = max(span.high - first, 1)
-    parts = min(root.partitions, width)
+    parts = min(source.partitions, width)
     cuts = [first + width * number // parts for number in range(1, parts)]
     edges = [span.low, *cuts, span.high]
     return [_between(name, low, high) for low, high in pairwise(edges)]
@@ -191,14 +191,14 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _changed(root: Root, span: Span, found: int, interval: Interval | None = None) -> Unavailable:
+def _changed(source: Source, span: Span, found: int, interval: Interval | None = None) -> Unavailable:
     epoch = "" if interval is None else f" {interval.start.isoformat()}/{interval.end.isoformat()}"
     return Unavailable(
-        f"root {root.name!r}: {root.table} has {found} rows with {root.id_column} in {span}: they came late, or were "
-        "deleted.",
-        next_step="bring the rows back as they were; or bind the root anew (`airflow epochs bind "
-        f"{root.name}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what is there now.",
-        root=root.name,
+        f"source {source.name!r}: {source.table} has {found} rows with {source.id_column} in {span}: they came late, "
+        "or were deleted.",
+        next_step="bring the rows back as they were; or bind the source anew (`airflow epochs bind "
+        f"{source.name}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what is there now.",
+        source=source.name,
         expected=span.rows,
         found=found,
     )
@@ -207,25 +207,25 @@ def _changed(root: Root, span: Span, found: int, interval: Interval | None = Non
 def _look_for_late(asked: Asked, ids: _Ids) -> None:
     """Look for late rows: their ids lie in a span that an epoch has read, among rows that it did read.
 
-    Counts every span within the root's window: late rows may be in any of them.
+    Counts every span within the source's window: late rows may be in any of them.
 
-    :raises Unavailable: a span has late rows, and the root does not declare late='revision'; names the epoch.
+    :raises Unavailable: a span has late rows, and the source does not declare late='revision'; names the epoch.
     """
     for record, found in ids.grown(asked.before):
         span = record.bounds.span
         if span is None:
             continue
-        late = _changed(asked.root, span, found, record.interval)
-        if asked.root.late is not Late.REVISION:
+        late = _changed(asked.source, span, found, record.interval)
+        if asked.source.late is not Late.REVISION:
             raise late
         log.warning("%s", late)
 
 
 class _Ids:
-    """Queries for the ids of a root's table."""
+    """Queries for the ids of a source's table."""
 
-    def __init__(self, root: Root, connection: psycopg.Connection[Any]) -> None:
-        self._root = root
+    def __init__(self, source: Source, connection: psycopg.Connection[Any]) -> None:
+        self._source = source
         self._connection = connection
 
     @contextmanager
@@ -239,15 +239,15 @@ class _Ids:
 
     def greatest(self) -> int | None:
         """Return the greatest id, after the end of all transactions that were writing when it was read."""
-        root = self._root
+        source = self._source
         greatest, without = self._ask(_GREATEST)[0]
         if without or (greatest is not None and type(greatest) is not int):
             raise InvalidInput(
                 field="id_column",
-                value=root.id_column,
-                expected=f"a column of integers in {root.table} that are never null; found "
+                value=source.id_column,
+                expected=f"a column of integers in {source.table} that are never null; found "
                 + ("nulls" if without else type(greatest).__name__),
-                root=root.name,
+                source=source.name,
             )
         # Read the writers after the greatest id: a transaction that was adding rows at or below it is among them.
         waited_for = self._writers()
@@ -255,31 +255,31 @@ class _Ids:
         while waited_for & self._writers():
             if time.monotonic() > deadline:
                 raise NotReady(
-                    f"root {root.name!r}: transactions have been writing to {root.table} for {_WRITERS_S:.0f} s; they "
-                    f"may add rows with {root.id_column} at or below {greatest}.",
+                    f"source {source.name!r}: transactions have been writing to {source.table} for {_WRITERS_S:.0f} s; "
+                    f"they may add rows with {source.id_column} at or below {greatest}.",
                     next_step="wait for their end: `SELECT * FROM pg_stat_activity WHERE xact_start IS NOT NULL`.",
-                    root=root.name,
-                    missing=(root.table,),
+                    source=source.name,
+                    missing=(source.table,),
                 )
             time.sleep(_PAUSE_S)
         return greatest
 
     def unreached(self, end: datetime) -> str:
-        """Return why the rows are not complete up to *end* by the root's conditions; empty if they are."""
-        for condition in self._root.complete:
+        """Return why the rows are not complete up to *end* by the source's conditions; empty if they are."""
+        for condition in self._source.complete:
             if condition.kind is ConditionKind.IDS_REACHED:
                 moment = end.isoformat(sep=" ")
                 with self.as_of_now():
                     self._ask(_IN_UTC)
                     reached = self._ask(_REACHED, column=condition.column, moment=moment)[0][0]
                 if not reached:
-                    return f"no row of {self._root.table} has a {condition.column} of {moment} or later"
+                    return f"no row of {self._source.table} has a {condition.column} of {moment} or later"
         return ""
 
     def count(self, low: int | None, high: int | None) -> int:
         return int(self._ask(_WITHIN, low=low, high=high)[0][0])
 
-    def grown(self, records: Sequence[RootRecord]) -> list[tuple[RootRecord, int]]:
+    def grown(self, records: Sequence[SourceRecord]) -> list[tuple[SourceRecord, int]]:
         """Return the *records* whose spans have more rows than were counted, each with the number; one query."""
         asked = [record for record in records if record.bounds.span and not record.bounds.span.is_empty]
         if not asked:
@@ -303,9 +303,9 @@ class _Ids:
             edge = self._ask(_WITHIN, low=low, high=first - 1)[0][1]
         return low
 
-    def refuse_continued_key(self, low: int | None, before: Sequence[RootRecord]) -> None:
+    def refuse_continued_key(self, low: int | None, before: Sequence[SourceRecord]) -> None:
         """:raises Unavailable: a transaction key of rows that an epoch has read has further rows beyond *low*."""
-        root = self._root
+        source = self._source
         continued = [] if low is None else self._ask(_CONTINUED_KEY, low=low)
         if continued:
             key, number = continued[0]
@@ -314,11 +314,11 @@ class _Ids:
             )
             epoch = "INTERVAL" if read is None else f"{read.start.isoformat()}/{read.end.isoformat()}"
             raise Unavailable(
-                f"root {root.name!r}: {root.transaction_key} {key} goes on at {root.id_column} {number}, and the epoch "
-                f"{read or 'before'} has read its rows up to {low}.",
-                next_step=f"`airflow epochs bind {root.name} {epoch} --reason …`, then clear the tasks that have "
+                f"source {source.name!r}: {source.transaction_key} {key} goes on at {source.id_column} {number}, and "
+                f"the epoch {read or 'before'} has read its rows up to {low}.",
+                next_step=f"`airflow epochs bind {source.name} {epoch} --reason …`, then clear the tasks that have "
                 "read it there: they take all rows of the key.",
-                root=root.name,
+                source=source.name,
                 key=key,
                 id=number,
             )
@@ -326,17 +326,17 @@ class _Ids:
     def _writers(self) -> set[str]:
         from psycopg.sql import Identifier
 
-        name = Identifier(*self._root.table.split(".")).as_string(None)
+        name = Identifier(*self._source.table.split(".")).as_string(None)
         return set(self._ask(_WRITERS, name=name)[0][0] or ())
 
     def _ask(self, statement: LiteralString, **values: int | str | list[Any] | None) -> list[Any]:
         from psycopg.sql import SQL, Identifier, Literal
 
-        root = self._root
+        source = self._source
         asked = SQL(statement).format(
-            ids=Identifier(root.id_column),
-            table=Identifier(*root.table.split(".")),
-            key=Identifier(root.transaction_key),
+            ids=Identifier(source.id_column),
+            table=Identifier(*source.table.split(".")),
+            key=Identifier(source.transaction_key),
             **{
                 name: Identifier(str(value)) if name == "column" else Literal(value)
                 for name, value in values.items()
@@ -346,7 +346,7 @@ class _Ids:
 
 
 @contextmanager
-def _connected(root: Root, url: str) -> Iterator[_Ids]:
+def _connected(source: Source, url: str) -> Iterator[_Ids]:
     """Open a read-only connection in autocommit mode.
 
     :raises SourceUnavailable: the database does not answer. :raises NotReady: the table does not exist.
@@ -357,33 +357,33 @@ def _connected(root: Root, url: str) -> Iterator[_Ids]:
     except ImportError as error:
         raise InvalidInput(
             field="connection",
-            value=root.source,
+            value=source.connection,
             expected="PostgreSQL's client library",
             next_step="install the package with its extra: airflow-provider-epochs[postgres].",
         ) from error
     try:
         with psycopg.connect(**_parameters(parsed(url)), autocommit=True) as connection:
             connection.read_only = True
-            yield _Ids(root, connection)
+            yield _Ids(source, connection)
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise NotReady(
-            f"root {root.name!r} is not ready: there is no table {root.table} in {parsed(url).location}.",
-            next_step="wait until its owner creates it, or correct the table in the declaration of the root.",
-            root=root.name,
-            missing=(root.table,),
+            f"source {source.name!r} is not ready: there is no table {source.table} in {parsed(url).location}.",
+            next_step="wait until its owner creates it, or correct the table in the declaration of the source.",
+            source=source.name,
+            missing=(source.table,),
         ) from error
     except (psycopg.ProgrammingError, psycopg.DataError) as error:
         raise InvalidInput(
-            field=f"root {root.name!r}",
-            value=root.table,
+            field=f"source {source.name!r}",
+            value=source.table,
             expected=f"a table that can be read with these columns; {parsed(url).location} says: {_first_line(error)}",
-            next_step="correct the declaration of the root, or let its user read the table.",
+            next_step="correct the declaration of the source, or let its user read the table.",
         ) from error
     except psycopg.Error as error:
         raise SourceUnavailable(
-            f"root {root.name!r}: {parsed(url).location} did not answer: {_first_line(error)}.",
+            f"source {source.name!r}: {parsed(url).location} did not answer: {_first_line(error)}.",
             next_step="check that it runs and that this host reaches it; the task tries again.",
-            root=root.name,
+            source=source.name,
         ) from error
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput, Unavailable
-from airflow_provider.domain.roots import Asked, Root, RootBounds, RootRecord, Span
+from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds, SourceRecord, Span
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,12 +56,12 @@ class SourceReader(ABC):
     :param urls: URLs of databases, by connection id; may hold passwords.
     """
 
-    def __init__(self, root: Root, urls: Mapping[str, str]) -> None:
-        self.root = root
+    def __init__(self, source: Source, urls: Mapping[str, str]) -> None:
+        self.source = source
         self._urls = urls
 
     @abstractmethod
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         """Return what the epoch of *asked* reads: what is there now and belongs to no bounds around it.
 
         Precondition: *asked* is of this source, and holds the bounds recorded around its barrier. Repeatable: while
@@ -72,7 +72,7 @@ class SourceReader(ABC):
         :raises Unavailable: data of earlier bounds changed, or came late and is refused; names it.
         """
 
-    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
         """Return whether the source still has exactly what is within *recorded*, the bounds at the barrier of *asked*.
 
         :raises Unavailable: further data came late, and the source refuses it.
@@ -85,7 +85,7 @@ class SourceReader(ABC):
         return True
 
     @abstractmethod
-    def check_unchanged(self, bounds: RootBounds) -> None:
+    def check_unchanged(self, bounds: SourceBounds) -> None:
         """Compare *bounds* with the present state of the source. What came later outside of them does not count.
 
         :raises Unavailable: data within the bounds differs from the record; names the file, the snapshot or the ids.
@@ -93,7 +93,7 @@ class SourceReader(ABC):
         """
 
     @abstractmethod
-    def rows(self, bounds: RootBounds) -> Rows:
+    def rows(self, bounds: SourceBounds) -> Rows:
         """Return the rows within *bounds* in a form that Spark reads. Reading them gives exactly those, or an error.
 
         :raises Unavailable: as in :meth:`check_unchanged`, as far as it shows without reading.
@@ -109,8 +109,8 @@ class SourceReader(ABC):
 
     def unread(
         self,
-        wanted: Sequence[RootRecord],  # noqa: ARG002
-        records: Sequence[RootRecord],  # noqa: ARG002
+        wanted: Sequence[SourceRecord],  # noqa: ARG002
+        records: Sequence[SourceRecord],  # noqa: ARG002
     ) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return data in the bounds of epochs that no epoch reads, with its interval, and the files replaced since.
 
@@ -132,38 +132,38 @@ class SourceReader(ABC):
 
     def place(self, interval: Interval) -> str:  # noqa: ARG002
         """Return where the data of *interval* lies; a table is the same for all intervals."""
-        return self.root.place
+        return self.source.place
 
     @property
     def _url(self) -> str:
         """URL of the source's database. :raises InvalidInput: its connection is not known here."""
-        connection = self.root.source
+        connection = self.source.connection
         if connection not in self._urls:
             raise InvalidInput(
-                field=f"connection of root {self.root.name!r}",
+                field=f"connection of source {self.source.name!r}",
                 value=connection,
                 expected=f"one of the connections that are known here: {sorted(self._urls)}",
                 next_step=f"make the Airflow connection {connection!r}; without Airflow, pass its URL: "
-                f"Settings(sources={{{connection!r}: 'postgresql+psycopg://…'}}).",
+                f"Settings(connections={{{connection!r}: 'postgresql+psycopg://…'}}).",
             )
         return self._urls[connection]
 
 
-def span_of(bounds: RootBounds) -> Span:
+def span_of(bounds: SourceBounds) -> Span:
     """Return the span of *bounds*.
 
     :raises InvalidInput: they are a list of files.
     """
     if bounds.span is None:
-        raise other_kind(bounds, "a span: the root was files when its bounds were recorded")
+        raise other_kind(bounds, "a span: the source was files when its bounds were recorded")
     return bounds.span
 
 
-def other_kind(bounds: RootBounds, expected: str) -> InvalidInput:
+def other_kind(bounds: SourceBounds, expected: str) -> InvalidInput:
     """Return the error for *bounds* that were recorded for a source of another kind."""
     return InvalidInput(
-        field="roots",
-        value=bounds.root,
+        field="sources",
+        value=bounds.source,
         expected=expected,
-        next_step="declare it as a root of another name.",
+        next_step="declare it as a source of another name.",
     )

@@ -18,9 +18,9 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Root, RootBounds
+from airflow_provider.domain.source_bounds import Source, SourceBounds
 from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table, TableKind
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import (
     columns,
     drafts,
@@ -80,8 +80,8 @@ class EpochRun:
         self._heartbeat = Heartbeat(self._service, attempt, self._interrupt)
         self._started: set[str] = set()
         self._written: set[str] = set()
-        self._used_roots: dict[str, tuple[Root, RootBounds]] = {}
-        self._sources = RootSources(service.sources)
+        self._used_sources: dict[str, tuple[Source, SourceBounds]] = {}
+        self._source_readers = SourceReaders(service.connections)
         self._guard = threading.Lock()
 
     @property
@@ -126,50 +126,50 @@ class EpochRun:
             raise refusals.unknown_columns(name)
         return columns.no_rows(self.spark, schema, and_epoch=with_epoch)
 
-    def root_files(self, root: str) -> list[str]:
-        """Return the URIs of the files of *root* that the epoch reads, as its first begin recorded them.
+    def source_files(self, source: str) -> list[str]:
+        """Return the URIs of the files of *source* that the epoch reads, as its first begin recorded them.
 
-        :raises InvalidInput: the job declares no such root, or the root is not files.
+        :raises InvalidInput: the job declares no such source, or the source is not files.
         :raises Unavailable: a file has changed or is gone since.
         """
-        declared, bounds = self._root(root, reads_files=True)
+        declared, bounds = self._source(source, reads_files=True)
         self._heartbeat.check()
         self._use(declared, bounds)
         return [file.uri for file in bounds.files]
 
-    def read_root(self, root: str) -> DataFrame:
-        """Return the rows of *root*, an external table, within the bounds that the epoch's first begin recorded.
+    def read_source(self, source: str) -> DataFrame:
+        """Return the rows of *source*, an external table, within the bounds that the epoch's first begin recorded.
 
-        :raises InvalidInput: the job declares no such root, or the root is files.
+        :raises InvalidInput: the job declares no such source, or the source is files.
         :raises Unavailable: the source no longer has the recorded rows.
         :raises SourceUnavailable: the source does not answer.
         :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
         """
-        declared, bounds = self._root(root, reads_files=False)
+        declared, bounds = self._source(source, reads_files=False)
         self._check()
         self._use(declared, bounds)
-        return reads.root_dataframe(self.spark, self._sources, declared, bounds)
+        return reads.source_dataframe(self.spark, self._source_readers, declared, bounds)
 
-    def _root(self, name: str, *, reads_files: bool) -> tuple[Root, RootBounds]:
-        """Return the declaration and the recorded bounds of root *name*.
+    def _source(self, name: str, *, reads_files: bool) -> tuple[Source, SourceBounds]:
+        """Return the declaration and the recorded bounds of source *name*.
 
-        :raises InvalidInput: an unknown root, or one of the kind that the other method reads.
+        :raises InvalidInput: an unknown source, or one of the kind that the other method reads.
         """
-        declared = next((root for root in self.job.roots if root.name == name), None)
-        bounds = next((recorded for recorded in self.attempt.roots if recorded.root == name), None)
+        declared = next((source for source in self.job.sources if source.name == name), None)
+        bounds = next((recorded for recorded in self.attempt.sources if recorded.source == name), None)
         if declared is None or bounds is None:
-            raise refusals.unknown_root(self.attempt, name)
+            raise refusals.unknown_source(self.attempt, name)
         if declared.has_spans == reads_files:
             raise refusals.read_otherwise(declared)
         return declared, bounds
 
-    def _use(self, root: Root, bounds: RootBounds) -> None:
+    def _use(self, source: Source, bounds: SourceBounds) -> None:
         """Check that the source still has what was recorded.
 
         The end of the epoch checks again: Spark reads lazily, and a file may change between this call and the read.
         """
-        self._sources.check_unchanged(root, bounds)
-        self._used_roots[root.name] = (root, bounds)
+        self._source_readers.check_unchanged(source, bounds)
+        self._used_sources[source.name] = (source, bounds)
 
     def write(self, table: str | Table, df: DataFrame) -> None:
         """Compute *df*, which may be empty, and stage its rows as the epoch's slice of *table*; once for each table.
@@ -324,8 +324,8 @@ class EpochRun:
 
     def _check_complete(self) -> None:
         self._heartbeat.check()
-        for root, bounds in self._used_roots.values():
-            self._sources.check_unchanged(root, bounds)
+        for source, bounds in self._used_sources.values():
+            self._source_readers.check_unchanged(source, bounds)
         if not self.attempt.adopted and self._written != {sink.name for sink in self.attempt.sinks}:
             raise refusals.not_written(self.attempt, self._written)
 

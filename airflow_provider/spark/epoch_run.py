@@ -31,7 +31,7 @@ from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncomp
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, OnRerun, as_job
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import handover, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handles import handle_of
@@ -222,14 +222,14 @@ def _computed(committed: AlreadyCommitted, job: Job, service: EpochService) -> A
             "nothing is to be done; to compute it anew, "
             f'declare on_rerun="new_revision", since this job keeps what is committed, and {clear}.'
         )
-    late = late_revisions(service.store, job, committed.interval, RootSources(service.sources))
+    late = late_revisions(service.store, job, committed.interval, SourceReaders(service.connections))
     if late and job.on_rerun is OnRerun.KEEP:
         start, end = committed.interval.start.isoformat(), committed.interval.end.isoformat()
         again = (
-            f"`airflow epochs bind {late[0].root.name} {start}/{end} --reason …`, then clear its task (outside of "
+            f"`airflow epochs bind {late[0].source.name} {start}/{end} --reason …`, then clear its task (outside of "
             "Airflow: run the program again; one that names its run_id needs another)."
         )
-    told = "".join(f" Of root {found.root.name!r} {found}." for found in late)
+    told = "".join(f" Of source {found.source.name!r} {found}." for found in late)
     return AlreadyComputed(
         f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN "
         f"{committed.csn}.{told}",
@@ -349,7 +349,7 @@ def _owner_of(order: HandOver) -> Owner:
 
 
 def _begin(service: EpochService, job: Job, interval: Interval, owner: Owner) -> Attempt | AlreadyCommitted:
-    return service.begin(job, interval, owner, roots=RootSources(service.sources))
+    return service.begin(job, interval, owner, sources=SourceReaders(service.connections))
 
 
 def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:

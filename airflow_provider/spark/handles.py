@@ -21,7 +21,7 @@ from airflow_provider.domain.topology import Job
 from airflow_provider.spark.handover import require_format
 from airflow_provider.stores.declarations import encoded
 
-FORMAT = 1
+FORMAT = 2
 _DIGEST_LENGTH = 16
 
 

@@ -27,7 +27,7 @@ from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.locations import checked_warehouse
 
 VARIABLE = "EPOCHS_HANDOVER"
-FORMAT = 1
+FORMAT = 2
 _PRIVATE = 0o600
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from airflow_provider.domain.cut import State
-    from airflow_provider.domain.roots import Root, RootBounds
-    from airflow_provider.sources.roots import RootSources
+    from airflow_provider.domain.source_bounds import Source, SourceBounds
+    from airflow_provider.sources.readers import SourceReaders
     from airflow_provider.tables.base import TableFormat
 
 _OPTIONS = {
@@ -72,13 +72,15 @@ def files_dataframe(spark: SparkSession, files: Sequence[str], arrow: pa.Schema)
     )
 
 
-def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds: RootBounds) -> DataFrame:
-    """Return exactly the rows of *root*, an external table, within *bounds*.
+def source_dataframe(
+    spark: SparkSession, source_readers: SourceReaders, source: Source, bounds: SourceBounds
+) -> DataFrame:
+    """Return exactly the rows of *source*, an external table, within *bounds*.
 
     :raises Unavailable: the source no longer has the recorded rows.
     :raises InvalidInput: Spark cannot read the source, or does not find its driver.
     """
-    read = sources.rows(root, bounds)
+    read = source_readers.rows(source, bounds)
     if isinstance(read, ParquetRows):
         return files_dataframe(spark, read.files, read.columns)
     try:
@@ -89,7 +91,7 @@ def root_dataframe(spark: SparkSession, sources: RootSources, root: Root, bounds
     except Exception as error:
         if read.driver not in str(error):
             raise
-        raise refusals.no_driver(root, read.driver, read.package) from error
+        raise refusals.no_driver(source, read.driver, read.package) from error
     return found
 
 

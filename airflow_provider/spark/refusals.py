@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.source_bounds import Source
 from airflow_provider.stores.base import StoreCapability
 
 
@@ -62,37 +62,40 @@ def written_twice(attempt: Attempt, table: str) -> InvalidInput:
     )
 
 
-def unknown_root(attempt: Attempt, root: str) -> InvalidInput:
+def unknown_source(attempt: Attempt, source: str) -> InvalidInput:
     return InvalidInput(
-        field="root",
-        value=root,
-        expected=f"one of {[bounds.root for bounds in attempt.roots]}",
-        next_step=f"declare FileSource({shown(root)}, location=…) in the inputs of job {attempt.job!r}.",
+        field="source",
+        value=source,
+        expected=f"one of {[bounds.source for bounds in attempt.sources]}",
+        next_step=f"declare FileSource({shown(source)}, location=…) in the inputs of job {attempt.job!r}.",
     )
 
 
-def read_otherwise(root: Root) -> InvalidInput:
+def read_otherwise(source: Source) -> InvalidInput:
     """Error for files read as a table, or a table as files.
 
-    The program chooses the reader for files, whose format the root does not know; a table's root knows how to read it.
+    The program chooses the reader for files, whose format the source does not know; a table's source knows how to read
+    it.
     """
-    is_files = not root.has_spans
+    is_files = not source.has_spans
     right = (
-        f"spark.read.csv(epoch.root_files({root.name!r}))" if is_files else f"epoch.read_root({root.name!r})"
+        f"spark.read.csv(epoch.source_files({source.name!r}))"
+        if is_files
+        else f"epoch.read_source({source.name!r})"
     )
     return InvalidInput(
-        field="root",
-        value=root.name,
-        expected="a root that is a table" if is_files else "a root that is files",
+        field="source",
+        value=source.name,
+        expected="a source that is a table" if is_files else "a source that is files",
         next_step=f"read it by {right}.",
     )
 
 
-def no_driver(root: Root, driver: str, package: str) -> InvalidInput:
+def no_driver(source: Source, driver: str, package: str) -> InvalidInput:
     return InvalidInput(
         field="spark.jars",
         value=None,
-        expected=f"a session that finds {driver}, by which root {root.name!r} is read",
+        expected=f"a session that finds {driver}, by which source {source.name!r} is read",
         next_step=f"start Spark with --packages {package}, or with its jar in spark.jars.",
     )
 

@@ -11,7 +11,7 @@ from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import refusals
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handles import Handle, handles
@@ -147,7 +147,7 @@ def begin_shared(
         job,
         interval,
         owner,
-        roots=RootSources(service.sources),
+        sources=SourceReaders(service.connections),
         participants=participants,
         shared_ttl=defaults.shared_lock_ttl if lock_ttl is None else lock_ttl,
     )

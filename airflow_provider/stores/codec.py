@@ -6,28 +6,30 @@ records have equal bytes. Times are ISO 8601 in UTC with microseconds, durations
 Changing a record: a new field has a default (older records lack it and get the default) and says by
 :func:`~airflow_provider.domain.record_format.since` which format it came with, as do new kinds
 (:data:`KINDS_SINCE`) and new values (:data:`VALUES_SINCE`). A store of an older format gets none of them, so
-that older versions of the package go on reading it. Any other change needs a step in :data:`UPGRADES`.
+that older versions of the package go on reading it. A field of format 1 that gets another name says so by
+:func:`~airflow_provider.domain.record_format.formerly`. Any other change needs a step in :data:`UPGRADES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.lease import LeaseRecord
-from airflow_provider.domain.record_format import FORMAT, format_of, is_optional
+from airflow_provider.domain.record_format import FORMAT, format_of, is_optional, name_in
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
-from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
 from airflow_provider.domain.withdrawn import WithdrawnPage
@@ -44,7 +46,7 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.EPOCH: EpochRecord,
     Kind.LOCK: LockRecord,
     Kind.BARRIER: BarrierRecord,
-    Kind.ROOT: RootRecord,
+    Kind.SOURCE: SourceRecord,
     Kind.SLICE: SliceRecord,
     Kind.COMMIT: CommitRecord,
     Kind.LEASE: LeaseRecord,
@@ -54,9 +56,6 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.WITHDRAWN: WithdrawnPage,
 }
 """The one dataclass of each kind of record."""
-
-UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""For each older format of a kind, the function that turns fields of that format into fields of the next one."""
 
 KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.WITHDRAWN: 2}
 """The format that each newer kind of record came with."""
@@ -131,71 +130,122 @@ def _as_older(key: Key, record: object, body: bytes, number: int) -> bytes:
     """
     if KINDS_SINCE.get(key.kind, 1) > number:
         raise older_store(f"record {key}", number, KINDS_SINCE[key.kind])
-    plain = _plain.decode(body)
-    _leave_out(key, record, plain, number, "")
-    return _in_order.encode(plain)
 
-
-def _leave_out(key: Key, value: Any, plain: Any, number: int, path: str) -> None:
-    """Remove from *plain*, the encoded *value*, the fields that are newer than the format *number*."""
-    if is_dataclass(value) and not isinstance(value, type):
-        for field in _fields(value.__class__):
-            part, name = getattr(value, field.name), f"{path}{field.name}"
-            _leave_out_field(key, field, part, plain, number=number, path=name)
-    elif isinstance(value, Enum):
-        if VALUES_SINCE.get(value, 1) > number:
-            raise older_store(f"record {key}, {path}{value}", number, VALUES_SINCE[value])
-    else:
-        for item, plain_item in _members(value, plain):
-            _leave_out(key, item, plain_item, number, path)
-
-
-def _leave_out_field(key: Key, field: Field[Any], value: Any, plain: Any, *, number: int, path: str) -> None:
-    if format_of(field.metadata) <= number:
-        _leave_out(key, value, plain[field.name], number, f"{path}.")
-    elif is_optional(field.metadata) or value == _default(field):
-        del plain[field.name]
-    else:
+    def keeps(field: Field[Any], value: Any, path: str) -> bool:
+        if format_of(field.metadata) <= number:
+            return True
+        if is_optional(field.metadata) or value == _default(field):
+            return False
         raise older_store(f"record {key}, field {path}", number, format_of(field.metadata))
+
+    def check(value: Enum, path: str) -> None:
+        if VALUES_SINCE.get(value, 1) > number:
+            raise older_store(f"record {key}, {path}.{value}", number, VALUES_SINCE[value])
+
+    return _in_order.encode(_Spelling(number, keeps, check).of(record, _plain.decode(body)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """The spelling of records in an older format.
+
+    :param keeps: False for a field that is left out, by its value and path. :param check: refuses members of
+        enumerations.
+    """
+
+    number: int
+    keeps: Callable[[Field[Any], Any, str], bool]
+    check: Callable[[Enum, str], None] = lambda _value, _path: None
+
+    def of(self, value: Any, plain: Any, path: str = "") -> Any:
+        """Return *plain*, the encoded *value*, as the format spells it. :param path: of *value* in its record."""
+        if is_dataclass(value) and not isinstance(value, type):
+            return dict(self._fields(value, plain, path))
+        if isinstance(value, Enum):
+            self.check(value, path)
+        elif isinstance(value, list | tuple):
+            return [self.of(item, spelled, path) for item, spelled in zip(value, plain, strict=True)]
+        elif isinstance(value, Mapping):
+            # The encoder has sorted a mapping by name.
+            names = msgspec.to_builtins(list(value), str_keys=True)
+            items = {str(name): item for name, item in zip(names, value.values(), strict=True)}
+            return {name: self.of(items[name], spelled, path) for name, spelled in plain.items()}
+        return plain
+
+    def _fields(self, value: Any, plain: Any, path: str) -> Iterator[tuple[str, Any]]:
+        for field in _fields(value.__class__):
+            part, at = getattr(value, field.name), f"{path}.{field.name}" if path else field.name
+            if self.keeps(field, part, at):
+                yield name_in(field, self.number), self.of(part, plain[field.name], at)
 
 
 def without_later(value: object, number: int) -> tuple[Any, bool]:
-    """Return *value* as plain lists and mappings without those fields of formats after *number* that have their
-    defaults, and whether a field of a later format is left.
+    """Return *value* as plain lists and mappings, with the names of fields of format 1 and without those fields of
+    formats after *number* that have their defaults, and whether a field of a later format is left.
     """
-    plain = _plain.decode(_encoder.encode(value))
-    return plain, _leave_out_defaults(value, plain, number)
-
-
-def _leave_out_defaults(value: Any, plain: Any, number: int) -> bool:
-    """Remove later fields with default values from *plain*, the encoded *value*; return whether a later one is left."""
     is_left = False
-    if is_dataclass(value) and not isinstance(value, type):
-        for field in _fields(value.__class__):
-            part, is_later = getattr(value, field.name), format_of(field.metadata) > number
-            if is_later and part == _default(field):
-                del plain[field.name]
-            else:
-                is_left |= _leave_out_defaults(part, plain[field.name], number) or is_later
-    else:
-        for item, plain_item in _members(value, plain):
-            is_left |= _leave_out_defaults(item, plain_item, number)
-    return is_left
 
+    def keeps(field: Field[Any], value: Any, _path: str) -> bool:
+        nonlocal is_left
+        is_later = format_of(field.metadata) > number
+        if is_later and value == _default(field):
+            return False
+        is_left |= is_later
+        return True
 
-def _members(value: Any, plain: Any) -> Iterable[tuple[Any, Any]]:
-    """Pair the members of a list or mapping with those of *plain*, where the encoder has sorted a mapping by name."""
-    if isinstance(value, list | tuple):
-        return zip(value, plain, strict=True)
-    if isinstance(value, Mapping):
-        names = msgspec.to_builtins(list(value), str_keys=True)
-        return [(item, plain[str(name)]) for name, item in zip(names, value.values(), strict=True)]
-    return ()
+    return _Spelling(1, keeps).of(value, _plain.decode(_encoder.encode(value))), is_left
 
 
 @lru_cache
 def _fields(record: type[Any]) -> tuple[Field[Any], ...]:
     return fields(record)
+
+
+def _names_of(record: Any) -> Mapping[str, tuple[str, Any]]:
+    """Return name and type of each field of *record*, by its name in format 1."""
+    hints = get_type_hints(record)
+    return {name_in(field, 1): (field.name, hints[field.name]) for field in _fields(record)}
+
+
+_earlier_names: Callable[[Any], Mapping[str, tuple[str, Any]]] = cache(_names_of)
+
+
+def _is_renamed(hint: Any, above: tuple[Any, ...] = ()) -> bool:
+    """Return True if a value of the type *hint* holds a field that format 1 called otherwise."""
+    if not is_dataclass(hint):
+        return any(_is_renamed(part, above) for part in get_args(hint))
+    if hint in above:
+        return False
+    names = _earlier_names(hint)
+    return any(name != now or _is_renamed(part, (*above, hint)) for name, (now, part) in names.items())
+
+
+_holds_renamed: Callable[[Any], bool] = cache(_is_renamed)
+
+
+def _by_present_names(hint: Any, plain: Any) -> Any:
+    """Return *plain*, a value of the type *hint* in format 1, with the present names of fields."""
+    if plain is None or not _holds_renamed(hint):
+        return plain
+    if is_dataclass(hint):
+        names = _earlier_names(hint)
+        present = ((*names.get(name, (name, None)), value) for name, value in plain.items())
+        return {name: _by_present_names(part, value) for name, part, value in present}
+    parts = get_args(hint)
+    if isinstance(plain, list):
+        each = parts[:1] * len(plain) if parts[-1] is Ellipsis else parts
+        return [_by_present_names(part, value) for part, value in zip(each, plain, strict=True)]
+    if get_origin(hint) in (UnionType, Union):
+        return _by_present_names(next(part for part in parts if _holds_renamed(part)), plain)
+    return {name: _by_present_names(parts[-1], value) for name, value in plain.items()}
+
+
+UPGRADES: Mapping[tuple[Kind, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
+    (kind, 1): partial(_by_present_names, record)
+    for kind, record in RECORDS.items()
+    if _holds_renamed(record)
+}
+"""For each older format of a kind, the function that turns fields of that format into fields of the next one."""
 
 
 def _default(field: Field[Any]) -> Any:

@@ -17,7 +17,7 @@ import msgspec
 from airflow_provider.domain.completeness import Condition
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Job, OnForeignCommit
 from airflow_provider.stores.codec import without_later
 
@@ -65,12 +65,12 @@ _CHECK = {
     "name": "",
 }  # fmt: skip
 _CHANGE = {"kind": "ChangeKind", "column": "", "to": ""}
-_ROOT = {"name": "", "location": ""}
-_ROOT_DEFAULTS: Mapping[str, tuple[object, ...]] = {
+_SOURCE = {"name": "", "location": ""}
+_SOURCE_DEFAULTS: Mapping[str, tuple[object, ...]] = {
     "late": ("ignore",),
     "kind": ("files",),
     "table": ("",),
-    "source": ("",),
+    "connection": ("",),
     "reads": ("increment",),
     "id_column": ("",),
     "transaction_key": ("",),
@@ -79,11 +79,12 @@ _ROOT_DEFAULTS: Mapping[str, tuple[object, ...]] = {
     "late_window": (None, timedelta(days=7)),
 }
 """Values that are left out. A window of seven days is left out too: records of older versions hold none for it."""
+_EARLIER_NAMES = {"connection": "source"}
 
 
 def _first_spelling(job: JobDeclaration) -> str:
     """Return the text from which fingerprints are made since format 1; later settings stand in it only if used."""
-    roots = [(root.name, _more(root)) for root in job.roots]
+    sources = [(source.name, _more(source)) for source in job.sources]
     changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
     later = {
         "checks": _spelled("Check", job.checks, _CHECK),
@@ -92,14 +93,14 @@ def _first_spelling(job: JobDeclaration) -> str:
             table.name for table in job.outputs if table.on_foreign_commit is OnForeignCommit.ADOPT
         ),
         "column_changes": sorted(f"({name!r}, {_changes_spelled(of)})" for name, of in changes),
-        "roots": sorted((name, settings) for name, settings in roots if settings),
+        "roots": sorted((name, settings) for name, settings in sources if settings),
     }
     parts = (
         job.name,
         _calendar(job.cadence),
         job.origin and job.origin.isoformat(),
         _spelled("Edge", job.edges, _EDGE),
-        _spelled("Root", job.roots, _ROOT),
+        _spelled("Root", job.sources, _SOURCE),
         _spelled("EpochTable", job.outputs, _TABLE),
         job.on_rerun.value,
         job.determinism.value,
@@ -139,13 +140,16 @@ def _calendar(cadence: Cadence) -> str:
     return f"{_calendar(cadence.before)} until {cadence.since.isoformat()}, then {now}"
 
 
-def _more(root: Root) -> tuple[tuple[str, str], ...]:
-    """Return the settings of *root* beyond name and location that differ from their defaults, as texts."""
-    said = ((name, getattr(root, name)) for name in _ROOT_DEFAULTS)
+def _more(source: Source) -> tuple[tuple[str, str], ...]:
+    """Return the settings of *source* beyond name and location that differ from their defaults, as texts."""
+    said = ((name, getattr(source, name)) for name in _SOURCE_DEFAULTS)
     return tuple(
-        (name, ", ".join(map(_condition, value)) if isinstance(value, tuple) else str(value))
+        (
+            _EARLIER_NAMES.get(name, name),
+            ", ".join(map(_condition, value)) if isinstance(value, tuple) else str(value),
+        )
         for name, value in said
-        if value not in _ROOT_DEFAULTS[name]
+        if value not in _SOURCE_DEFAULTS[name]
     )
 
 

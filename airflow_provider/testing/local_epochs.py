@@ -57,8 +57,8 @@ class LocalEpochs(PathLike[str]):
     def commit(self, job: Job, interval: ExplicitInterval, rows: Mapping[str | Table, Rows]) -> Published:
         """Publish *rows* as if *job* had computed them, without Spark.
 
-        The job's inputs, roots and checks are left out: a test defines a table's rows, not their origin. A second call
-        for the same epoch makes a new revision.
+        The job's inputs, sources and checks are left out: a test defines a table's rows, not their origin. A second
+        call for the same epoch makes a new revision.
 
         :param interval: one epoch, or its start as text, such as ``2024-05-01``.
         :param rows: rows of each output of the job: an Arrow table, a pandas DataFrame, or dictionaries.

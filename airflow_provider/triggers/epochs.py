@@ -26,10 +26,10 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
 from airflow_provider.domain.identifiers import domain_name, table_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.triggers.shared_reader import shared_reader
 
@@ -50,7 +50,7 @@ class EpochTrigger(BaseTrigger):
     :param job: job that is to begin: then its epoch's lock is waited for, too. :param run: ids of the DAG and the run
         that wait.
     :param until: time at which waiting ends without success, in the form of *barrier*; None if only Airflow ends it.
-    :param roots: sources that the job reads, as it declares them. :param cadence: cadence of its epochs.
+    :param sources: sources that the job reads, as it declares them. :param cadence: cadence of its epochs.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -67,7 +67,7 @@ class EpochTrigger(BaseTrigger):
         job: str | None = None,
         run: Sequence[str] = (),
         until: str | None = None,
-        roots: Sequence[Mapping[str, Any]] = (),
+        sources: Sequence[Mapping[str, Any]] = (),
         cadence: Mapping[str, Any] | None = None,
         **later: Any,
     ) -> None:
@@ -82,7 +82,7 @@ class EpochTrigger(BaseTrigger):
         self.job = job
         self.run_ids = list(run)
         self.until = until
-        self.roots = [dict(root) for root in roots]
+        self.sources = [dict(source) for source in sources]
         self.cadence = None if cadence is None else dict(cadence)
         self.later = later
 
@@ -101,7 +101,7 @@ class EpochTrigger(BaseTrigger):
                 "job": self.job,
                 "run": self.run_ids,
                 "until": self.until,
-                **({"roots": self.roots, "cadence": self.cadence} if self.roots else {}),
+                **({"sources": self.sources, "cadence": self.cadence} if self.sources else {}),
             },
         )
 
@@ -143,9 +143,11 @@ class EpochTrigger(BaseTrigger):
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
         inputs = self._inputs(barrier)
-        wanted = inputs.sources if inputs else ()
-        settings = await EpochsHook(self.epochs_conn_id).aget_settings(sources=wanted)
-        ask = partial(self._ask, barrier=barrier, inputs=inputs, sources=RootSources(settings.sources))
+        wanted = inputs.connections if inputs else ()
+        settings = await EpochsHook(self.epochs_conn_id).aget_settings(connections=wanted)
+        ask = partial(
+            self._ask, barrier=barrier, inputs=inputs, source_readers=SourceReaders(settings.connections)
+        )
         patience = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             answer = await asyncio.to_thread(ask, shared.reader)
@@ -158,14 +160,21 @@ class EpochTrigger(BaseTrigger):
             return answer
 
     def _ask(
-        self, reader: MetadataReader, *, barrier: datetime, inputs: JobInputs | None, sources: RootSources
+        self,
+        reader: MetadataReader,
+        *,
+        barrier: datetime,
+        inputs: JobInputs | None,
+        source_readers: SourceReaders,
     ) -> Readiness:
         if inputs is None:
             return readiness(reader, self.domain, self.tables, barrier)
         if self.job is not None:
             dag_id, run_id = self.run_ids
-            return begin_readiness(reader, self.domain, self.job, inputs, (dag_id, run_id), sources=sources)
-        return inputs_readiness(reader, self.domain, inputs, sources)
+            return begin_readiness(
+                reader, self.domain, self.job, inputs, (dag_id, run_id), source_readers=source_readers
+            )
+        return inputs_readiness(reader, self.domain, inputs, source_readers)
 
     def _inputs(self, barrier: datetime) -> JobInputs | None:
         """Return the job's inputs that the trigger waits for; None if it waits for tables."""
@@ -184,7 +193,7 @@ class EpochTrigger(BaseTrigger):
         return JobInputs(
             edges=edges,
             interval=Interval(start, barrier),
-            roots=tuple(msgspec.convert(root, Root, strict=False) for root in self.roots),
+            sources=tuple(msgspec.convert(source, Source, strict=False) for source in self.sources),
             cadence=None if self.cadence is None else msgspec.convert(self.cadence, Cadence, strict=False),
         )
 
@@ -201,8 +210,8 @@ def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
         for edge in inputs.edges
     ]
     found: dict[str, Any] = {"edges": edges, "start": inputs.interval.start.isoformat()}
-    if inputs.roots:
-        found["roots"] = [msgspec.to_builtins(root) for root in inputs.roots]
+    if inputs.sources:
+        found["sources"] = [msgspec.to_builtins(source) for source in inputs.sources]
         found["cadence"] = msgspec.to_builtins(inputs.cadence)
     return found
 

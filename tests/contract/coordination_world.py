@@ -28,7 +28,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import ROOT_CHAINS, Key, Kind, barrier_partition
+from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind, barrier_partition
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataStore, pages
@@ -391,14 +391,14 @@ class World:
             Kind.RESERVATION,
         ):
             yield from self.store.scan(DOMAIN, kind, "")
-        yield from self.store.scan(DOMAIN, Kind.FENCE, ROOT_CHAINS)
+        yield from self.store.scan(DOMAIN, Kind.FENCE, SOURCE_CHAINS)
         for table in tables:
             for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS, Kind.WITHDRAWN):
                 yield from self.store.scan(DOMAIN, kind, table)
         for job in jobs:
             yield from self.store.scan(DOMAIN, Kind.LOCK, job.name)
-            for root in job.roots:
-                yield from self.store.scan(DOMAIN, Kind.ROOT, root.name)
+            for source in job.sources:
+                yield from self.store.scan(DOMAIN, Kind.SOURCE, source.name)
             for epoch in self.store.scan(DOMAIN, Kind.EPOCH, job.name):
                 yield epoch
                 partition = barrier_partition(job.name, epoch.record.interval.start)

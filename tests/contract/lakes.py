@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.domain.roots import IcebergSource, Root, RootBounds, Span
+from airflow_provider.domain.source_bounds import IcebergSource, Source, SourceBounds, Span
 from airflow_provider.sources.reader import ParquetRows
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables import parquet_files
 
 NAME = "market.prices"
@@ -53,12 +53,12 @@ class Lake:
         assert snapshot is not None
         return snapshot.snapshot_id
 
-    def sources(self) -> RootSources:
-        return RootSources({"lake_db": self.url})
+    def sources(self) -> SourceReaders:
+        return SourceReaders({"lake_db": self.url})
 
-    def values(self, root: Root, span: Span) -> list[int]:
+    def values(self, source: Source, span: Span) -> list[int]:
         """The rows that an epoch with *span* reads."""
-        found = self.sources().rows(root, RootBounds(root=root.name, span=span))
+        found = self.sources().rows(source, SourceBounds(source=source.name, span=span))
         assert isinstance(found, ParquetRows)
         read = (parquet_files.read(file, found.columns)["value"].to_pylist() for file in found.files)
         return sorted(value for values in read for value in values)
@@ -71,6 +71,6 @@ class Lake:
         return pa.table({"value": pa.array(values, pa.int64())})
 
 
-def prices(**options: str) -> Root:
-    """The declaration of its root."""
+def prices(**options: str) -> Source:
+    """The declaration of its source."""
     return IcebergSource("prices", f"lake.{NAME}", connection="lake_db", **options)

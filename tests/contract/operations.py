@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.bounds_provider import as_provider
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.move import move_domain
@@ -21,7 +21,14 @@ from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
-from airflow_provider.domain.roots import BoundFile, FileSource, Late, PostgresSource, RootBounds, Span
+from airflow_provider.domain.source_bounds import (
+    BoundFile,
+    FileSource,
+    Late,
+    PostgresSource,
+    SourceBounds,
+    Span,
+)
 from airflow_provider.domain.topology import Job, Table, TableKind, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -40,7 +47,7 @@ def recorded() -> list[Row]:
         races,
         tries,
         revisions,
-        roots,
+        sources,
         participants,
         checks,
         skips,
@@ -202,44 +209,44 @@ def revisions(record: Record, world: World) -> None:
     assert world.coordinator.epoch(DOMAIN, reader.name, day(1)) is None
 
 
-def roots(record: Record, world: World) -> None:
+def sources(record: Record, world: World) -> None:
     files = world.job("files", inputs=[FileSource("landing", "/landing/{start}", late=Late.IGNORE)])
     chained = world.job("chained", inputs=[FileSource("queue", "/queue/{start}", late=Late.NEXT)])
-    for job, root in ((files, "landing"), (chained, "queue")):
+    for job, source in ((files, "landing"), (chained, "queue")):
         world.coordinator.register(job)
-        bounds = {root: RootBounds(root=root, files=(BoundFile(uri="/x", size_bytes=1),))}
+        bounds = {source: SourceBounds(source=source, files=(BoundFile(uri="/x", size_bytes=1),))}
         how = "whose bounds depend on those beside them" if job is chained else "nobody has read before"
-        with record.of(f"begin: a root {how}", "R10, I11"):
-            world.begin(job, day(1), roots=bounds)
-        with record.of(f"begin: a root {how}, again", "R10, I11"):
+        with record.of(f"begin: a source {how}", "R10, I11"):
+            world.begin(job, day(1), sources=bounds)
+        with record.of(f"begin: a source {how}, again", "R10, I11"):
             attempt = world.begin(job, day(1), owner(try_number=2))
         world.write(attempt)
-        with record.of(f"publish: a root {how}", "R3, R10, R11, I11"):
+        with record.of(f"publish: a source {how}", "R3, R10, R11, I11"):
             world.coordinator.publish(attempt)
     other = world.job("other", inputs=[FileSource("landing", "/landing/{start}", late=Late.IGNORE)])
     world.coordinator.abort(
-        world.begin(files, day(2), roots={"landing": RootBounds(root="landing")}), "it failed"
+        world.begin(files, day(2), sources={"landing": SourceBounds(source="landing")}), "it failed"
     )
     world.coordinator.register(other)
-    bounds = {"landing": RootBounds(root="landing", files=(BoundFile(uri="/y", size_bytes=1),))}
-    with record.of("begin: a root on which nothing stands", "R10, I11"):
-        world.begin(files, day(2), owner(try_number=2), roots=bounds)
-    for name, root in (("landing", files), ("queue", chained)):
-        bounds = {name: RootBounds(root=name, files=(BoundFile(uri="/z", size_bytes=1),))}
-        how = "" if root is files else ", whose bounds depend on those beside them"
-        with record.of(f"bind: a root{how}, of a committed epoch", "R18, I11"):
+    bounds = {"landing": SourceBounds(source="landing", files=(BoundFile(uri="/y", size_bytes=1),))}
+    with record.of("begin: a source on which nothing stands", "R10, I11"):
+        world.begin(files, day(2), owner(try_number=2), sources=bounds)
+    for name, source in (("landing", files), ("queue", chained)):
+        bounds = {name: SourceBounds(source=name, files=(BoundFile(uri="/z", size_bytes=1),))}
+        how = "" if source is files else ", whose bounds depend on those beside them"
+        with record.of(f"bind: a source{how}, of a committed epoch", "R18, I11"):
             bind(
                 world.coordinator.context,
                 DOMAIN,
                 name,
                 day(1),
-                as_source(bounds),
+                as_provider(bounds),
                 reason="it was mended",
                 by="ada",
             )
-        attempt = world.begin(root, day(1), owner("mended"), roots=bounds)
+        attempt = world.begin(source, day(1), owner("mended"), sources=bounds)
         world.write(attempt)
-        if root is files:
+        if source is files:
             with record.of("publish: an epoch that stood behind its source", "R3, R10, R11, R18, I11"):
                 world.coordinator.publish(attempt)
 
@@ -297,8 +304,10 @@ def skips(record: Record, world: World) -> None:
     orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
     load = world.job("load", inputs=[orders])
     for number, again in ((1, ""), (2, ""), (2, " that was skipped before")):
-        bounds = {"orders": RootBounds(root="orders", span=Span(low=number - 1 or None, high=number, rows=1))}
-        attempt = world.begin(load, day(number), owner(again or "scheduled"), roots=bounds)
+        bounds = {
+            "orders": SourceBounds(source="orders", span=Span(low=number - 1 or None, high=number, rows=1))
+        }
+        attempt = world.begin(load, day(number), owner(again or "scheduled"), sources=bounds)
         world.write(attempt)
         if number == 1:
             world.coordinator.publish(attempt)

@@ -21,7 +21,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, Table, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
@@ -68,7 +68,7 @@ def second(lapses_after: int | None = None) -> Job:
     )
 
 
-def landed(folder: Path, number: int) -> dict[str, RootBounds]:
+def landed(folder: Path, number: int) -> dict[str, SourceBounds]:
     """Return the bounds of a day's file, which is made where there is none."""
     path = folder / "landing" / f"{day(number).start:%Y-%m-%d}.csv"
     path.parent.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def landed(folder: Path, number: int) -> dict[str, RootBounds]:
         os.utime(path, (seconds, seconds))
     status = path.stat()
     file = BoundFile(uri=f"file://{path}", size_bytes=status.st_size, modified=status.st_mtime_ns // 1000)
-    return {"landing": RootBounds(root="landing", files=(file,))}
+    return {"landing": SourceBounds(source="landing", files=(file,))}
 
 
 def begun(
@@ -105,14 +105,14 @@ def leave(service: EpochService, folder: Path) -> None:
     """Work, and stop in the middle."""
     coordinator, job = service, first()
     for number in (1, 2, 3):
-        attempt = begun(service, job, number, roots=landed(folder, number))
+        attempt = begun(service, job, number, sources=landed(folder, number))
         coordinator.publish(written(service, attempt, number))
-    attempt = begun(service, job, 3, generation=1, roots=landed(folder, 3))
+    attempt = begun(service, job, 3, generation=1, sources=landed(folder, 3))
     coordinator.publish(written(service, attempt, 30))
     for number in (1, 2):
         coordinator.publish(written(service, begun(service, second(), number), 10 * number))
     service.leases.acquire(service.cuts.cut(DOMAIN, ["first", "second"]), name=LEASE, owner="reader")
-    attempt = written(service, begun(service, job, 4, roots=landed(folder, 4)), 4)
+    attempt = written(service, begun(service, job, 4, sources=landed(folder, 4)), 4)
     (folder / "attempt.json").write_bytes(msgspec.json.encode(attempt))
     begun(service, second(7), 3)
 

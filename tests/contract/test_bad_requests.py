@@ -47,7 +47,7 @@ def retire(epochs: LocalEpochs, **given: Any) -> object:
 def bind(epochs: LocalEpochs, **given: Any) -> object:
     named = {
         "domain": "default",
-        "root": "r",
+        "source": "r",
         "interval": "2024-05-03",
         "reason": "late",
         "by": "ada",
@@ -133,7 +133,7 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
         [],
     ),
     "bind: domain": (lambda epochs, value: bind(epochs, domain=value), []),
-    "bind: root": (lambda epochs, value: bind(epochs, root=value), []),
+    "bind: source": (lambda epochs, value: bind(epochs, source=value), []),
     "recover: domain": (lambda epochs, value: epochs.service.recover(value), []),
     "explain: job": (lambda epochs, value: explain(epochs.service.store, "default", value), []),
     "explain: domain": (lambda epochs, value: explain(epochs.service.store, value, "j"), []),

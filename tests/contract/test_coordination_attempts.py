@@ -27,9 +27,9 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, lock_key
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import increment, previous
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.manual_clock import ManualClock
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner, rows, side_by_side
@@ -68,13 +68,13 @@ def refuse_all(world: World, attempt: Attempt, committable: Any, recorded: Seque
 
 def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_path: Path) -> None:
     """Neither an interval that is no epoch, nor one that waits for a table, nor one that is committed needs it."""
-    source = tmp_path / "landing.csv"
-    root = FileSource("landing", str(source), late="ignore")
+    landing = tmp_path / "landing.csv"
+    source = FileSource("landing", str(landing), late="ignore")
     upstream = world.job("upstream")
-    job = world.job("loading", inputs=[root, increment(upstream.outputs[0])])
+    job = world.job("loading", inputs=[source, increment(upstream.outputs[0])])
 
     def begin(epoch: Interval, try_number: int = 1) -> Attempt | AlreadyCommitted:
-        return world.coordinator.begin(job, epoch, owner(try_number=try_number), roots=RootSources())
+        return world.coordinator.begin(job, epoch, owner(try_number=try_number), sources=SourceReaders())
 
     for wrong in (day(0), Interval(day(1).start, day(2).end)):
         with pytest.raises(InvalidInput, match="interval"):
@@ -84,14 +84,14 @@ def test_a_source_is_listed_when_nothing_else_is_in_the_way(world: World, tmp_pa
     world.run(upstream, day(1))
     with pytest.raises(NotReady, match="landing"):
         begin(day(1))
-    source.touch()
+    landing.touch()
     attempt = begin(day(1))
     assert isinstance(attempt, Attempt)
-    assert [file.uri for file in attempt.roots[0].files] == [f"file://{source}"]
+    assert [file.uri for file in attempt.sources[0].files] == [f"file://{landing}"]
     again = begin(day(1), 2)
     assert isinstance(again, Attempt)
-    assert again.roots == attempt.roots
-    source.unlink()
+    assert again.sources == attempt.sources
+    landing.unlink()
     world.write(again)
     world.coordinator.publish(again)
     assert isinstance(begin(day(1), 2), AlreadyCommitted)

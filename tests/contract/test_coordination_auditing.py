@@ -16,7 +16,7 @@ from airflow_provider.domain.auditing import Change, TableHistory
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, slice_key
-from airflow_provider.domain.roots import FileSource, RootBounds
+from airflow_provider.domain.source_bounds import FileSource, SourceBounds
 from airflow_provider.domain.topology import OnUpstreamRevision, Table, TableKind, previous, state
 from airflow_provider.domain.version import CommitRecord, TableDelta
 from airflow_provider.stores.base import Number, Put, Transaction
@@ -112,15 +112,15 @@ def test_an_input_that_was_read_as_nothing(world: World) -> None:
 def test_two_revisions_of_a_source_at_one_barrier(world: World) -> None:
     """I4, I11: the epoch that stands on the older one is named."""
     landing = FileSource("landing", "file:///landing/of/no/host/{start}/1.json")
-    bounds = {"landing": RootBounds(root="landing")}
+    bounds = {"landing": SourceBounds(source="landing")}
     for name in ("left", "right"):
-        attempt = world.begin(world.job(name, inputs=[landing]), day(1), roots=bounds)
+        attempt = world.begin(world.job(name, inputs=[landing]), day(1), sources=bounds)
         world.write(attempt)
         world.coordinator.publish(attempt)
     assert list(stale_reads(world.store, DOMAIN)) == []
     key = epoch_key(DOMAIN, world.job("right").name, day(1).start)
     epoch = world.store.read(DOMAIN, [key]).records[key].record
-    later = replace(epoch.committed, root_revisions=(("landing", 2),))
+    later = replace(epoch.committed, source_revisions=(("landing", 2),))
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(epoch, committed=later)),)))
     assert [(one.job, one.subject) for one in stale_reads(world.store, DOMAIN)] == [
         ("left", "source landing")

@@ -26,13 +26,13 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import Put, Transaction
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.interruptions import interrupted
-from tests.contract.test_coordination_root_revisions import compute, feed, land
+from tests.contract.test_coordination_source_revisions import compute, feed, land
 
-FILES = RootSources()
+FILES = SourceReaders()
 
 
 def bound(world: World, number: int = 1, reason: str = "a file came late") -> Bound:
@@ -66,7 +66,7 @@ def late_file(world: World, directory: Path, *jobs: Job) -> None:
 
 
 @pytest.mark.parametrize("on_rerun", ["keep", "new_revision", "fail"])
-def test_src2_no_reader_mixes_two_revisions_of_a_root(world: World, tmp_path: Path, on_rerun: str) -> None:
+def test_src2_no_reader_mixes_two_revisions_of_a_source(world: World, tmp_path: Path, on_rerun: str) -> None:
     """I11, R18: after `bind` a reader of both waits for the second one, which is computed again whatever it says."""
     d, e, f = two_jobs(world, tmp_path, on_rerun=on_rerun)
     late_file(world, tmp_path, d, e)
@@ -86,7 +86,7 @@ def test_src2_no_reader_mixes_two_revisions_of_a_root(world: World, tmp_path: Pa
     world.run(f, day(1))
     assert world.rows("d", "e") == {"d": [(1, 101)], "e": [(1, 101)]}
     assert behind(world) == []
-    same = world.coordinator.begin(d, day(1), owner("again"), roots=FILES)
+    same = world.coordinator.begin(d, day(1), owner("again"), sources=FILES)
     assert isinstance(same, AlreadyCommitted)
 
 
@@ -96,7 +96,7 @@ def test_how_a_file_that_came_late_is_read(world: World, tmp_path: Path, on_reru
     job = world.job("d", inputs=[feed(tmp_path)], on_rerun=on_rerun)
     late_file(world, tmp_path, job)
     if binds:
-        kept = world.coordinator.begin(job, day(1), owner(generation=1), roots=FILES)
+        kept = world.coordinator.begin(job, day(1), owner(generation=1), sources=FILES)
         assert isinstance(kept, AlreadyCommitted)
         bound(world)
     assert compute(world, job, 1, owner(generation=2)) == 2
@@ -120,8 +120,8 @@ def test_who_has_read_the_same_bounds_stands_on_them(world: World, tmp_path: Pat
     assert world.rows("d", "e", "g") == {"d": [(1, 1)], "e": [(1, 1)], "g": [(1, 1)]}
 
 
-def test_what_never_read_a_root_does_not_stand_on_it(world: World, tmp_path: Path) -> None:
-    """I11: D declares the root from its second day on, and its first has a reader."""
+def test_what_never_read_a_source_does_not_stand_on_it(world: World, tmp_path: Path) -> None:
+    """I11: D declares the source from its second day on, and its first has a reader."""
     e = world.job("e", inputs=[feed(tmp_path)])
     world.run(world.job("d"), day(1))
     world.run(world.job("r", inputs=[increment(world.table("d"))]), day(1))
@@ -340,7 +340,7 @@ def test_no_part_of_an_epoch_is_left_behind(world: World, tmp_path: Path) -> Non
     bound(world)
     before = world.exactly()
     with pytest.raises(TopologyError, match="lacks d2, which would stay behind"):
-        world.begin(small, day(1), owner("again"), roots=FILES)
+        world.begin(small, day(1), owner("again"), sources=FILES)
     left = world.job("d", outputs=both[:1], inputs=[feed(tmp_path)], lapses_after=9)
     with pytest.raises(TopologyError, match="cannot leave d2: job d has computed"):
         world.coordinator.register(left)
@@ -354,7 +354,7 @@ def test_more_epochs_behind_than_the_topology_holds() -> None:
 
     def entry(number: int) -> Behind:
         tables = tuple(TableName(f"t{table}") for table in range(10))
-        return Behind(job=JobName("d"), interval=day(number), tables=tables, root="r", read=1, revision=2)
+        return Behind(job=JobName("d"), interval=day(number), tables=tables, source="r", read=1, revision=2)
 
     entries = bound_anew((), "r", day(1).end, [entry(number) for number in range(1, MOST_BEHIND // 10 + 1)])
     with pytest.raises(RecordFull, match="1010 would exceed the limit of 1000") as refused:
@@ -399,10 +399,10 @@ def test_a_revision_that_came_to_nothing_is_bound(world: World, tmp_path: Path) 
     """I11: D has recorded revision 2 and failed: nothing else changed, and still it stands behind."""
     d, e, _ = two_jobs(world, tmp_path)
     late_file(world, tmp_path, d)
-    failed = world.begin(d, day(1), owner("again"), roots=FILES)
+    failed = world.begin(d, day(1), owner("again"), sources=FILES)
     world.coordinator.abort(failed, "it failed")
     with pytest.raises(DependentReaders, match="airflow epochs bind"):
-        world.begin(e, day(1), roots=FILES)
+        world.begin(e, day(1), sources=FILES)
     assert bound(world).bounds.revision == 3
     assert behind(world) == [("d", 1, 3)]
     assert (compute(world, e, 1), compute(world, d, 1, owner("and again"))) == (3, 3)
@@ -425,7 +425,7 @@ def test_tables_are_not_added_to_an_epoch_that_is_behind(world: World, tmp_path:
     compute(world, d, 1)  # its DAG was of the older declaration: the new table lacks it
     land(tmp_path, 1, y="100")
     if when == "meanwhile":
-        fill = world.begin(more, day(1), owner("fill"), roots=FILES)
+        fill = world.begin(more, day(1), owner("fill"), sources=FILES)
         world.write(fill, [1])
         bound(world)
         with pytest.raises(Conflict, match="bound anew"):
@@ -449,15 +449,15 @@ def test_where_they_are_told(world: World, tmp_path: Path) -> None:
     compute(world, e, 1, owner("again"))
     labelled = world.cut("d", "e")
     assert labelled.notes == tuple(map(str, labelled.outdated)) != ()
-    own = explain(world.store, DOMAIN, "d", day(1), sources=FILES)
+    own = explain(world.store, DOMAIN, "d", day(1), source_readers=FILES)
     assert "from revision 1 of source 'feed', which was bound anew as revision 2" in own.summary
     assert own.next_step.startswith("clear the task of job d")
     assert own.outdated
-    reader = explain(world.store, DOMAIN, "f", day(1), sources=FILES)
+    reader = explain(world.store, DOMAIN, "f", day(1), source_readers=FILES)
     assert any("bound anew as revision 2" in line for line in reader.waiting_for)
     assert reader.next_step.startswith("clear the task of job d")
     told = [one for one in examine(world.store, world.formats, DOMAIN).symptoms if "bound anew" in one.found]
     assert [(one.subject, one.urgent) for one in told] == [(f"d {day(1)}", True)]
     compute(world, d, 1, owner("again"))
-    assert examine(world.store, world.formats, DOMAIN, sources=FILES).symptoms == ()
-    assert explain(world.store, DOMAIN, "d", day(1), sources=FILES).next_step == "nothing to do."
+    assert examine(world.store, world.formats, DOMAIN, source_readers=FILES).symptoms == ()
+    assert explain(world.store, DOMAIN, "d", day(1), source_readers=FILES).next_step == "nothing to do."

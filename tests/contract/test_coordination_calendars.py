@@ -11,7 +11,7 @@ from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import BoundFile, FileSource, PostgresSource, RootBounds, Span
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, PostgresSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job, TableKind, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.arrow_attempts import stage_rows
@@ -158,15 +158,15 @@ def test_what_a_day_left_is_deleted_by_its_first_hour(table_world: World) -> Non
     assert world.staged() == []
 
 
-def files(name: str, root: str = "feed") -> dict[str, RootBounds]:
-    return {root: RootBounds(root=root, files=(BoundFile(uri=f"file:///{name}", size_bytes=1),))}
+def files(name: str, source: str = "feed") -> dict[str, SourceBounds]:
+    return {source: SourceBounds(source=source, files=(BoundFile(uri=f"file:///{name}", size_bytes=1),))}
 
 
 def test_hours_never_read_the_files_of_a_day(world: World) -> None:
     """R7, I11: the bounds of a day that was given up stay, and its last hour ends where it does."""
     feed = FileSource("feed", "/feed", late="ignore")
     world.coordinator.abort(
-        world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day")), "it is too large"
+        world.begin(world.job("d", inputs=[feed]), day(4), sources=files("day")), "it is too large"
     )
     hourly = world.job("d", cadence=HOURLY_FROM_3, inputs=[feed])
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
@@ -175,50 +175,52 @@ def test_hours_never_read_the_files_of_a_day(world: World) -> None:
     world.coordinator.register(other)
     world.coordinator.register(hourly)  # nothing of the day is recorded by this calendar
     with pytest.raises(TopologyError, match="recorded for .* which job 'd' began"):
-        world.begin(hourly, hour(24), roots=files("hour"))
-    assert world.begin(other, hour(24), roots=files("hour", "hourly_feed")).revision == 1
+        world.begin(hourly, hour(24), sources=files("hour"))
+    assert world.begin(other, hour(24), sources=files("hour", "hourly_feed")).revision == 1
 
 
-def test_a_root_does_not_come_back_behind_a_day_that_the_calendar_lost(world: World) -> None:
+def test_a_source_does_not_come_back_behind_a_day_that_the_calendar_lost(world: World) -> None:
     """R7, I11: hours would go on behind what a day that failed has recorded, and no epoch would read its rows."""
     orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
-    bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
-    attempt = world.begin(world.job("d", inputs=[orders]), day(4), roots={"orders": bounds})
+    bounds = SourceBounds(source="orders", span=Span(low=None, high=5, rows=5))
+    attempt = world.begin(world.job("d", inputs=[orders]), day(4), sources={"orders": bounds})
     world.coordinator.abort(attempt, "it is too large")
     world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
     again = world.job("d", cadence=HOURLY_FROM_3, inputs=[orders])
-    with pytest.raises(TopologyError, match="bounds of root 'orders' are recorded for .*2024-01-05"):
-        world.begin(again, hour(1), roots={"orders": bounds})
+    with pytest.raises(TopologyError, match="bounds of source 'orders' are recorded for .*2024-01-05"):
+        world.begin(again, hour(1), sources={"orders": bounds})
 
 
-def test_a_root_that_was_left_in_the_same_calendar_comes_back(world: World) -> None:
+def test_a_source_that_was_left_in_the_same_calendar_comes_back(world: World) -> None:
     """R7: what is recorded since the change is of epochs that there are."""
     orders = PostgresSource("orders", "orders", connection="shop", id_column="id")
     changed(world)
     job = world.job("d", cadence=HOURLY_FROM_3, inputs=[orders])
-    bounds = RootBounds(root="orders", span=Span(low=None, high=5, rows=5))
-    world.coordinator.abort(world.begin(job, hour(1), roots={"orders": bounds}), "it is too large")
+    bounds = SourceBounds(source="orders", span=Span(low=None, high=5, rows=5))
+    world.coordinator.abort(world.begin(job, hour(1), sources={"orders": bounds}), "it is too large")
     world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3, on_rerun="keep"))
-    assert world.begin(job, hour(1), roots={"orders": bounds}).roots == (bounds,)
+    assert world.begin(job, hour(1), sources={"orders": bounds}).sources == (bounds,)
 
 
-def test_an_heir_with_another_calendar_may_read_the_roots_on(world: World) -> None:
+def test_an_heir_with_another_calendar_may_read_the_sources_on(world: World) -> None:
     """R7, I11: what was recorded before the change is the same for both."""
     feed = FileSource("feed", "/feed", late="ignore")
-    attempt = world.begin(world.job("d", inputs=[feed]), day(3), roots=files("day"))
+    attempt = world.begin(world.job("d", inputs=[feed]), day(3), sources=files("day"))
     world.write(attempt)
     world.coordinator.publish(attempt)
     world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
     heir = world.job("heir", [world.table("d")], cadence=HOURLY_FROM_3, inputs=[feed])
-    assert world.begin(heir, hour(1), roots=files("hour")).roots == (files("hour")["feed"],)
+    assert world.begin(heir, hour(1), sources=files("hour")).sources == (files("hour")["feed"],)
     third = world.job("third", cadence=HOURLY_FROM_3, inputs=[feed])
-    assert world.begin(third, hour(1), roots=files("other")).roots == (files("hour")["feed"],), "the heir's"
+    assert world.begin(third, hour(1), sources=files("other")).sources == (files("hour")["feed"],), (
+        "the heir's"
+    )
 
 
-def test_bounds_of_a_job_that_has_left_the_root_hold_its_calendar(world: World) -> None:
+def test_bounds_of_a_job_that_has_left_the_source_hold_its_calendar(world: World) -> None:
     """R7, I11: the new calendar begins behind them; else its first epoch could never begin."""
     feed = FileSource("feed", "/feed", late="ignore")
-    world.begin(world.job("d", inputs=[feed]), day(4), roots=files("day"))
+    world.begin(world.job("d", inputs=[feed]), day(4), sources=files("day"))
     world.coordinator.register(world.job("e", inputs=[feed]))
     world.coordinator.register(world.job("d"))
     before = world.exactly()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.bounds_provider import as_provider
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
@@ -26,7 +26,7 @@ from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import NotReady, Unavailable, UnknownName
-from airflow_provider.domain.roots import BoundFile, FileSource, Late, RootBounds
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, Late, SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
@@ -40,8 +40,8 @@ WHY = {"reason": "the matrix", "by": "a test"}
 FEED = FileSource("feed", "file:///feed/{start:%Y-%m-%d}", late=Late.REVISION)
 
 
-def landed(name: str) -> dict[str, RootBounds]:
-    return {"feed": RootBounds(root="feed", files=(BoundFile(uri=f"file:///feed/{name}", size_bytes=1),))}
+def landed(name: str) -> dict[str, SourceBounds]:
+    return {"feed": SourceBounds(source="feed", files=(BoundFile(uri=f"file:///feed/{name}", size_bytes=1),))}
 
 
 def early(world: World, origin: int) -> Job:
@@ -67,8 +67,8 @@ def compute(
     world: World, own: EpochService, job: Job, number: int, *, reserved_s: float = 0, run: str = "again"
 ) -> None:
     """Compute an epoch, whichever try of it this is."""
-    roots = landed("first" if run == "again" else run)
-    begun = own.begin(job, day(number), owner(run, generation=1), roots=roots)
+    sources = landed("first" if run == "again" else run)
+    begun = own.begin(job, day(number), owner(run, generation=1), sources=sources)
     if isinstance(begun, AlreadyCommitted):
         return
     if not begun.adopted:
@@ -123,7 +123,7 @@ def backfill(world: World, own: EpochService) -> None:
 
 def fed(world: World) -> None:
     compute(world, world.coordinator, world.job("fed", inputs=[FEED]), 1)
-    failed = world.begin(world.job("fed", inputs=[FEED]), day(2), roots=landed("first"))
+    failed = world.begin(world.job("fed", inputs=[FEED]), day(2), sources=landed("first"))
     world.coordinator.abort(failed, "a broken file")
 
 
@@ -131,7 +131,7 @@ def bind_anew(world: World, own: EpochService) -> None:
     """Bind an epoch that has failed, and one that is committed, which stands behind then."""
     del world
     for number in (2, 1):
-        bind(own.context, DOMAIN, "feed", day(number), as_source(landed("mended")), **WHY)
+        bind(own.context, DOMAIN, "feed", day(number), as_provider(landed("mended")), **WHY)
 
 
 def bound(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, FileSource, RootBounds
+from airflow_provider.domain.source_bounds import Asked, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, increment, previous, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
@@ -20,10 +20,10 @@ WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
 class Silent:
     """A source that does not answer."""
 
-    def bounds(self, asked: Asked) -> RootBounds:
-        raise SourceUnavailable(f"{asked.root.name} does not answer.", source=asked.root.name)
+    def bounds(self, asked: Asked) -> SourceBounds:
+        raise SourceUnavailable(f"{asked.source.name} does not answer.", source=asked.source.name)
 
-    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
         raise AssertionError(asked, recorded)
 
 
@@ -70,7 +70,7 @@ def test_a_refused_begin_changes_nothing(world: World, case: str) -> None:
     job = declare(world)
     before = world.exactly()
     with pytest.raises(EpochError):
-        world.coordinator.begin(job, interval, owner("refused"), roots=Silent())
+        world.coordinator.begin(job, interval, owner("refused"), sources=Silent())
     assert world.exactly() == before
 
 

@@ -17,14 +17,14 @@ from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key
-from airflow_provider.domain.roots import FileSource, Root
+from airflow_provider.domain.source_bounds import FileSource, Source
 from airflow_provider.domain.topology import Job, Table, increment, previous, state, window
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
-FILES = RootSources()
+FILES = SourceReaders()
 DAY = timedelta(days=1)
 
 
@@ -37,7 +37,7 @@ class Load:
     def table(self, name: str) -> Table:
         return self.world.table(name)
 
-    def root(self, name: str, folder: str = "in", **options: Any) -> Root:
+    def source(self, name: str, folder: str = "in", **options: Any) -> Source:
         (self.directory / folder).mkdir(exist_ok=True)
         location = f"{self.directory}/{folder}/{{start:%Y-%m-%d}}/*.csv"
         return FileSource(name, location, **{"complete": none_needed(), **options})
@@ -55,10 +55,10 @@ class Load:
     def run(self, job: Job, epoch: Interval, by: str = "scheduled") -> list[str]:
         """Compute *epoch*; return the tables that it publishes."""
         coordinator = self.world.coordinator
-        attempt = self.world.begin(job, epoch, owner(by), roots=FILES)
+        attempt = self.world.begin(job, epoch, owner(by), sources=FILES)
         read = [read_rows(coordinator, attempt, one.table) for one in attempt.inputs]
         values = sum(sum(rows["value"].to_pylist()) for rows in read if rows is not None)
-        self.world.write(attempt, [values + sum(len(one.files) for one in attempt.roots)])
+        self.world.write(attempt, [values + sum(len(one.files) for one in attempt.sources)])
         coordinator.complete(attempt)
         return [name for name, _ in coordinator.publish(attempt).tables]
 
@@ -86,25 +86,25 @@ def load(world: World, tmp_path: Path) -> Load:
 Sides = tuple[list[Any], list[Any]]
 
 CHANGES: dict[str, Callable[[Load], Sides]] = {
-    "renamed": lambda load: ([load.root("feed")], [load.root("feed_2")]),
+    "renamed": lambda load: ([load.source("feed")], [load.source("feed_2")]),
     "two renamed, both empty": lambda load: (
-        [load.root("feed"), load.root("notes", "empty")],
-        [load.root("feed_2"), load.root("notes_2", "empty")],
+        [load.source("feed"), load.source("notes", "empty")],
+        [load.source("feed_2"), load.source("notes_2", "empty")],
     ),
     "renamed, another is empty": lambda load: (
-        [load.root("feed")],
-        [load.root("feed_2"), load.root("notes", "empty")],
+        [load.source("feed")],
+        [load.source("feed_2"), load.source("notes", "empty")],
     ),
-    "root to table": lambda load: ([load.root("feed")], [increment(load.table("a"))]),
-    "table to root": lambda load: ([increment(load.table("a"))], [load.root("feed")]),
+    "source to table": lambda load: ([load.source("feed")], [increment(load.table("a"))]),
+    "table to source": lambda load: ([increment(load.table("a"))], [load.source("feed")]),
     "table to table": lambda load: ([increment(load.table("a"))], [increment(load.table("b"))]),
-    "root added": lambda load: (
+    "source added": lambda load: (
         [increment(load.table("a"))],
-        [increment(load.table("a")), load.root("feed")],
+        [increment(load.table("a")), load.source("feed")],
     ),
     "old name beside the new one": lambda load: (
-        [load.root("feed")],
-        [load.root("feed"), load.root("feed_2")],
+        [load.source("feed")],
+        [load.source("feed"), load.source("feed_2")],
     ),
     "edge of another kind": lambda load: ([increment(load.table("a"))], [previous(load.table("a"))]),
     "longer window": lambda load: (
@@ -146,7 +146,7 @@ def test_what_reads_another_source_is_no_fill(load: Load, change: str) -> None:
 
 def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
     """R5: by on_rerun="fail" none of them begins; the begin of the fill would be refused, too."""
-    world, feed = load.world, load.root("feed")
+    world, feed = load.world, load.source("feed")
     old, new = load.job("t1", feed, on_rerun="fail"), load.job("t1 t2", feed, on_rerun="fail")
     world.coordinator.register(old)
     for number in (1, 2, 3):
@@ -160,7 +160,7 @@ def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
 @pytest.mark.parametrize("reads", ["less", "the same"])
 def test_what_reads_nothing_else_is_a_fill(load: Load, reads: str) -> None:
     """R7: also where the declaration has left a source since."""
-    feed, notes = load.root("feed"), load.root("notes", "notes")
+    feed, notes = load.source("feed"), load.source("notes", "notes")
     old = load.job("t1", feed, notes)
     new = load.job("t1 t2", *((feed,) if reads == "less" else (feed, notes)))
     load.rolls_back(old, new)
@@ -175,9 +175,9 @@ def test_an_epoch_with_rows_that_stayed_is_computed_whole(load: Load, left: str)
     of either.
     """
     world = load.world
-    old = load.job("t1" if left == "t2" else "t2", load.root("feed"))
-    both = load.job("t1 t2", load.root("feed_2"))
-    new = load.job("t1 t2 t3", load.root("feed_2"))
+    old = load.job("t1" if left == "t2" else "t2", load.source("feed"))
+    both = load.job("t1 t2", load.source("feed_2"))
+    new = load.job("t1 t2 t3", load.source("feed_2"))
     for job in (old, both, new):
         world.coordinator.register(job)
     for number in (1, 2):
@@ -191,14 +191,14 @@ def test_an_epoch_with_rows_that_stayed_is_computed_whole(load: Load, left: str)
     assert load.values(2, "t1", "t2", "t3") == [1, 1, 1], "late.csv is day 3's"
 
 
-def test_a_commit_that_names_no_roots_is_not_filled(load: Load) -> None:
+def test_a_commit_that_names_no_sources_is_not_filled(load: Load) -> None:
     """R7: in a store that an older version of the package uses, commits do not tell what they have read."""
     world = load.world
-    old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
+    old, new = load.job("t1", load.source("feed")), load.job("t1 t2", load.source("feed_2"))
     load.rolls_back(old, new)
     key = epoch_key(DOMAIN, old.name, day(2).start)
     record = world.store.read(DOMAIN, [key]).records[key].record
-    older = replace(record, committed=replace(record.committed, names_roots=False))
+    older = replace(record, committed=replace(record.committed, names_sources=False))
     world.plant(key, encode(key, older))
     load.land(2, "late.csv")
     assert load.run(new, day(2), "cleared") == ["t1", "t2"]
@@ -209,11 +209,11 @@ def test_an_epoch_that_is_no_fill_is_kept_where_its_job_says_so(load: Load) -> N
     """R7: by on_rerun="keep" the epoch stays as it is, and doctor goes on to name the table."""
     world = load.world
     old, new = (
-        load.job(tables, load.root(root), on_rerun="keep")
-        for tables, root in (("t1", "feed"), ("t1 t2", "feed_2"))
+        load.job(tables, load.source(source), on_rerun="keep")
+        for tables, source in (("t1", "feed"), ("t1 t2", "feed_2"))
     )
     load.rolls_back(old, new)
-    assert isinstance(world.coordinator.begin(new, day(2), owner("cleared"), roots=FILES), AlreadyCommitted)
+    assert isinstance(world.coordinator.begin(new, day(2), owner("cleared"), sources=FILES), AlreadyCommitted)
     (found,) = [
         one for one in examine(world.store, world.formats, DOMAIN).symptoms if one.subject == "table t2"
     ]
@@ -223,12 +223,12 @@ def test_an_epoch_that_is_no_fill_is_kept_where_its_job_says_so(load: Load) -> N
 def test_an_epoch_that_is_no_fill_and_was_read_is_refused(load: Load) -> None:
     """R5, R7: nothing is written."""
     world = load.world
-    old, new = load.job("t1", load.root("feed")), load.job("t1 t2", load.root("feed_2"))
+    old, new = load.job("t1", load.source("feed")), load.job("t1 t2", load.source("feed_2"))
     load.rolls_back(old, new)
     reader = world.job("r", inputs=[increment(world.table("t1"))])
     for number in (1, 2):
         world.run(reader, day(number))
     before = world.exactly()
     with pytest.raises(DependentReaders):
-        world.begin(new, day(2), owner("cleared"), roots=FILES)
+        world.begin(new, day(2), owner("cleared"), sources=FILES)
     assert world.exactly() == before

@@ -15,9 +15,9 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady, Unavailable
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, increment, previous, state
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
@@ -296,9 +296,9 @@ def test_a_fill_adopts_no_output_that_a_whole_revision_left(world: World, tmp_pa
     old, more = (world.job("d", outputs, inputs=[feed], origin=None) for outputs in (both[:1], both))
 
     def compute(job: Job, number: int, by: Owner) -> Attempt:
-        attempt = world.begin(job, day(number), by, roots=RootSources())
+        attempt = world.begin(job, day(number), by, sources=SourceReaders())
         if not attempt.adopted:
-            world.write(attempt, [len(attempt.roots[0].files)])
+            world.write(attempt, [len(attempt.sources[0].files)])
             world.coordinator.complete(attempt)
         return attempt
 

@@ -1,4 +1,4 @@
-"""Roots of files whose folder is not there, on each store."""
+"""Sources of files whose folder is not there, on each store."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
 from airflow_provider.domain.completeness import Condition, marker, none_needed
 from airflow_provider.domain.errors import NotReady
-from airflow_provider.domain.roots import FileSource, Root
+from airflow_provider.domain.source_bounds import FileSource, Source
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.folders import missing_folder
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, day
 
-FILES = RootSources()
+FILES = SourceReaders()
 PATTERNS = {
     "wildcard": "*.csv",
     "folder": "",
@@ -40,8 +40,8 @@ def test_a_folder_that_is_not_there_is_no_empty_epoch(world: World, tmp_path: Pa
     job = loading(world, f"{folder}/{PATTERNS[pattern]}", none_needed())
     before = world.exactly()
     with pytest.raises(NotReady, match=f"there is no folder {folder}: ") as refused:
-        world.begin(job, day(1), roots=FILES)
-    assert "correct the location of the root, or create the folder" in refused.value.message
+        world.begin(job, day(1), sources=FILES)
+    assert "correct the location of the source, or create the folder" in refused.value.message
     assert world.exactly() == before
     world.coordinator.register(job)
     (lag,) = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).missing
@@ -49,22 +49,22 @@ def test_a_folder_that_is_not_there_is_no_empty_epoch(world: World, tmp_path: Pa
     assert lag.reason in refused.value.message
     folder.mkdir()
     assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
-    assert world.begin(job, day(1), roots=FILES).roots[0].files == ()
+    assert world.begin(job, day(1), sources=FILES).sources[0].files == ()
 
 
 def test_a_missing_folder_is_named_before_the_marker_in_it(world: World, tmp_path: Path) -> None:
     """I11: also where something is waited for that nobody will ever bring there."""
     job = loading(world, f"{tmp_path}/lading/{{start:%Y-%m-%d}}/*", marker())
     with pytest.raises(NotReady, match=f"there is no folder {tmp_path}/lading: "):
-        world.begin(job, day(1), roots=FILES)
+        world.begin(job, day(1), sources=FILES)
 
 
-def test_a_root_of_an_older_version_takes_a_missing_folder_for_empty(tmp_path: Path) -> None:
+def test_a_source_of_an_older_version_takes_a_missing_folder_for_empty(tmp_path: Path) -> None:
     """R36: what an older version of the package declared is read as that version read it."""
     stored = {"name": "landing", "location": f"{tmp_path}/lading/*", "late": "ignore", "kind": "files"}
-    root = msgspec.convert(stored, Root)
-    assert root.is_older
-    assert FILES.missing(root, day(1), None) == ""
+    source = msgspec.convert(stored, Source)
+    assert source.is_older
+    assert FILES.missing(source, day(1), None) == ""
 
 
 def test_only_the_part_that_all_epochs_share_must_be_there(tmp_path: Path) -> None:
@@ -85,5 +85,5 @@ def test_only_the_part_that_all_epochs_share_must_be_there(tmp_path: Path) -> No
         "landing/*": "",
     }
     for location, folder in found.items():
-        root = FileSource("landing", location, "ignore", complete=none_needed())
-        assert missing_folder(root) == folder, location
+        source = FileSource("landing", location, "ignore", complete=none_needed())
+        assert missing_folder(source) == folder, location

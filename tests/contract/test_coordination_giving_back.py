@@ -1,4 +1,4 @@
-"""What a failed attempt has recorded of a root, once its epoch is skipped, on each store (I11, R5)."""
+"""What a failed attempt has recorded of a source, once its epoch is skipped, on each store (I11, R5)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import (
+from airflow_provider.domain.source_bounds import (
     Asked,
     FileSource,
     IcebergSource,
     PostgresSource,
-    Root,
-    RootBounds,
+    Source,
+    SourceBounds,
     Span,
 )
 from airflow_provider.domain.topology import Job
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
@@ -39,21 +39,21 @@ class Ids:
     newest = 0
     late = 0
 
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         low, high = asked.low, asked.high(self.newest)
         rows = (high or 0) - (low or 0) + self.late
-        return RootBounds(root=asked.root.name, span=Span(low=low, high=high, rows=rows))
+        return SourceBounds(source=asked.source.name, span=Span(low=low, high=high, rows=rows))
 
-    def holds(self, asked: Asked, recorded: RootBounds) -> bool:  # noqa: ARG002
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:  # noqa: ARG002
         return recorded.span is not None and recorded.span.rows == len(ids(recorded)) + self.late
 
-    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+    def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
         if bounds.span is not None and bounds.span.rows != len(ids(bounds)) + self.late:
-            raise Unavailable(f"root {root.name!r}: other rows.", next_step="bring them back.")
+            raise Unavailable(f"source {source.name!r}: other rows.", next_step="bring them back.")
 
 
-def ids(of: Attempt | RootBounds) -> list[int]:
-    (bounds,) = of.roots if isinstance(of, Attempt) else (of,)
+def ids(of: Attempt | SourceBounds) -> list[int]:
+    (bounds,) = of.sources if isinstance(of, Attempt) else (of,)
     assert bounds.span is not None
     return list(range((bounds.span.low or 0) + 1, (bounds.span.high or 0) + 1))
 
@@ -71,7 +71,9 @@ class Orders:
 
     def begun(self, number: int, newest: int, by: Owner | None = None, job: str = "load") -> Attempt:
         self.source.newest = max(newest, self.source.newest)
-        attempt = self.world.coordinator.begin(self.jobs[job], day(number), by or owner(), roots=self.source)
+        attempt = self.world.coordinator.begin(
+            self.jobs[job], day(number), by or owner(), sources=self.source
+        )
         assert isinstance(attempt, Attempt)
         return attempt
 
@@ -171,7 +173,7 @@ def test_a_skipped_epoch_whose_run_dies_is_skipped_again(world: World) -> None:
     assert orders.told == []
     assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4]
     world.write(silent, [1])
-    with pytest.raises(Conflict, match="of root 'orders'"):
+    with pytest.raises(Conflict, match="of source 'orders'"):
         world.coordinator.publish(silent)
 
 
@@ -192,7 +194,7 @@ def test_rows_behind_which_a_later_epoch_went_on_are_named(world: World) -> None
     orders.fails(2, 3)
     orders.commits(3, 4)
     assert orders.told == []
-    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    assert orders.skips(2) == [f"source orders, {day(2)}: (1, 3], 2 rows"]
     ((found, step),) = orders.told
     assert f": (1, 3], 2 rows, for {day(2)};" in found
     assert step.startswith(f"clear the task of job load for {day(2)}, which reads it;")
@@ -207,8 +209,8 @@ def test_rows_of_skipped_epochs_stay_where_a_later_one_was_committed(world: Worl
     orders.fails(2, 3)
     orders.fails(3, 4)
     orders.commits(4, 5)
-    assert orders.skips(3) == [f"root orders, {day(3)}: (3, 4], 1 rows"]
-    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    assert orders.skips(3) == [f"source orders, {day(3)}: (3, 4], 1 rows"]
+    assert orders.skips(2) == [f"source orders, {day(2)}: (1, 3], 2 rows"]
     assert len(orders.told) == 2
 
 
@@ -216,14 +218,14 @@ def test_rows_stay_where_an_epoch_beyond_the_window_was_committed(world: World) 
     """I11: also behind failed epochs without a row, which fill the window."""
     orders = Orders(world)
     window = timedelta(days=2)
-    root = PostgresSource("orders", "orders", connection="shop", id_column="id", late_window=window)
-    orders.jobs["load"] = world.job("load", inputs=[root])
+    source = PostgresSource("orders", "orders", connection="shop", id_column="id", late_window=window)
+    orders.jobs["load"] = world.job("load", inputs=[source])
     orders.commits(1, 1)
     for number in (2, 3, 4):
         orders.fails(number, 3)
     assert orders.commits(5, 5) == [4, 5]
     assert [orders.skips(number) for number in (2, 3, 4)] == [
-        [f"root orders, {day(2)}: (1, 3], 2 rows"],
+        [f"source orders, {day(2)}: (1, 3], 2 rows"],
         [],
         [],
     ]
@@ -262,11 +264,11 @@ def test_rows_that_another_job_reads_at_the_barrier_are_named(world: World, stan
         assert orders.skips(2) == []
         assert orders.commits(3, 4) == [2, 3, 4]
         world.write(other, [1])
-        with pytest.raises(Conflict, match="revision 2 of root 'orders'"):
+        with pytest.raises(Conflict, match="revision 2 of source 'orders'"):
             world.coordinator.publish(other)
         assert ids(orders.begun(2, 4, owner(try_number=2), "other")) == []
         return
-    assert orders.skips(2) == [f"root orders, {day(2)}: (1, 3], 2 rows"]
+    assert orders.skips(2) == [f"source orders, {day(2)}: (1, 3], 2 rows"]
     assert orders.commits(3, 4) == [4]
 
 
@@ -292,15 +294,15 @@ def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(world: W
 def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, revised: bool) -> None:
     """I11, R5: also where a revision that failed has recorded other bounds since."""
     orders = Orders(world)
-    root = PostgresSource("orders", "orders", connection="shop", id_column="id", late="revision")
-    orders.jobs["load"] = world.job("load", inputs=[root])
+    source = PostgresSource("orders", "orders", connection="shop", id_column="id", late="revision")
+    orders.jobs["load"] = world.job("load", inputs=[source])
     for number in (1, 2):
         orders.commits(number, number)
     if revised:
         orders.source.late = 1
         world.coordinator.abort(orders.begun(2, 2, owner("again")), "it failed")
         orders.source.late = 0
-    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[root])
+    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[source])
     orders.commits(1, 2, owner("again"))
     orders.skips(2)
     assert orders.commits(3, 4) == [3, 4]
@@ -308,11 +310,11 @@ def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, 
 
 def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(world: World) -> None:
     """R5, R7: its error names the way out, which computes all tables of the epoch from what is there now."""
-    root, orders = IcebergSource("orders", "shop.sales.orders"), Orders(world)
-    orders.jobs["load"] = world.job("load", inputs=[root])
+    source, orders = IcebergSource("orders", "shop.sales.orders"), Orders(world)
+    orders.jobs["load"] = world.job("load", inputs=[source])
     orders.commits(1, 1)
     orders.commits(2, 2)
-    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[root])
+    orders.jobs["load"] = world.job("load", [world.table("load"), world.table("more")], inputs=[source])
     orders.commits(1, 2, owner("again"))
     orders.source.late = 1
     for _ in range(2):
@@ -326,7 +328,7 @@ def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(worl
     bind(world.coordinator.context, DOMAIN, "orders", day(2), orders.source, reason="late", by="ada")
     attempt = orders.begun(2, 2, owner("again"))
     assert {sink.name for sink in attempt.sinks} == {"load", "more"}
-    assert [str(one.span) for one in attempt.roots] == ["(1, 2], 2 rows"]
+    assert [str(one.span) for one in attempt.sources] == ["(1, 2], 2 rows"]
 
 
 def test_rows_that_are_only_counted_are_no_fill(world: World) -> None:
@@ -353,20 +355,20 @@ def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: W
         return f"file://{path}"
 
     def read(job: Job, number: int, by: Owner | None = None, **answer: Any) -> list[str]:
-        attempt = world.begin(job, day(number), by, roots=RootSources())
+        attempt = world.begin(job, day(number), by, sources=SourceReaders())
         if answer:
             world.coordinator.abort(attempt, "a broken delivery")
         else:
             world.write(attempt)
             world.coordinator.publish(attempt)
-        return [file.uri for file in attempt.roots[0].files]
+        return [file.uri for file in attempt.sources[0].files]
 
     first, second, third = (lands(number, "a.csv") for number in (1, 2, 3))
     assert read(job, 1) == [first]
     late = lands(1, "late.csv")
     assert read(job, 2, fails=True) == [late, second]
     found = world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
-    assert [str(one) for one in found.unread] == [f"root landing, {day(2)}: 1 files, such as {second}"]
+    assert [str(one) for one in found.unread] == [f"source landing, {day(2)}: 1 files, such as {second}"]
     assert read(job, 3) == [late, third]
     symptoms = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
     assert symptoms == [f"1 are of skipped epochs and are read by no epoch, such as {second}"]
@@ -394,7 +396,7 @@ def test_a_calendar_does_not_change_while_bounds_are_recorded(world: World) -> N
 
 @pytest.mark.parametrize("finer", [False, True], ids=["longer epochs", "shorter epochs"])
 def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer: bool) -> None:
-    """I11: a job left the root, changed its calendar, and reads it again: rows would be in the midst of its epoch."""
+    """I11: a job left the source, changed its calendar, and reads it again: rows would be in the midst of its epoch."""
     daily, halves, third = (
         Cadence("@daily"),
         Cadence("0 */12 * * *"),
@@ -406,13 +408,13 @@ def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer:
     orders.jobs["load"] = world.job("load", inputs=[ORDERS], cadence=old)
     first = old.split(day(2))[0]
     orders.source.newest = 3
-    began = world.coordinator.begin(orders.jobs["load"], first, owner(), roots=orders.source)
+    began = world.coordinator.begin(orders.jobs["load"], first, owner(), sources=orders.source)
     assert isinstance(began, Attempt)
     world.coordinator.abort(began, "it failed")
     world.coordinator.register(world.job("load", inputs=[third], cadence=changed))
     again = world.job("load", inputs=[ORDERS], cadence=changed)
     with pytest.raises(TopologyError, match=f"recorded for {re.escape(str(first))}, which job 'load' began"):
-        world.coordinator.begin(again, new.split(day(2))[0], owner(), roots=orders.source)
+        world.coordinator.begin(again, new.split(day(2))[0], owner(), sources=orders.source)
 
 
 def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: Path) -> None:
@@ -424,7 +426,7 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
 
     def begun(name: str, by: str) -> Attempt:
         (folder / name).write_text(name)
-        return world.begin(job, day(1), owner(by), roots=RootSources())
+        return world.begin(job, day(1), owner(by), sources=SourceReaders())
 
     def ends(attempt: Attempt) -> list[str]:
         world.write(attempt)
@@ -441,20 +443,20 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
 
 @pytest.mark.parametrize(
     "then",
-    ["fails", "falls silent", "is retired", "another job leaves the root", "another job fails without it"],
+    ["fails", "falls silent", "is retired", "another job leaves the source", "another job fails without it"],
 )
 def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     world: World, tmp_path: Path, then: str
 ) -> None:
-    """R5: a run by a declaration that left the root fails or falls silent, a successor goes on, or another job
+    """R5: a run by a declaration that left the source fails or falls silent, a successor goes on, or another job
     computes the epoch without them, or fails to compute it again.
     """
-    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
-    job, left = world.job("load", inputs=[root]), world.job("load", on_rerun="keep")
-    other = world.job("other", inputs=[root])
+    source = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%d}}/*.csv", complete=none_needed())
+    job, left = world.job("load", inputs=[source]), world.job("load", on_rerun="keep")
+    other = world.job("other", inputs=[source])
 
     def computes(job: Job, number: int) -> None:
-        attempt = world.begin(job, day(number), roots=RootSources())
+        attempt = world.begin(job, day(number), sources=SourceReaders())
         world.write(attempt)
         world.coordinator.publish(attempt)
 
@@ -466,20 +468,20 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
     (tmp_path / "2024-01-02" / "a.csv").write_text("a")
     world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
     if then == "fails":
-        world.coordinator.abort(world.begin(left, day(2), roots=RootSources()), "it failed")
-        job = world.job("load", inputs=[root], on_rerun="fail")
+        world.coordinator.abort(world.begin(left, day(2), sources=SourceReaders()), "it failed")
+        job = world.job("load", inputs=[source], on_rerun="fail")
     if then == "falls silent":
-        world.begin(left, day(2), roots=RootSources())
+        world.begin(left, day(2), sources=SourceReaders())
         world.clock.advance(PAST_TTL)
-        job = world.job("load", inputs=[root], on_rerun="fail")
+        job = world.job("load", inputs=[source], on_rerun="fail")
     if then == "is retired":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-        job = world.job("heir", job.outputs, inputs=[root])
+        job = world.job("heir", job.outputs, inputs=[source])
     if then == "another job fails without it":
-        again = world.begin(world.job("other"), day(2), owner("cleared"), roots=RootSources())
+        again = world.begin(world.job("other"), day(2), owner("cleared"), sources=SourceReaders())
         world.coordinator.abort(again, "it failed")
     computes(job, 3)
     if then.startswith("another job"):
-        computes(world.job("other", inputs=[root], on_rerun="fail"), 3)
+        computes(world.job("other", inputs=[source], on_rerun="fail"), 3)
     found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
     assert any(one.startswith("1 are of skipped epochs and are read by no epoch") for one in found), found

@@ -18,12 +18,12 @@ from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, increment, previous
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
-FILES = RootSources()
+FILES = SourceReaders()
 WHY = {"reason": "k goes on", "by": "ada"}
 _SKIP = re.compile(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason")
 
@@ -288,10 +288,10 @@ def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Pat
     )
 
     def run(job: Job, number: int) -> list[str]:
-        attempt = world.begin(job, day(number), roots=FILES)
+        attempt = world.begin(job, day(number), sources=FILES)
         world.write(attempt, [number])
         world.coordinator.publish(attempt)
-        return [Path(file.uri).name for file in attempt.roots[0].files]
+        return [Path(file.uri).name for file in attempt.sources[0].files]
 
     for number in (1, 2, 3, 4):
         folder = tmp_path / f"{day(number).start:%Y-%m-%d}"
@@ -307,10 +307,10 @@ def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Pat
     assert run(world.job("k", tables, inputs=[feed if reads == "feed" else other]), 4) == ["4.csv"]
     assert follow(world) == [("t2", day(2))]
     symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-    assert [one for one in symptoms if one.subject.startswith("root ")] == []
+    assert [one for one in symptoms if one.subject.startswith("source ")] == []
     (tmp_path / f"{day(2).start:%Y-%m-%d}" / "late.csv").touch()
     told = [
-        one.found for one in examine(world.store, world.formats, DOMAIN).symptoms if "root" in one.subject
+        one.found for one in examine(world.store, world.formats, DOMAIN).symptoms if "source" in one.subject
     ]
-    assert told, "for the root that the job has, and for the one that it has left"
+    assert told, "for the source that the job has, and for the one that it has left"
     assert all("late.csv" in one and "2.csv" not in one for one in told)

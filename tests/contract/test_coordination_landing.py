@@ -1,4 +1,4 @@
-"""When a root is complete, and what becomes of files that come late, on each store."""
+"""When a source is complete, and what becomes of files that come late, on each store."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, job_key
-from airflow_provider.domain.roots import FileSource, PostgresSource, Root, Span
+from airflow_provider.domain.source_bounds import FileSource, PostgresSource, Source, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources import files
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import Put, SameStore, Transaction
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.servers.postgresql import PostgresqlServer
 
-FILES = RootSources()
+FILES = SourceReaders()
 PATTERN = "{start:%Y-%m-%d}/*.csv"
 
 
@@ -62,11 +62,11 @@ def loading(world: World, location: str, name: str = "load", **options: object) 
 
 
 def names(attempt: Attempt) -> list[str]:
-    return ["/".join(Path(file.uri).parts[-2:]) for file in attempt.roots[0].files]
+    return ["/".join(Path(file.uri).parts[-2:]) for file in attempt.sources[0].files]
 
 
 def run(world: World, job: Job, epoch: Interval, run: str = "scheduled") -> list[str]:
-    attempt = world.begin(job, epoch, owner(run), roots=FILES)
+    attempt = world.begin(job, epoch, owner(run), sources=FILES)
     world.write(attempt)
     world.coordinator.publish(attempt)
     return names(attempt)
@@ -108,18 +108,18 @@ def test_src4_incomplete_landing(world: World, tmp_path: Path, condition: str) -
         os.utime(place(tmp_path, 1, "b.csv"), (now, now))
     before = world.exactly()
     with pytest.raises(NotReady, match=reason) as refused:
-        world.begin(job, day(1), roots=FILES)
+        world.begin(job, day(1), sources=FILES)
     waiting = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1)))
     assert (waiting.ready, [str(lag.table) for lag in waiting.missing]) == (False, ["landing"])
     assert reason in waiting.missing[0].reason
-    assert refused.value.root == "landing"
+    assert refused.value.source == "landing"
     assert world.exactly() == before
     land_the_rest(world, tmp_path)
     assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
     assert len(run(world, job, day(1))) == (3 if condition == "min_files" else 2)
 
 
-def test_a_batch_waits_until_the_root_is_complete_for_each_epoch(world: World, tmp_path: Path) -> None:
+def test_a_batch_waits_until_the_source_is_complete_for_each_epoch(world: World, tmp_path: Path) -> None:
     """A2: those whose bounds are recorded are not asked again."""
     job = loading(world, f"{tmp_path}/{PATTERN}", complete=min_files(1))
     land(tmp_path, 1, "a.csv")
@@ -138,11 +138,11 @@ def test_a_folder_needs_conditions_as_a_wildcard_does(world: World, tmp_path: Pa
     land(tmp_path, 1, "a.csv")
     location = f"{tmp_path}/{{start:%Y-%m-%d}}"
     with pytest.raises(InvalidInput, match="is a folder") as refused:
-        world.begin(loading(world, location), day(1), roots=FILES)
+        world.begin(loading(world, location), day(1), sources=FILES)
     assert "none_needed()" in refused.value.next_step
     job = loading(world, location, complete=marker())
     with pytest.raises(NotReady, match=r"there is no .*/2024-01-01/_SUCCESS"):
-        world.begin(job, day(1), roots=FILES)
+        world.begin(job, day(1), sources=FILES)
     land(tmp_path, 1, "_SUCCESS")
     assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
 
@@ -168,17 +168,17 @@ def test_src1_late_file(world: World, tmp_path: Path) -> None:
 def test_a_file_that_is_hours_late_is_read_by_an_hourly_job(world: World, tmp_path: Path) -> None:
     """I11, A1: the window is a time, not a number of epochs."""
     hour = timedelta(hours=1)
-    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
-    job = world.job("load", inputs=[root], cadence="@hourly")
+    source = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%dT%H}}-*.csv", complete=none_needed())
+    job = world.job("load", inputs=[source], cadence="@hourly")
 
     def epoch(number: int) -> Interval:
         return Interval(day(1).start + number * hour, day(1).start + (number + 1) * hour)
 
     for number in range(35):
-        world.begin(job, epoch(number), roots=FILES)
+        world.begin(job, epoch(number), sources=FILES)
     (tmp_path / "2024-01-01T00-late.csv").touch()
-    attempt = world.begin(job, epoch(35), roots=FILES)
-    assert [Path(file.uri).name for file in attempt.roots[0].files] == ["2024-01-01T00-late.csv"]
+    attempt = world.begin(job, epoch(35), sources=FILES)
+    assert [Path(file.uri).name for file in attempt.sources[0].files] == ["2024-01-01T00-late.csv"]
 
 
 def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Pa
     world.coordinator.register(loading(world, f"{tmp_path}/wrong/{PATTERN}", **week))
     world.coordinator.register(job)
     land(tmp_path, 1, "a.csv")
-    world.begin(job, day(1), roots=FILES)
+    world.begin(job, day(1), sources=FILES)
     for field, other in (
         (
             "late_window",
@@ -205,7 +205,7 @@ def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Pa
 
 
 @pytest.mark.parametrize("who", ["load", "another"])
-def test_a_root_that_was_left_stays_what_it_was(world: World, tmp_path: Path, who: str) -> None:
+def test_a_source_that_was_left_stays_what_it_was(world: World, tmp_path: Path, who: str) -> None:
     """I11: its bounds stay, so that it comes back as it was declared, to its job and to others."""
     week = {"complete": none_needed(), "late_window": timedelta(days=7)}
     job = loading(world, f"{tmp_path}/{PATTERN}", **week)
@@ -222,16 +222,16 @@ def test_a_root_that_was_left_stays_what_it_was(world: World, tmp_path: Path, wh
 
 @pytest.mark.parametrize("late", ["ignore", "next"])
 def test_src1_what_is_ignored_is_counted(world: World, tmp_path: Path, late: str) -> None:
-    """A metric tells how many files within the window of a root nobody will read."""
-    root = FileSource(
+    """A metric tells how many files within the window of a source nobody will read."""
+    source = FileSource(
         "landing", f"{tmp_path}/{PATTERN}", late, complete=none_needed(), late_window=timedelta(days=2)
     )
     for number in (1, 2, 3, 4):
         land(tmp_path, number, "a.csv")
-        run(world, world.job("load", inputs=[root]), day(number))
+        run(world, world.job("load", inputs=[source]), day(number))
     for number in (1, 3, 4):
         land(tmp_path, number, "late.csv")
-    found = ignored(world.store, DOMAIN, root, FILES, day(4).end)
+    found = ignored(world.store, DOMAIN, source, FILES, day(4).end)
     assert [name[-19:] for name in found] == (
         ["2024-01-04/late.csv", "2024-01-03/late.csv"] if late == "ignore" else []
     )
@@ -251,10 +251,10 @@ def test_a_source_that_does_not_answer_is_told(
 
     monkeypatch.setattr(files, "filesystem", silent)
     with pytest.raises(SourceUnavailable, match=r"landing.* did not answer: TimeoutError"):
-        world.begin(job, day(2), roots=FILES)
+        world.begin(job, day(2), sources=FILES)
     assert world.exactly() == before
     (symptom,) = examine(world.store, world.formats, DOMAIN).symptoms
-    assert (symptom.subject, symptom.urgent) == ("root landing", True)
+    assert (symptom.subject, symptom.urgent) == ("source landing", True)
     assert "did not answer" in symptom.found
     assert "did not answer" in explain(world.store, DOMAIN, job.name, day(1)).summary
 
@@ -270,7 +270,7 @@ def test_a_file_that_another_epoch_has_read_is_not_read_as_another_file(world: W
     assert run(world, job, day(2)) == ["2024-01/b.csv"]
     (folder / "a.csv").write_text("another one")
     with pytest.raises(Unavailable, match="was read by another epoch, and is another file now"):
-        world.begin(job, day(3), roots=FILES)
+        world.begin(job, day(3), sources=FILES)
 
 
 @pytest.mark.parametrize("late", ["revision", "refuse"])
@@ -283,8 +283,8 @@ def test_a_folder_that_epochs_share_is_refused_where_each_would_read_all_of_it(
     job = loading(world, f"{tmp_path}/{{start:%Y-%m}}/*.csv", late=late, complete=none_needed())
     for number in (1, 31, 32):
         with pytest.raises(InvalidInput, match="each of them would read all its files"):
-            world.begin(job, day(number), roots=FILES)
-    monthly = world.job("monthly", inputs=job.roots, cadence="@monthly")
+            world.begin(job, day(number), sources=FILES)
+    monthly = world.job("monthly", inputs=job.sources, cadence="@monthly")
     assert run(world, monthly, Interval(day(1).start, day(31).end)) == []
 
 
@@ -292,23 +292,23 @@ def test_a_folder_that_epochs_share_is_refused_where_each_would_read_all_of_it(
 
 
 def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Path) -> None:
-    """R7, A2: they had neither conditions nor windows; two jobs that share a root are declared anew one by one."""
+    """R7, A2: they had neither conditions nor windows; two jobs that share a source are declared anew one by one."""
     jobs = [loading(world, f"{tmp_path}/{PATTERN}", name, complete=none_needed()) for name in "ab"]
     for job in jobs:
         world.coordinator.register(job)
         key = job_key(DOMAIN, job.name)
         reading = world.store.read(DOMAIN, [key])
-        stored = {"name": "landing", "location": job.roots[0].location, "late": "ignore", "kind": "files"}
-        older = replace(reading.records[key].record, roots=(msgspec.convert(stored, Root),))
+        stored = {"name": "landing", "location": job.sources[0].location, "late": "ignore", "kind": "files"}
+        older = replace(reading.records[key].record, sources=(msgspec.convert(stored, Source),))
         store = SameStore(reading.head.incarnation)
         world.store.transact(Transaction(domain=DOMAIN, store=store, updates=(Put(key, older),)))
     found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
-    assert all(record.roots[0].is_older for record in found)
+    assert all(record.sources[0].is_older for record in found)
     for job in jobs:
         changed = loading(world, f"{tmp_path}/{PATTERN}", job.name, complete=min_files(1))
         world.coordinator.register(changed)
     found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
-    assert not any(record.roots[0].is_older for record in found)
+    assert not any(record.sources[0].is_older for record in found)
 
 
 # --- named -------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: s
 
     def found() -> list[tuple[str, bool]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.found, one.urgent) for one in symptoms if one.subject == "root landing"]
+        return [(one.found, one.urgent) for one in symptoms if one.subject == "source landing"]
 
     assert found() == []
     assert "late" not in told(1)
@@ -358,10 +358,10 @@ def test_a_begin_looks_at_the_epoch_before_however_short_the_window_is(
     land(tmp_path, 1, "late.csv")
     if late == "refuse":
         with pytest.raises(Unavailable, match=r"late\.csv came after"):
-            world.begin(job, day(2), roots=FILES)
+            world.begin(job, day(2), sources=FILES)
         return
     symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-    assert [one.urgent for one in symptoms if one.subject == "root landing"] == [False], (
+    assert [one.urgent for one in symptoms if one.subject == "source landing"] == [False], (
         "the next begin reads it"
     )
     assert run(world, job, day(4)) == ["2024-01-04/a.csv"]
@@ -383,7 +383,7 @@ def test_what_is_named_where_a_late_file_is_refused_ends_the_refusal(
     with pytest.raises(
         Unavailable, match=r"b\.csv came after the bounds of its epoch \[2024-01-01"
     ) as refused:
-        world.begin(job, day(2), roots=FILES)
+        world.begin(job, day(2), sources=FILES)
     assert "bind landing 2024-01-01T00:00:00+00:00/2024-01-02T00:00:00+00:00 " in refused.value.next_step
     next_read = ["2024-01-02/a.csv"]
     if way == "taken away":
@@ -408,7 +408,7 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
         land(tmp_path, number, "a.csv")
     assert run(world, job, day(1)) == ["2024-01-01/a.csv"]
     if tried:
-        failed = world.begin(job, day(2), roots=FILES)
+        failed = world.begin(job, day(2), sources=FILES)
         assert names(failed) == ["2024-01-02/a.csv"]
         world.coordinator.abort(failed, "a broken delivery")
     world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
@@ -416,7 +416,7 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
 
     def told() -> list[tuple[str, bool]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.found, one.urgent) for one in symptoms if one.subject == "root landing"]
+        return [(one.found, one.urgent) for one in symptoms if one.subject == "source landing"]
 
     file = f"file://{place(tmp_path, 2, 'a.csv')}"
     assert told() == [(f"1 are of skipped epochs and are read by no epoch, such as {file}", False)]
@@ -430,7 +430,7 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
             (f"2 are of skipped epochs and are read by no epoch, such as {file}, file://{extra}", False)
         ]
         extra.unlink()
-    after_all = names(world.begin(job, day(2), owner("after all"), roots=FILES))
+    after_all = names(world.begin(job, day(2), owner("after all"), sources=FILES))
     assert after_all == ["2024-01-02/a.csv"]
     assert told() == []
 
@@ -455,23 +455,23 @@ def test_files_that_another_job_reads_or_is_to_read_are_not_of_skipped_epochs(
 def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
     """I11: an id that appears below the span before last is an error that names its epoch, and doctor names it."""
     database = postgresql.create_database()
-    sources = RootSources({"shop": postgresql.url(database)})
-    root = PostgresSource("orders", "orders", connection="shop", id_column="id")
-    job = world.job("load", inputs=[root])
+    readers = SourceReaders({"shop": postgresql.url(database)})
+    source = PostgresSource("orders", "orders", connection="shop", id_column="id")
+    job = world.job("load", inputs=[source])
     with closing(postgresql.connect(database)) as shop:
         shop.execute("CREATE TABLE orders (id bigint)")
         for number in (1, 2):
             shop.execute("INSERT INTO orders VALUES (%s)", (number * 50 + 1,))
-            attempt = world.begin(job, day(number), roots=sources)
+            attempt = world.begin(job, day(number), sources=readers)
             world.write(attempt)
             world.coordinator.publish(attempt)
         shop.execute("INSERT INTO orders VALUES (2), (151)")
         before = world.exactly()
         with pytest.raises(Unavailable, match=r"has 2 rows with id in \(…, 51\]") as refused:
-            world.begin(job, day(3), roots=sources)
+            world.begin(job, day(3), sources=readers)
         assert "bind orders 2024-01-01T00:00:00+00:00/2024-01-02" in refused.value.next_step
         assert world.exactly() == before
-        symptoms = examine(world.store, world.formats, DOMAIN, sources=sources).symptoms
+        symptoms = examine(world.store, world.formats, DOMAIN, source_readers=readers).symptoms
         assert any("2 rows with id in (…, 51]" in one.found for one in symptoms)
-        bind(world.coordinator.context, DOMAIN, "orders", day(1), sources, reason="they are late", by="ada")
-        assert world.begin(job, day(3), roots=sources).roots[0].span == Span(low=101, high=151, rows=1)
+        bind(world.coordinator.context, DOMAIN, "orders", day(1), readers, reason="they are late", by="ada")
+        assert world.begin(job, day(3), sources=readers).sources[0].span == Span(low=101, high=151, rows=1)

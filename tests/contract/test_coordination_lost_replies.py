@@ -13,15 +13,15 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import OutcomeUnknown, StoreUnavailable
-from airflow_provider.domain.roots import BoundFile, FileSource, IcebergSource, RootBounds, Span
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, IcebergSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job, state
 from airflow_provider.testing.arrow_attempts import stage_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, Plan, at
 from tests.contract.coordination_world import PAST_TTL, Backend, World, blurred, day, owner, rows
 
 BOUNDS = {
-    "landing": RootBounds(root="landing", files=(BoundFile(uri="a", size_bytes=1),)),
-    "prices": RootBounds(root="prices", span=Span(low=None, high=7)),
+    "landing": SourceBounds(source="landing", files=(BoundFile(uri="a", size_bytes=1),)),
+    "prices": SourceBounds(source="prices", span=Span(low=None, high=7)),
 }
 
 
@@ -37,7 +37,7 @@ class Operation:
 
 
 def job(world: World) -> Job:
-    """A job with two roots, an input and two sinks; its input has two epochs."""
+    """A job with two sources, an input and two sinks; its input has two epochs."""
     source = world.job("source")
     if world.coordinator.epoch(source.domain, source.name, day(1)) is None:
         for number in (1, 2):
@@ -51,7 +51,7 @@ def job(world: World) -> Job:
 
 
 def opened(world: World) -> Attempt:
-    return world.begin(job(world), day(1), roots=BOUNDS)
+    return world.begin(job(world), day(1), sources=BOUNDS)
 
 
 def staged(world: World) -> tuple[Attempt, Any]:
@@ -96,7 +96,7 @@ def revised(world: World) -> Attempt:
 
 def shared(world: World) -> Attempt:
     """An attempt with two writers; one has written, the other has begun."""
-    attempt = world.begin(job(world), day(1), roots=BOUNDS, participants=2)
+    attempt = world.begin(job(world), day(1), sources=BOUNDS, participants=2)
     for number in range(2):
         writer = world.coordinator.join(attempt, number, owner())
         world.write(writer, [number], sinks=["d"] if number else ["d", "d2"])
@@ -110,7 +110,7 @@ def shared_written(world: World) -> Attempt:
 
 
 def begin(by: Any) -> Callable[[EpochService, Any], Any]:
-    return lambda own, declared: own.begin(declared, day(1), by, roots=BOUNDS)
+    return lambda own, declared: own.begin(declared, day(1), by, sources=BOUNDS)
 
 
 OPERATIONS = {

@@ -18,8 +18,8 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import Job, Root, Table
+from airflow_provider.domain.source_bounds import FileSource
+from airflow_provider.domain.topology import Job, Source, Table
 from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import upgrade_schema
@@ -50,8 +50,8 @@ def moved(places: Places, source: str, target: str) -> MovedDomain:
     return move_domain(here.context, there.context, DOMAIN, source_place=source, target_place=target)
 
 
-def job(name: str, *outputs: Table, root: Root | None = None) -> Job:
-    inputs = [] if root is None else [root]
+def job(name: str, *outputs: Table, source: Source | None = None) -> Job:
+    inputs = [] if source is None else [source]
     return Job(
         name, inputs=inputs, outputs=outputs, cadence="@daily", origin=day(1).start, on_rerun="new_revision"
     )
@@ -83,23 +83,23 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
     assert (numbers(second, "left"), numbers(second, "right")) == ([1, 22], [1, 2])
 
 
-def test_the_bounds_of_a_root_that_its_job_has_left_are_moved_too(places: Places) -> None:
+def test_the_bounds_of_a_source_that_its_job_has_left_are_moved_too(places: Places) -> None:
     """I11: who declares it again goes on from what was recorded."""
     feed = FileSource("feed", "/feed", late="ignore")
-    with_root, without = job("j", RIGHT, root=feed), job("j", RIGHT)
+    with_source, without = job("j", RIGHT, source=feed), job("j", RIGHT)
     first, second = places["first"], places["second"]
-    attempt = first.begin(with_root, day(1), owner(), roots=files("then"))
+    attempt = first.begin(with_source, day(1), owner(), sources=files("then"))
     assert isinstance(attempt, Attempt)
     first.abort(attempt, "it is given up")
     first.register(without)
     first.register(job("j", LEFT))
     moved(places, "first", "second")
-    again = second.begin(with_root, day(1), owner("again"), roots=files("now"))
+    again = second.begin(with_source, day(1), owner("again"), sources=files("now"))
     assert isinstance(again, Attempt)
-    assert again.roots == (replace(files("now")["feed"], revision=2),)
-    same = second.begin(with_root, day(1), owner("again", try_number=2), roots=files("then"))
+    assert again.sources == (replace(files("now")["feed"], revision=2),)
+    same = second.begin(with_source, day(1), owner("again", try_number=2), sources=files("then"))
     assert isinstance(same, Attempt)
-    assert same.roots == again.roots
+    assert same.sources == again.sources
 
 
 def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:

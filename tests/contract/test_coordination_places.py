@@ -15,12 +15,12 @@ from airflow_provider.domain.completeness import marker, none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import Asked, FileSource, Root
+from airflow_provider.domain.source_bounds import Asked, FileSource, Source
 from airflow_provider.domain.topology import Job
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 
-FILES = RootSources()
+FILES = SourceReaders()
 DATE = "2024-01-01"
 HOUR = timedelta(hours=1)
 RULES = ("next", "revision", "refuse", "ignore")
@@ -34,17 +34,17 @@ def land(directory: Path, *names: str) -> None:
 
 
 def loading(world: World, location: str, *, cadence: str | Cadence = "@daily", **options: object) -> Job:
-    root = FileSource("landing", location, **{"complete": none_needed(), **options})  # type: ignore[arg-type]
+    source = FileSource("landing", location, **{"complete": none_needed(), **options})  # type: ignore[arg-type]
     calendar = cadence if isinstance(cadence, Cadence) else Cadence(cadence)
-    return world.job("load", inputs=[root], cadence=calendar, origin=calendar.floor(day(1).start))
+    return world.job("load", inputs=[source], cadence=calendar, origin=calendar.floor(day(1).start))
 
 
 def begun(world: World, job: Job, epoch: Interval, run: str = "scheduled") -> Attempt:
-    return world.begin(job, epoch, owner(run), roots=FILES)
+    return world.begin(job, epoch, owner(run), sources=FILES)
 
 
 def names(attempt: Attempt, directory: Path) -> list[str]:
-    return [file.uri.removeprefix(f"file://{directory}/") for file in attempt.roots[0].files]
+    return [file.uri.removeprefix(f"file://{directory}/") for file in attempt.sources[0].files]
 
 
 @pytest.mark.parametrize("late", RULES)
@@ -56,8 +56,8 @@ def test_folders_shorter_than_the_epochs_are_refused(world: World, tmp_path: Pat
     before = world.exactly()
     with pytest.raises(InvalidInput) as refused:
         begun(world, job, day(1))
-    assert refused.value.field == "location of root 'landing'"
-    assert refused.value.value == job.roots[0].location
+    assert refused.value.field == "location of source 'landing'"
+    assert refused.value.value == job.sources[0].location
     assert f"23 files, such as file://{tmp_path}/{DATE}T01/a.csv" in refused.value.expected
     assert "{start:%Y-%m-%d}T00" in refused.value.next_step
     assert world.exactly() == before
@@ -155,19 +155,19 @@ def test_an_epoch_that_is_committed_keeps_what_it_has_read(world: World, tmp_pat
 
 
 def test_a_declaration_of_an_older_version_reads_on_as_it_did(tmp_path: Path) -> None:
-    """R7, A2: a root that knows neither conditions nor windows reads its first hour."""
+    """R7, A2: a source that knows neither conditions nor windows reads its first hour."""
     location = f"{tmp_path}/{{start:%Y-%m-%dT%H}}/*.csv"
     land(tmp_path, f"{DATE}T00/a.csv", f"{DATE}T01/a.csv")
     older = msgspec.convert(
-        {"name": "landing", "location": location, "late": "ignore", "kind": "files"}, Root
+        {"name": "landing", "location": location, "late": "ignore", "kind": "files"}, Source
     )
     assert older.is_older
-    (file,) = FILES.bounds(Asked(root=older, interval=day(1), cadence=Cadence("@daily"))).files
+    (file,) = FILES.bounds(Asked(source=older, interval=day(1), cadence=Cadence("@daily"))).files
     assert file.uri.endswith(f"{DATE}T00/a.csv")
 
 
-def test_a_root_that_is_not_complete_waits(world: World, tmp_path: Path) -> None:
-    """I11, A2: what lies in between is told once the root is complete: until then nothing is read at all."""
+def test_a_source_that_is_not_complete_waits(world: World, tmp_path: Path) -> None:
+    """I11, A2: what lies in between is told once the source is complete: until then nothing is read at all."""
     job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}/*.csv", complete=marker())
     land(tmp_path, f"{DATE}T00/a.csv", f"{DATE}T01/a.csv")
     with pytest.raises(NotReady):
@@ -178,7 +178,7 @@ def test_a_root_that_is_not_complete_waits(world: World, tmp_path: Path) -> None
 
 
 def test_what_comes_to_a_part_of_an_epoch_later_is_named(world: World, tmp_path: Path) -> None:
-    """I11, A1: no begin looks there again; doctor does, also for a root that ignores what comes late."""
+    """I11, A1: no begin looks there again; doctor does, also for a source that ignores what comes late."""
     job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}.csv", late="ignore")
     land(tmp_path, f"{DATE}T00.csv")
     attempt = begun(world, job, day(1))

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
     TopologyError,
 )
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
 from airflow_provider.domain.topology import TableKind, previous, state
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore
@@ -125,29 +125,29 @@ def test_der13_two_registrations_that_close_a_cycle_together(world: World) -> No
     assert [job.record.name for job in world.store.scan(DOMAIN, Kind.JOB, "")] == ["j2"]
 
 
-def test_der8_shared_root(world: World) -> None:
-    """I11: of two jobs that begin at once with other bounds of one root, both read those that came first."""
+def test_der8_shared_source(world: World) -> None:
+    """I11: of two jobs that begin at once with other bounds of one source, both read those that came first."""
     jobs = [world.job(name, inputs=[FileSource("landing", "/landing", late="ignore")]) for name in ("a", "b")]
     bounds = [
-        {"landing": RootBounds(root="landing", files=(BoundFile(uri=uri, size_bytes=1),))}
+        {"landing": SourceBounds(source="landing", files=(BoundFile(uri=uri, size_bytes=1),))}
         for uri in ("x", "y")
     ]
     for job in jobs:
         world.coordinator.register(job)
     first: list[Attempt] = []
-    second = interrupted(world, lambda: first.append(world.begin(jobs[0], day(1), roots=bounds[0]))).begin(
-        jobs[1], day(1), owner(), roots=bounds[1]
+    second = interrupted(world, lambda: first.append(world.begin(jobs[0], day(1), sources=bounds[0]))).begin(
+        jobs[1], day(1), owner(), sources=bounds[1]
     )
     assert isinstance(second, Attempt)
-    assert second.roots == first[0].roots == (bounds[0]["landing"],)
-    assert world.begin(jobs[1], day(1), owner(try_number=2)).roots == second.roots
-    with pytest.raises(InvalidInput, match="bounds of the root 'landing'"):
+    assert second.sources == first[0].sources == (bounds[0]["landing"],)
+    assert world.begin(jobs[1], day(1), owner(try_number=2)).sources == second.sources
+    with pytest.raises(InvalidInput, match="bounds of the source 'landing'"):
         world.begin(jobs[0], day(2))
 
 
 def spans(lake: Lake, attempt: Attempt) -> list[int]:
     """The rows of others that the attempt reads."""
-    span = attempt.roots[0].span
+    span = attempt.sources[0].span
     assert span is not None
     return lake.values(prices(), span)
 
@@ -156,35 +156,35 @@ def test_of_two_begins_at_neighbouring_barriers_the_second_looks_again(world: Wo
     """I11: both have asked the source when one records: the other's rows begin where that one's end."""
     job = world.job("a", inputs=[prices()])
     lake.append(1)
-    world.begin(job, day(1), roots=lake.sources())
+    world.begin(job, day(1), sources=lake.sources())
     lake.append(2)
     first: list[Attempt] = []
 
     def meanwhile() -> None:
-        first.append(world.begin(job, day(2), roots=lake.sources()))
+        first.append(world.begin(job, day(2), sources=lake.sources()))
         lake.append(3)
 
-    second = interrupted(world, meanwhile).begin(job, day(3), owner(), roots=lake.sources())
+    second = interrupted(world, meanwhile).begin(job, day(3), owner(), sources=lake.sources())
     assert isinstance(second, Attempt)
     assert (spans(lake, first[0]), spans(lake, second)) == ([2], [3])
 
 
-def test_of_two_revisions_of_a_root_one_is_recorded(world: World, lake: Lake) -> None:
+def test_of_two_revisions_of_a_source_one_is_recorded(world: World, lake: Lake) -> None:
     """I11: two jobs whose attempts failed begin again at once; both read what was recorded first."""
     jobs = [world.job(name, inputs=[prices(late="revision")]) for name in ("a", "b")]
     lake.append(1)
     for job in jobs:
-        world.coordinator.abort(world.begin(job, day(1), roots=lake.sources()), "it failed")
+        world.coordinator.abort(world.begin(job, day(1), sources=lake.sources()), "it failed")
     lake.append(2)
     first: list[Attempt] = []
 
     def meanwhile() -> None:
-        first.append(world.begin(jobs[0], day(1), owner("manual"), roots=lake.sources()))
+        first.append(world.begin(jobs[0], day(1), owner("manual"), sources=lake.sources()))
         lake.append(3)
 
-    second = interrupted(world, meanwhile).begin(jobs[1], day(1), owner("manual"), roots=lake.sources())
+    second = interrupted(world, meanwhile).begin(jobs[1], day(1), owner("manual"), sources=lake.sources())
     assert isinstance(second, Attempt)
-    assert second.roots == first[0].roots
+    assert second.sources == first[0].sources
     assert spans(lake, second) == [1, 2]
 
 

@@ -23,7 +23,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind, table_key
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import (
     Job,
     Table,
@@ -442,11 +442,11 @@ def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
     assert world.exactly() == before
 
 
-def test_the_roots_of_a_retired_job_are_what_they_were(world: World) -> None:
+def test_the_sources_of_a_retired_job_are_what_they_were(world: World) -> None:
     """R6, I11: their bounds stay recorded, so that the name cannot stand for other files."""
     world.coordinator.register(world.job("d", inputs=[FileSource("feed", "/a", late="ignore")]))
     world.coordinator.retire(DOMAIN, "d", **WHY)
-    with pytest.raises(TopologyError, match="root 'feed' is '/a'"):
+    with pytest.raises(TopologyError, match="source 'feed' is '/a'"):
         world.coordinator.register(
             world.job("heir", [world.table("d")], inputs=[FileSource("feed", "/b", late="ignore")])
         )

@@ -15,12 +15,12 @@ from airflow_provider.domain.epoch import Commitment
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import epoch_key
-from airflow_provider.domain.root_declarations import FileSource
+from airflow_provider.domain.source_declarations import FileSource
 from airflow_provider.domain.staying import MOST_STAYED, Stayed, after_commit
 from airflow_provider.domain.topology import Job, increment
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
-from tests.contract.test_coordination_root_revisions import compute, feed, land
+from tests.contract.test_coordination_source_revisions import compute, feed, land
 
 HOW = pytest.mark.parametrize("how", ["left", "older"])
 
@@ -48,8 +48,8 @@ def committed(world: World) -> Commitment:
 @HOW
 def test_no_part_of_an_epoch_reads_a_later_revision(world: World, tmp_path: Path, how: str) -> None:
     """I11, R18: d would have the file that came late, d2 would not, and a job that reads both could not tell."""
-    root = feed(tmp_path)
-    less, more = less_and_more(world, how, root, less=(root,))
+    source = feed(tmp_path)
+    less, more = less_and_more(world, how, source, less=(source,))
     land(tmp_path, 1, x="1")
     compute(world, more, 1)
     if how == "left":
@@ -58,12 +58,12 @@ def test_no_part_of_an_epoch_reads_a_later_revision(world: World, tmp_path: Path
     land(tmp_path, 1, y="100")
     before = world.exactly()
     with pytest.raises(TopologyError, match="lacks d2: these rows would stay") as refused:
-        world.begin(less, day(1), owner("again"), roots=RootSources())
+        world.begin(less, day(1), owner("again"), sources=SourceReaders())
     step = "declare d2 again" if how == "left" else "by the newest declaration"
     assert step in refused.value.next_step
     assert world.exactly() == before
     if how == "left":
-        more = world.job("d", outputs=more.outputs, inputs=[root], lapses_after=9)
+        more = world.job("d", outputs=more.outputs, inputs=[source], lapses_after=9)
         world.coordinator.register(more)
     assert compute(world, more, 1, owner("whole")) == 2
     assert world.rows("d", "d2") == {"d": [(1, 101)], "d2": [(1, 101)]}
@@ -80,27 +80,27 @@ def test_rows_that_stay_stand_on_their_source(world: World, tmp_path: Path, how:
     land(tmp_path, 1, y="100")
     assert compute(world, e, 1) == 1
     with pytest.raises(DependentReaders, match="d has committed what it computed from that"):
-        world.begin(e, day(1), owner("again"), roots=RootSources())
+        world.begin(e, day(1), owner("again"), sources=SourceReaders())
     if how == "left":
         with pytest.raises(TopologyError, match="no longer declares d2"):
-            bind(world.coordinator.context, DOMAIN, "feed", day(1), RootSources(), reason="late", by="ada")
+            bind(world.coordinator.context, DOMAIN, "feed", day(1), SourceReaders(), reason="late", by="ada")
 
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_late_file_that_only_rows_of_a_left_table_have_read_is_named(
     world: World, tmp_path: Path, leaves: bool
 ) -> None:
-    """I11: with the table, its job gives up the name of its root; the epoch is computed again without the late file."""
+    """I11: with the table, its job leaves its source; the epoch is computed again without the late file."""
     both = [world.table("d"), world.table("d2")]
-    root = feed(tmp_path, late="next")
-    more = world.job("d", outputs=both, inputs=[root])
+    source = feed(tmp_path, late="next")
+    more = world.job("d", outputs=both, inputs=[source])
     for number in (1, 2):
         land(tmp_path, number, x="1")
         compute(world, more, number)
     land(tmp_path, 1, late="100")
     land(tmp_path, 3, x="1")
     assert compute(world, more, 3) == 1
-    renamed = FileSource("feed_2", root.location, complete=root.complete)
+    renamed = FileSource("feed_2", source.location, complete=source.complete)
     other = world.job("d", outputs=both[:1] if leaves else both, inputs=[renamed])
     compute(world, other, 3, owner("cleared"))
     found = [f"{one.found} {one.next_step}" for one in examine(world.store, world.formats, DOMAIN).symptoms]

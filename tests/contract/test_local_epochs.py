@@ -25,9 +25,9 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, state
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
 from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -95,22 +95,24 @@ def test_how_to_compute_anew_what_is_committed_is_told(
 
 def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs, tmp_path: Path) -> None:
     """I11: how many, and the command that lets the epoch read them."""
-    root = FileSource("feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed())
-    job = Job("load", inputs=[root], outputs=[RIDES], cadence="@daily")
+    source = FileSource(
+        "feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed()
+    )
+    job = Job("load", inputs=[source], outputs=[RIDES], cadence="@daily")
     asking, coordinator = Owner(dag_id="program", run_id="1"), local_epochs.service
-    attempt = coordinator.begin(job, DAY, asking, roots=RootSources())
+    attempt = coordinator.begin(job, DAY, asking, sources=SourceReaders())
     assert isinstance(attempt, Attempt)
     write_rows(coordinator, attempt, "rides", pa.table({"minutes": [12]}))
     coordinator.publish(attempt)
     (tmp_path / f"{DAY.start:%Y-%m-%d}-late.csv").write_text("12")
-    with pytest.raises(AlreadyComputed, match="Of root 'feed' 1 came late") as answer:
+    with pytest.raises(AlreadyComputed, match="Of source 'feed' 1 came late") as answer:
         epoch_run(job, DAY, settings=local_epochs.settings, owner=asking).__enter__()
     assert answer.value.next_step.startswith(f"`airflow epochs bind feed {DAY.start.isoformat()}/")
     assert "run the program again" in answer.value.next_step
     bound = local_epochs.service.bind("default", "feed", "2024-05-01", reason="a late file", by="ada")
     assert (bound.bounds.revision, [str(epoch.job) for epoch in bound.behind]) == (2, ["load"])
     again = Owner(dag_id="program", run_id="2")
-    assert isinstance(coordinator.begin(job, DAY, again, roots=RootSources()), Attempt)
+    assert isinstance(coordinator.begin(job, DAY, again, sources=SourceReaders()), Attempt)
 
 
 def test_a_service_reads_as_its_settings_say(local_epochs: LocalEpochs) -> None:
@@ -272,7 +274,7 @@ def test_arguments_that_do_not_fit_write_nothing(
     assert not (tmp_path / "warehouse").exists()
 
 
-def test_a_root_without_files_and_an_input_without_rows_are_not_ready(local_epochs: LocalEpochs) -> None:
+def test_a_source_without_files_and_an_input_without_rows_are_not_ready(local_epochs: LocalEpochs) -> None:
     for job, missing in ((LOAD, "files"), (COUNT, "rides")):
         with pytest.raises(NotReady, match=missing), epoch_run(job, DAY, local=local_epochs):
             pass

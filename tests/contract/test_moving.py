@@ -26,8 +26,8 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.identifiers import ChangeSetId
-from airflow_provider.domain.records import Kind, root_key, topology_key, versions_key
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.records import Kind, source_key, topology_key, versions_key
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import CommitRecord
@@ -280,7 +280,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     job = Job("load", inputs=[landing], outputs=[Table("loaded", domain=DOMAIN)], cadence="@daily")
     source.register(job)
     planted = {
-        root_key(DOMAIN, "landing", day(1).end, 1): Kind.ROOT,
+        source_key(DOMAIN, "landing", day(1).end, 1): Kind.SOURCE,
         versions_key(DOMAIN, NUMBERS.name, 1): Kind.VERSIONS,
     }
     updates = tuple(Put(key, sample(kind)) for key, kind in planted.items())

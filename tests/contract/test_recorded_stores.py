@@ -59,14 +59,20 @@ def test_it_is_upgraded_once(recorded: Recorded) -> None:
         assert (upgraded.fit, upgraded.format) == (Fit.CURRENT, 2)
 
 
+def attempt_of(folder: Path) -> Attempt:
+    """Return the attempt that was written before the upgrade; fields have other names since."""
+    plain = msgspec.json.decode((folder / "attempt.json").read_bytes())
+    plain["sources"] = [{"source": bounds.pop("root"), **bounds} for bounds in plain.pop("roots")]
+    return msgspec.convert(plain, Attempt, strict=False)
+
+
 def test_what_was_open_is_published_or_superseded_and_the_next_epoch_commits(
     service: EpochService, recorded: Recorded
 ) -> None:
     """R7, R10, R36: an attempt that was handed over, one that had written nothing, and an older declaration."""
     _, folder = recorded
     assert (rows(service, "first"), rows(service, "second")) == ([1, 2, 30], [10, 20])
-    attempt = msgspec.json.decode((folder / "attempt.json").read_bytes(), type=Attempt)
-    service.publish(attempt)
+    service.publish(attempt_of(folder))
     assert rows(service, "first") == [1, 2, 4, 30]
 
     superseding = begun(service, second(7), 3, tries=2)
@@ -79,7 +85,7 @@ def test_what_was_open_is_published_or_superseded_and_the_next_epoch_commits(
     record = declared(service, "second")
     assert (record.revision, record.lapses_after, len(record.earlier)) == (2, 7, 1)
 
-    following = begun(service, first(), 5, roots=landed(folder, 5))
+    following = begun(service, first(), 5, sources=landed(folder, 5))
     service.publish(written(service, following, 5))
     assert (declared(service, "first").revision, declared(service, "first").earlier) == (1, ())
     again = begun(service, second(7), 5)
@@ -92,16 +98,15 @@ def test_its_files_are_bound(service: EpochService, recorded: Recorded) -> None:
     _, folder = recorded
     before = landed(folder, 4)
     (folder / "landing" / "2024-01-04.csv").write_text("other rows\n")
-    attempt = begun(service, first(), 4, tries=2, roots=landed(folder, 4))
-    assert [one.same_as(before["landing"]) for one in attempt.roots] == [True]
+    attempt = begun(service, first(), 4, tries=2, sources=landed(folder, 4))
+    assert [one.same_as(before["landing"]) for one in attempt.sources] == [True]
 
 
 def test_its_lease_is_renewed_and_read(service: EpochService, recorded: Recorded) -> None:
     """R15, R36: also when its tables have gone on."""
     _, folder = recorded
     (lease,) = service.leases.all(DOMAIN)
-    following = msgspec.json.decode((folder / "attempt.json").read_bytes(), type=Attempt)
-    service.publish(following)
+    service.publish(attempt_of(folder))
     service.retention.sweep(DOMAIN)
     renewed = service.leases.renew(lease)
     assert renewed.cut.states == lease.cut.states

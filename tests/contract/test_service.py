@@ -46,14 +46,16 @@ def test_a_catalog_elsewhere_is_refused_where_one_transaction_is_required(tmp_pa
 
 
 def test_sources_and_ways_to_read_are_the_settings(tmp_path: Path) -> None:
-    """Reads that name neither level nor consistency take those; jobs find the databases of their roots."""
-    sources = {"shop": "postgresql://shop/db"}
-    asking = settings(tmp_path, sources=sources, read_level="read_uncommitted", read_consistency="altogether")
+    """Reads that name neither level nor consistency take those; jobs find the databases of their sources."""
+    connections = {"shop": "postgresql://shop/db"}
+    asking = settings(
+        tmp_path, connections=connections, read_level="read_uncommitted", read_consistency="altogether"
+    )
     with EpochService.open(asking) as service:
-        assert service.sources == sources
+        assert service.connections == connections
         assert service.cuts.reading.level is Level.READ_UNCOMMITTED
         assert service.cuts.reading.consistency is Consistency.ALTOGETHER
     with pytest.raises(InvalidInput) as refused:
         EpochService.open(settings(tmp_path, read_level="dirty"))
     assert refused.value.field == "read_level"
-    assert Settings.local(tmp_path, sources=sources).sources == sources
+    assert Settings.local(tmp_path, connections=connections).connections == connections

@@ -50,7 +50,7 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "skip interval": ("skip clean ? --reason gone", []),
     "skip --reason": ("skip ends 2013-02-06 --reason=?", TEXTS),
     "skip --domain": (f"{SKIP} --domain=?", []),
-    "bind root": ("bind ? 2013-02-08 --reason gone", []),
+    "bind source": ("bind ? 2013-02-08 --reason gone", []),
     "bind interval": ("bind landing ? --reason gone", []),
     "bind --reason": ("bind landing 2013-02-08 --reason=?", []),
     "bind --domain": ("bind landing 2013-02-08 --reason gone --domain=?", []),

@@ -26,9 +26,9 @@ from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Vetoed
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import Done, epochs_connection, typed
 from tests.integration.flights import ORIGIN, begun, published
@@ -189,13 +189,15 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
     """I11: as typed by whoever decides that a file that was replaced is to be read."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     landed = tmp_path / "2013-02-06.csv"
-    root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
-    job = Job("land", inputs=[root], outputs=[Table("raw", domain="lands")], cadence="@daily", origin=ORIGIN)
+    source = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
+    job = Job(
+        "land", inputs=[source], outputs=[Table("raw", domain="lands")], cadence="@daily", origin=ORIGIN
+    )
     landed.write_text("1")
     with EpochService.open(settings) as service:
         first = Interval(ORIGIN, ORIGIN + timedelta(days=1))
         owner = Owner(dag_id="flights", run_id="run")
-        attempt = service.begin(job, first, owner, roots=RootSources())
+        attempt = service.begin(job, first, owner, sources=SourceReaders())
         assert isinstance(attempt, Attempt)
         write_rows(service, attempt, "raw", pa.table({"x": [1]}))
         service.publish(attempt)

@@ -30,9 +30,9 @@ from airflow_provider.cli import answer as answers
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables.iceberg import publishing
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection, typed
@@ -70,9 +70,9 @@ COMMANDS = [
     "db check",
     "db upgrade",
 ]
-ROOT = f"feed_{NAMES[0][5:]}"
+SOURCE = f"feed_{NAMES[0][5:]}"
 CHANGES = [
-    f"bind {ROOT} 2013-02-01 --reason mended --domain {LONG}",
+    f"bind {SOURCE} 2013-02-01 --reason mended --domain {LONG}",
     f"lease renew {NAMES[0]} --owner ada --ttl 3d --domain {LONG}",
     f"lease drop audit --owner {NAMES[1]} --domain {LONG}",
     f"lease drop {NAMES[0]} --owner ada --domain {LONG}",
@@ -185,18 +185,18 @@ def test_commands_that_change_a_store_fit_and_tell_all(
             value, whole = seen[-1]
             assert characters(told) == characters(whole)
             assert [leaf for leaf in leaves(value) if not is_told(leaf, whole)] == []
-    assert answered == [["bind", ROOT], ["db", "restored"], ["db", "move"]]
+    assert answered == [["bind", SOURCE], ["db", "restored"], ["db", "move"]]
 
 
 def land(service: EpochService, folder: Path) -> None:
     """Compute an epoch from a file, and replace the file."""
     file = folder / "2013-02-01.csv"
     file.write_text("1")
-    root = FileSource(ROOT, f"{folder}/{{start:%Y-%m-%d}}.csv")
+    source = FileSource(SOURCE, f"{folder}/{{start:%Y-%m-%d}}.csv")
     raw = [Table("raw", domain=LONG)]
-    job = Job("land", inputs=[root], outputs=raw, cadence="@daily", origin=ORIGIN)
+    job = Job("land", inputs=[source], outputs=raw, cadence="@daily", origin=ORIGIN)
     owner = Owner(dag_id="landing", run_id="first")
-    attempt = service.begin(job, day(1), owner, roots=RootSources())
+    attempt = service.begin(job, day(1), owner, sources=SourceReaders())
     assert isinstance(attempt, Attempt)
     write_rows(service, attempt, "raw", pa.table({"x": [1]}))
     service.publish(attempt)

@@ -30,7 +30,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, previous, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
@@ -38,7 +38,7 @@ from airflow_provider.operators import waiting as begin_waiting
 from airflow_provider.operators.outcome import IGNORED, tell_ignored
 from airflow_provider.operators.participants import EpochBeginOperator, epoch_task_group
 from airflow_provider.sensors.epochs import EpochSensor
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
@@ -358,10 +358,10 @@ def test_a_deferred_wait_looks_back_as_far_as_its_job(service: EpochService) -> 
     assert waits.execute(run)["csn"] == 2
 
 
-def test_a_root_is_waited_for_as_tables_are(service: EpochService, tmp_path: Path) -> None:  # noqa: ARG001
+def test_a_source_is_waited_for_as_tables_are(service: EpochService, tmp_path: Path) -> None:  # noqa: ARG001
     """A2: by the sensor in both modes, and by the trigger, which looks again without a commit."""
-    root = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
-    loads = Job("loads", inputs=[root], outputs=[replace(A, name="out")], cadence="@daily")
+    source = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}/*", complete=[marker(), min_files(1)])
+    loads = Job("loads", inputs=[source], outputs=[replace(A, name="out")], cadence="@daily")
     waits = EpochSensor(task_id="wait", job=loads)
     run = task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC))
     with pytest.raises(TaskDeferred) as deferred:
@@ -464,7 +464,7 @@ def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
 def test_late_files_that_are_ignored_are_counted(
     service: EpochService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A gauge among Airflow's metrics, and a warning; a root that reads late files has none."""
+    """A gauge among Airflow's metrics, and a warning; a source that reads late files has none."""
     gauges: list[tuple[str, int, dict[str, str]]] = []
     monkeypatch.setattr(stats, "gauge", lambda name, value, *, tags: gauges.append((name, value, tags)))
     landed = tmp_path / "2013-02-06"
@@ -472,15 +472,15 @@ def test_late_files_that_are_ignored_are_counted(
     (landed / "a.csv").touch()
     epoch = Interval(DAY_END - 2 * DAY, DAY_END - DAY)
     for late in ("ignore", "next"):
-        root = FileSource(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
-        job = Job(f"load_{late}", inputs=[root], outputs=[Table(f"of_{late}")], cadence="@daily")
-        service.begin(job, epoch, OTHER, roots=RootSources())
+        source = FileSource(late, f"{tmp_path}/{{start:%Y-%m-%d}}/*", late, complete=none_needed())
+        job = Job(f"load_{late}", inputs=[source], outputs=[Table(f"of_{late}")], cadence="@daily")
+        service.begin(job, epoch, OTHER, sources=SourceReaders())
         tell_ignored(logging.getLogger(), service, job, epoch.end)
         (landed / f"{late}.csv").touch()
         tell_ignored(logging.getLogger(), service, job, epoch.end)
-    tags = {"domain": "default", "root": "ignore"}
+    tags = {"domain": "default", "source": "ignore"}
     assert gauges == [(IGNORED, 0, tags), (IGNORED, 1, tags)]
-    assert "Root ignore: 1 files came late and are read by no epoch" in caplog.text
+    assert "Source ignore: 1 files came late and are read by no epoch" in caplog.text
 
 
 def test_one_task_of_a_group_waits() -> None:

@@ -14,7 +14,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
@@ -36,7 +36,7 @@ def drafted(epoch: EpochRun, table: Any = TABLE, schema: Any = "id bigint", empt
 CALLS: dict[str, tuple[Callable[[EpochRun, Any], object], Iterable[str]]] = {
     "read: table": (lambda epoch, value: epoch.read(value), []),
     "read: schema": (lambda epoch, value: epoch.read(TABLE, schema=value), []),
-    "root_files: root": (lambda epoch, value: epoch.root_files(value), []),
+    "source_files: source": (lambda epoch, value: epoch.source_files(value), []),
     "write: table": (lambda epoch, value: epoch.write(value, epoch.spark.range(1)), []),
     "write: df": (lambda epoch, value: epoch.write(TABLE, value), []),
     "draft: table": (lambda epoch, value: drafted(epoch, table=value), []),

@@ -29,7 +29,7 @@ from airflow_provider.domain.errors import (
     Vetoed,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
@@ -381,7 +381,7 @@ def lose_the_store_before_publish(service: EpochService, spark: SparkSession) ->
         (lambda epoch: [epoch.write(HOURLY, epoch.spark.range(1)) for _ in range(2)], "was written already"),
         (lambda epoch: epoch.write("other", epoch.spark.range(1)), "declare 'other' in the outputs"),
         (lambda epoch: epoch.read("hourly"), "declare 'hourly' in the inputs"),
-        (lambda epoch: epoch.root_files("landing"), "declare FileSource('landing'"),
+        (lambda epoch: epoch.source_files("landing"), "declare FileSource('landing'"),
         (lambda epoch: epoch.write(HOURLY, epoch.spark.sql("select 1 as _epoch")), "_epoch"),
     ],
 )
@@ -434,7 +434,7 @@ def test_a_table_in_memory_is_refused(classic_session: SparkSession, service: Ep
 
 
 @on_connect
-def test_a_root_is_read_as_it_was_when_the_attempt_began(
+def test_a_source_is_read_as_it_was_when_the_attempt_began(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
     """What changes meanwhile ends it; nothing stands on what it has read, so that the next try reads what is there."""
@@ -453,8 +453,8 @@ def test_a_root_is_read_as_it_was_when_the_attempt_began(
 
     def load(*files: Path, change: bool) -> None:
         with epoch_run(job, HOUR, spark=spark, settings=settings) as epoch:
-            assert epoch.root_files("landing") == [f"file://{file}" for file in files]
-            df = epoch.spark.read.schema("id int").csv(epoch.root_files("landing"))
+            assert epoch.source_files("landing") == [f"file://{file}" for file in files]
+            df = epoch.spark.read.schema("id int").csv(epoch.source_files("landing"))
             if change:
                 first.write_text("1\n2\n3\n")
             epoch.write(HOURLY, df)

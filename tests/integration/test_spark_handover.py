@@ -18,12 +18,12 @@ from airflow_provider.domain.completeness import marker, min_files
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import (
+from airflow_provider.domain.source_bounds import (
     BoundFile,
     FileSource,
     IcebergSource,
     PostgresSource,
-    RootBounds,
+    SourceBounds,
     Span,
 )
 from airflow_provider.domain.topology import Job, Table, previous, state, window
@@ -62,7 +62,7 @@ OWNER = Owner(dag_id="dag", run_id="scheduled__2013-02-08T00:00:00+00:00", gener
 SETTINGS = Settings(
     store_url="sqlite:////tmp/of/nobody.db",
     warehouse="file:///data/warehouse",
-    sources={"shop": "postgresql+psycopg://me:pw@db/shop"},
+    connections={"shop": "postgresql+psycopg://me:pw@db/shop"},
 )
 
 
@@ -74,9 +74,9 @@ def attempt_at(service: EpochService) -> Attempt:
         outputs=[OUT],
         cadence="@hourly",
     )
-    bounds = RootBounds(root="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
-    ids = RootBounds(root="orders", span=Span(low=None, high=2**63 - 1, rows=0))
-    attempt = service.begin(job, HOUR, OWNER, roots={"landing": bounds, "orders": ids})
+    bounds = SourceBounds(source="landing", files=(BoundFile(uri="file:///a", size_bytes=3, modified=4),))
+    ids = SourceBounds(source="orders", span=Span(low=None, high=2**63 - 1, rows=0))
+    attempt = service.begin(job, HOUR, OWNER, sources={"landing": bounds, "orders": ids})
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -113,7 +113,7 @@ def test_without_the_variable_nothing_was_handed_over() -> None:
         (lambda path: path.chmod(0o640), InvalidInput, "0640"),
         (lambda path: path.write_text("{"), InvalidInput, "hand-over of this package"),
         (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "hand-over of this package"),
-        (lambda path: path.write_text('{"format": 1}'), InvalidInput, "missing required field"),
+        (lambda path: path.write_text('{"format": 2}'), InvalidInput, "missing required field"),
         (lambda path: path.write_text('{"format": 2}'), StoreIncompatible, "same version of the package"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_password_is_in_no_argument_setting_environment_or_log(tmp_path: Path)
     settings = Settings(
         store_url=f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/epochs",
         warehouse=f"{tmp_path}/warehouse",
-        sources={"shop": f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/shop"},
+        connections={"shop": f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/shop"},
     )
     job = Job("job", outputs=[Table("t")], cadence="@hourly")
     path = HandOver(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)

@@ -136,12 +136,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
     raise KeyboardInterrupt
 
 
-def planted_text(mutant: Mutant, root: Path = ROOT) -> str:
+def planted_text(mutant: Mutant, source: Path = ROOT) -> str:
     """The module with the error in it.
 
     :raises ValueError: the text to change is not there exactly once: the mutant has to follow the code.
     """
-    text = (root / PACKAGE / mutant.file).read_text()
+    text = (source / PACKAGE / mutant.file).read_text()
     if text.count(mutant.old) != 1:
         raise ValueError(f"{mutant.name}: {mutant.old!r} is {text.count(mutant.old)} times in {mutant.file}")
     return text.replace(mutant.old, mutant.new)
@@ -174,8 +174,8 @@ def run(place: Path, command: Command, limit_s: float | None = None) -> Ran:
             return Ran(f"did not end within {limit_s:.0f} s", time.monotonic() - started)
         finally:
             if process.poll() is None:
-                root = psutil.Process(process.pid)
-                for one in (root, *root.children(recursive=True)):
+                source = psutil.Process(process.pid)
+                for one in (source, *source.children(recursive=True)):
                     with suppress(psutil.NoSuchProcess):
                         one.kill()
     if process.returncode == NO_TEST_RAN:

@@ -7,9 +7,9 @@ from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.renaming import PLANTED_IN_NAMES
-from tests.mutants.roots import PLANTED_IN_ROOTS
 from tests.mutants.runs import PLANTED_IN_RUNS
 from tests.mutants.servers import PLANTED_IN_SERVERS
+from tests.mutants.sources import PLANTED_IN_SOURCES
 from tests.mutants.stores import PLANTED_IN_STORES
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
@@ -553,7 +553,7 @@ PLANTED = (
         by="test_a_refused_begin_changes_nothing",
     ),
     *PLANTED_IN_UPKEEP,
-    *PLANTED_IN_ROOTS,
+    *PLANTED_IN_SOURCES,
     *PLANTED_IN_NAMES,
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,

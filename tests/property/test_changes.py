@@ -37,7 +37,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import FileSource, Late
+from airflow_provider.domain.source_bounds import FileSource, Late
 from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
@@ -234,7 +234,7 @@ class Changes(RuleBasedStateMachine):
             return None
         begun: list[Any] = []
         run = owner(f"run-{next(self.numbers)}")
-        self._goes(lambda: begun.append(self.world.coordinator.begin(job, epoch, run, roots=self.source)))
+        self._goes(lambda: begun.append(self.world.coordinator.begin(job, epoch, run, sources=self.source)))
         return begun[0] if begun and not isinstance(begun[0], AlreadyCommitted) else None
 
     def _finish(self, attempt: Attempt) -> None:
@@ -257,7 +257,7 @@ class Changes(RuleBasedStateMachine):
             table: 0 if found is None else sum(found["value"].to_pylist()) for table, found in read.items()
         }
         if attempt.job in {"feed", "other"}:
-            return sum(file.modified for file in attempt.roots[0].files)
+            return sum(file.modified for file in attempt.sources[0].files)
         if attempt.job == "both":
             parts = {value for value in sums.values() if value}
             return parts.pop() if len(parts) == 1 else -len(parts)
@@ -362,7 +362,7 @@ class Changes(RuleBasedStateMachine):
             ("own", "sum"): self._sum,
             ("base", "full"): self._full,
             ("base", "loose"): self._loose,
-            ("feed", "other"): self._roots,
+            ("feed", "other"): self._sources,
             ("both",): self._both,
         }
         for tables, check in fits.items():
@@ -404,7 +404,7 @@ class Changes(RuleBasedStateMachine):
         if any(value != _until(base, end) for end, value in loose.items()):
             assert [str(one.table) for one in cut.outdated] == ["loose"], f"{loose} beside {base}"
 
-    def _roots(self, cut: Cut, feed: Values, other: Values) -> None:
+    def _sources(self, cut: Cut, feed: Values, other: Values) -> None:
         told = [label for label in cut.outdated if label.revision]
         for end in feed.keys() & other.keys():
             labelled = any(label.start < at(end) and (label.end or at(end)) >= at(end) for label in told)

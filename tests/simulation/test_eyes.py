@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.coordination.attempts import reserve
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.commits import register, renamed_roots, stayed_rows
+from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.upkeep import unread
 from airflow_provider.domain import beginning
@@ -69,18 +69,18 @@ def test_rows_of_an_earlier_revision_without_a_label(monkeypatch: pytest.MonkeyP
 def test_a_source_that_is_read_twice_by_two_names(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
     """I11: late files that an older name has read, all rows of a table, or what an open epoch reads."""
     if left == "files":
-        monkeypatch.setattr(renamed_roots, "_read_twice", lambda *_given: [])
+        monkeypatch.setattr(renamed_sources, "_read_twice", lambda *_given: [])
     elif left == "rows":
-        for module in (renamed_roots, register):
+        for module in (renamed_sources, register):
             monkeypatch.setattr(module, "refuse_from_the_beginning", lambda *_given: None)
     else:
-        monkeypatch.setattr(renamed_roots, "open_root", lambda *_given: 0)
+        monkeypatch.setattr(renamed_sources, "open_source", lambda *_given: 0)
     found = first_violation(RENAMED, "I11: ")
     assert ("as landing and as" if left == "rows" else "has read ['memory:") in found
 
 
 def test_files_that_doctor_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I11: a root that was left has files that no epoch reads any more."""
+    """I11: a source that was left has files that no epoch reads any more."""
     monkeypatch.setattr(unread._Look, "found_of_left", lambda _look: iter(()))
     assert "which doctor does not name" in first_violation(RENAMED, "I11: ")
 

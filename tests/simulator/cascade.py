@@ -21,7 +21,7 @@ from zlib import crc32
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, micros
-from airflow_provider.domain.roots import BoundFile, FileSource, RootBounds
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
 from airflow_provider.domain.topology import (
     Job,
     Table,
@@ -300,7 +300,7 @@ def output(
     return [value + number for number in range(value % 4)]
 
 
-def proposal(epoch: Interval, number: int) -> RootBounds:
-    """What attempt *number* finds at the root's location; each one finds something else."""
+def proposal(epoch: Interval, number: int) -> SourceBounds:
+    """What attempt *number* finds at the source's location; each one finds something else."""
     uri = f"{FEED.location}/{micros(epoch.end)}-{number}"
-    return RootBounds(root=FEED.name, files=(BoundFile(uri=uri, size_bytes=number),))
+    return SourceBounds(source=FEED.name, files=(BoundFile(uri=uri, size_bytes=number),))

@@ -84,7 +84,7 @@ class Event(StrEnum):
     SKIPPED_FAILED = "skip of an epoch that had recorded bounds"
     REVISION_FAILED = "revision that had recorded bounds failed"
     BIND_REFUSED = "bind refused"
-    RENAMED = "root renamed"
+    RENAMED = "source renamed"
     OTHER_NAME_REFUSED = "refused: read by another name"
     UNREAD_NAMED = "doctor named a file that no epoch reads"
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.version import TableDelta, TableRecord
 from airflow_provider.stores.base import Put
 
@@ -98,11 +98,11 @@ class History:
                     self._checked.add((job, moment_of(start), record.token))
             case Kind.TABLE:
                 self._table(key.item, record)
-            case Kind.SLICE | Kind.ROOT:
-                expect(key not in self._written_once, "I11" if key.kind is Kind.ROOT else "I2", key)
+            case Kind.SLICE | Kind.SOURCE:
+                expect(key not in self._written_once, "I11" if key.kind is Kind.SOURCE else "I2", key)
                 self._written_once.add(key)
-                if key.kind is Kind.ROOT:
-                    self._root(key, record)
+                if key.kind is Kind.SOURCE:
+                    self._source(key, record)
 
     def _epoch(self, key: Key, record: EpochRecord, numbered: bool) -> None:
         name = (key.partition, record.interval.start)
@@ -142,7 +142,7 @@ class History:
         """Take a table's record."""
         raise NotImplementedError
 
-    def _root(self, key: Key, record: RootRecord) -> None:
+    def _source(self, key: Key, record: SourceRecord) -> None:
         """Take what was recorded of a source."""
         raise NotImplementedError
 

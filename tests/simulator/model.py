@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider.domain.epoch import Commitment, Provenance
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
@@ -43,7 +43,7 @@ from tests.simulator.history import Committed, History, Slice, expect, moment_of
 class Model(History):
     """The history of the cascade.
 
-    :ivar bounds: files of the root, by barrier.
+    :ivar bounds: files of the source, by barrier.
     :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
     :ivar heard: when each job was last heard of.
     """
@@ -155,7 +155,7 @@ class Model(History):
         names = sorted({(job, start) for job, start, _ in self._vetoed if (job, start) not in self.committed})
         return [(job, self.epochs[job, start].interval) for job, start in names]
 
-    def _root(self, key: Key, record: RootRecord) -> None:
+    def _source(self, key: Key, record: SourceRecord) -> None:
         uris = tuple(one.uri for one in record.bounds.files)
         self.bounds[moment_of(key.item.partition(":")[0])] = uris
 
@@ -241,7 +241,7 @@ class Model(History):
     def expected(self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance]) -> list[int]:
         """What an epoch must have written, from the inputs that it recorded (I7)."""
         found = {str(one.table): self.visible(str(one.table), one.low, one.high, one.csn) for one in inputs}
-        files = self.bounds[interval.end] if JOBS[job].job.roots else ()
+        files = self.bounds[interval.end] if JOBS[job].job.sources else ()
         return output(job, sink, interval, found, files)
 
     def left(self, sink: str, inputs: Iterable[Provenance]) -> list[int]:

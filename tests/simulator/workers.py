@@ -102,10 +102,10 @@ class Attempting:
 
     def _begin(self) -> Attempt | None:
         job = self.task.job
-        bounds = {root.name: proposal(self.task.interval, self.task.tries) for root in job.job.roots}
+        bounds = {source.name: proposal(self.task.interval, self.task.tries) for source in job.job.sources}
         try:
             begun = self.coordinator.begin(
-                job.job, self.task.interval, self.owner, roots=bounds, participants=job.participants
+                job.job, self.task.interval, self.owner, sources=bounds, participants=job.participants
             )
         except NotReady:
             self.count(Event.NOT_READY)
@@ -139,7 +139,7 @@ class Attempting:
 
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)
-        files = [one.uri for bounds in attempt.roots for one in bounds.files]
+        files = [one.uri for bounds in attempt.sources for one in bounds.files]
         for sink in attempt.sinks:
             self.hands.work(attempt)
             values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)

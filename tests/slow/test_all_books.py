@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider.client.epochs import Epochs
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.testing.local_epochs import LocalEpochs
@@ -40,7 +41,7 @@ def landed_in(folder: Path, job: Job) -> Job:
     landed = FileSource("landed_books", f"{folder}/{books.FILE.replace('{', '{start')}")
     return Job(
         job.name,
-        inputs=[*job.edges, *[landed for _ in job.roots]],
+        inputs=[*job.edges, *[landed for _ in job.sources]],
         outputs=job.outputs,
         cadence=job.cadence,
         origin=job.origin,
@@ -55,18 +56,19 @@ def test_every_cut_of_all_books_is_the_text(tmp_path: Path) -> None:
     totals = BookTotals.of(DAYS)
     jobs = [landed_in(tmp_path, job) for job in word_tables.JOBS]
     with LocalEpochs(tmp_path) as epochs:
+        reader = Epochs(epochs.service, domain=word_tables.DOMAIN)
         for number in range(1, BOOKS + 1):
             end = DAYS.start + number * EVERY
             for job in jobs:
                 if number == 1:
                     with pytest.raises((NotReady, UnknownName)):
-                        read_books(epochs.service, totals)
+                        read_books(reader, totals)
                 else:
-                    before = read_books(epochs.service, totals)
+                    before = read_books(reader, totals)
                     assert (before.barrier, before.wrong) == (end - EVERY, {})
                 with epoch_run(job, Interval(end - EVERY, end), local=epochs) as epoch:
                     word_epochs.COMPUTE[job.name](epoch)
-            seen = read_books(epochs.service, totals)
+            seen = read_books(reader, totals)
             assert (seen.barrier, seen.wrong) == (end, {})
         for barrier in totals.barriers:
-            assert read_books(epochs.service, totals, at=barrier).wrong == {}
+            assert read_books(reader, totals, at=barrier).wrong == {}

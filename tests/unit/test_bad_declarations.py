@@ -12,7 +12,7 @@ from airflow_provider.domain.checks import accepted, in_range, is_true, no_rows,
 from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
+from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import Job, Table, state, window
 from tests.hostile import NAMES, TEXTS, refused
 
@@ -76,7 +76,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "its new name": (lambda value: rename("other", value), NAMES),
     "a column that is dropped": (drop, NAMES),
     "a wider type": (lambda value: widen("c", value), []),
-    "the place of a root": (
+    "the place of a source": (
         lambda value: FileSource("r", value, late="ignore", complete=none_needed()),
         [*TEXTS, *BLANK],
     ),
@@ -93,7 +93,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
         lambda value: PostgresSource("r", "t", connection="s", id_column="id", transaction_key=value),
         [*NAMES, "empty"],
     ),
-    "partitions of a root": (
+    "partitions of a source": (
         lambda value: PostgresSource("r", "t", connection="s", id_column="id", partitions=value),
         [],
     ),

@@ -18,9 +18,9 @@ from airflow_provider.domain.errors import InvalidInput, UnknownConnection
 from airflow_provider.hooks.connection import (
     ConnectionFields,
     catalog_url_of,
+    database_url_of,
     parsed_extra,
     place_of,
-    source_url_of,
 )
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import StoreCapability
@@ -256,33 +256,33 @@ def test_a_catalog_needs_no_warehouse_and_no_catalog() -> None:
     assert caught.value.details["field"] == "catalog"
 
 
-def test_a_root_names_a_database_by_airflows_own_connection() -> None:
+def test_a_source_names_a_database_by_airflows_own_connection() -> None:
     fields = replace(postgres(), conn_type="postgres", extra={"sslmode": "verify-full"})
-    url = source_url_of(fields)
+    url = database_url_of(fields)
     assert url.startswith("postgresql+psycopg://")
     assert url.endswith("sslmode=verify-full")
-    assert source_url_of(ConnectionFields(conn_id="lake", conn_type="sqlite", host="/srv/lake.db")).endswith(
-        "/srv/lake.db"
-    )
-    assert source_url_of(replace(postgres(), extra={"backend": "postgresql"})) == url.partition("?")[0]
+    assert database_url_of(
+        ConnectionFields(conn_id="lake", conn_type="sqlite", host="/srv/lake.db")
+    ).endswith("/srv/lake.db")
+    assert database_url_of(replace(postgres(), extra={"backend": "postgresql"})) == url.partition("?")[0]
     for wrong in (
         replace(fields, conn_type="mysql"),
         replace(fields, extra={"cursor": "x"}),
         replace(fields, schema=""),
     ):
         with pytest.raises(InvalidInput, match=fields.conn_id):
-            source_url_of(wrong)
+            database_url_of(wrong)
 
 
-def test_the_hook_looks_up_what_the_roots_of_a_job_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hook_looks_up_what_the_sources_of_a_job_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The password is masked in logs, and shown nowhere."""
     store = {"conn_type": "epochs", "host": "/srv/epochs.db", "extra": {"warehouse": WAREHOUSE}}
     shop = {"conn_type": "postgres", "host": "db", "schema": "s", "login": "a", "password": "sh0p/pw"}
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(store))
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(shop))
-    settings = EpochsHook().get_settings(sources=["shop"])
-    assert settings.sources == {"shop": "postgresql+psycopg://a:sh0p%2Fpw@db:5432/s"}
-    said = redact(f"sh0p/pw {settings.sources['shop']} {settings!r}")
+    settings = EpochsHook().get_settings(connections=["shop"])
+    assert settings.connections == {"shop": "postgresql+psycopg://a:sh0p%2Fpw@db:5432/s"}
+    said = redact(f"sh0p/pw {settings.connections['shop']} {settings!r}")
     assert not [one for one in ("sh0p/pw", "sh0p%2Fpw") if one in said]
 
 
@@ -341,7 +341,7 @@ def test_the_forms_test_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_connection_that_airflow_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store's, its catalog's or a root's; the trigger says so instead of waiting for it."""
+    """The store's, its catalog's or a source's; the trigger says so instead of waiting for it."""
     store = {"conn_type": "epochs", "host": "/srv/epochs.db", "extra": {"warehouse": WAREHOUSE}}
     monkeypatch.setenv("AIRFLOW_CONN_SQLITE", json.dumps(store))
     server = {"conn_type": "epochs", "host": "zk.example", "schema": "epochs", "login": "me", "password": "p"}
@@ -354,7 +354,7 @@ def test_a_connection_that_airflow_does_not_know_is_named(monkeypatch: pytest.Mo
         EpochsHook("nobody").get_settings,
         EpochsHook("nobody").get_conn,
         EpochsHook("zookeeper").get_settings,
-        lambda: EpochsHook("sqlite").get_settings(sources=["nobody"]),
+        lambda: EpochsHook("sqlite").get_settings(connections=["nobody"]),
         lambda: asyncio.run(EpochsHook("nobody").aget_settings()),
         lambda: asyncio.run(EpochsHook("zookeeper").aget_settings()),
         lambda: asyncio.run(anext(trigger.run())),

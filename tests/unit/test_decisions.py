@@ -67,7 +67,7 @@ def attempt(owner: Owner, token: int = 3, aborted: str | None = None) -> Attempt
         owner=owner,
         inputs=(),
         input_generation=1,
-        roots=(),
+        sources=(),
         baseline=(),
         job_revision=1,
         aborted=aborted,

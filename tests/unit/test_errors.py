@@ -12,9 +12,9 @@ from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import EpochError, InvalidInput
 
 
-def _kinds(root: type[EpochError] = EpochError) -> Iterator[type[EpochError]]:
-    yield root
-    for kind in root.__subclasses__():
+def _kinds(source: type[EpochError] = EpochError) -> Iterator[type[EpochError]]:
+    yield source
+    for kind in source.__subclasses__():
         yield from _kinds(kind)
 
 

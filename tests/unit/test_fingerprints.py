@@ -34,7 +34,7 @@ UNCOUNTED = {
 """Fields that change no fingerprint, and why."""
 DECLARED = JobDeclaration.of(WHOLE)
 CLASSES = list(dict.fromkeys(type(value) for _, value in places(DECLARED)))
-SEVERAL = ("edges", "roots", "outputs", "checks")
+SEVERAL = ("edges", "sources", "outputs", "checks")
 
 
 OTHERS: Mapping[str, Any] = {
@@ -81,7 +81,7 @@ CHANGES = list(changes())
 def test_no_field_is_forgotten() -> None:
     """R7: all that an author says is in the declaration, in the job's record, and in one of the changes below."""
     said = {one.name for one in fields(JobDeclaration)}
-    assert {one.name for one in fields(Job)} - {"inputs", "input_tables"} | {"edges", "roots"} == said
+    assert {one.name for one in fields(Job)} - {"inputs", "input_tables"} | {"edges", "sources"} == said
     marks = {one.name: one.metadata for one in fields(JobRecord)}
     assert all(marks[one.name] == one.metadata for one in fields(JobDeclaration))
     counted = {(cls, one.name) for cls in CLASSES for one in fields(cls)}
@@ -112,10 +112,10 @@ def test_what_says_something_else_has_another_fingerprint() -> None:
 
 
 def test_the_order_and_the_usual_window_say_nothing() -> None:
-    """R7: records of format 1 have no window; a root that declares none has seven days."""
+    """R7: records of format 1 have no window; a source that declares none has seven days."""
     turned = replace(DECLARED, **{name: getattr(DECLARED, name)[::-1] for name in SEVERAL})
     assert fingerprint(turned) == fingerprint(DECLARED)
-    older = changed(JobDeclaration.of(RECORDED["of files"]), ("roots", 0, "late_window"), None)
+    older = changed(JobDeclaration.of(RECORDED["of files"]), ("sources", 0, "late_window"), None)
     assert fingerprint(older) == fingerprint(RECORDED["of files"])
 
 
@@ -156,7 +156,8 @@ def grown(value: Any, later: str) -> Any:
     cls = type(value)
     names = {one.name: getattr(value, one.name) for one in fields(cls)}
     marked = ("later", str, field(default="", metadata=since(FORMAT + 1)))
-    taller = make_dataclass("Taller", [(one, Any) for one in names] + [marked], frozen=True)
+    known = [(one.name, Any, field(metadata=one.metadata)) for one in fields(cls)]
+    taller = make_dataclass("Taller", [*known, marked], frozen=True)
     for name, member in vars(cls).items():
         if isinstance(member, property):
             setattr(taller, name, member)

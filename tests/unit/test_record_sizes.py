@@ -20,9 +20,9 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import MOST_LEFT_ROOTS, JobRecord
+from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
-from airflow_provider.domain.roots import FileSource
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import (
     CommitRecord,
@@ -74,9 +74,9 @@ def largest_job() -> JobRecord:
         earlier=("f" * 32,) * sizes.MOST_DECLARATIONS,
         past_edges=tuple(past),
         past_outputs=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
-        past_roots=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
-        left_roots=tuple(
-            FileSource(name(number, 60), name(number, 1000), "ignore") for number in range(MOST_LEFT_ROOTS)
+        past_sources=tuple(name(number, 60) for number in range(sizes.MOST_LEFT_OUT)),
+        left_sources=tuple(
+            FileSource(name(number, 60), name(number, 1000), "ignore") for number in range(MOST_LEFT_SOURCES)
         ),
     )
 
@@ -120,7 +120,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
 """Records that are bounded by number, at their bounds."""
 CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION}
 """Records of which no field has a length of its own, but for names and reasons."""
-BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.BARRIER, Kind.ROOT, Kind.LEASE}
+BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.BARRIER, Kind.SOURCE, Kind.LEASE}
 """Records that are refused by their bytes when they are written: where, is said in the page."""
 
 
@@ -154,7 +154,7 @@ def epoch_of(inputs: int, tables: int, length: int, location: int) -> EpochRecor
         owner=owner,
         inputs=read,
         input_generation=9,
-        roots=(),
+        sources=(),
         baseline=tuple((name(number, length), ref) for number in range(tables)),
         job_revision=9,
     )
@@ -211,7 +211,7 @@ def test_what_is_not_counted_is_refused_by_its_bytes(kind: Kind) -> None:
         ("earlier", sizes.MOST_DECLARATIONS, "f"),
         ("past_edges", sizes.MOST_LEFT_OUT, Edge(TableName("t"), EdgeKind.STATE)),
         ("past_outputs", sizes.MOST_LEFT_OUT, TableName("t")),
-        ("past_roots", sizes.MOST_LEFT_OUT, "r"),
+        ("past_sources", sizes.MOST_LEFT_OUT, "r"),
     ],
 )
 def test_a_declaration_that_does_not_fit_is_refused(field: str, number: int, entry: Any) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource, Root
-from tests.declarations import ROOTS
+from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource, Source
+from tests.declarations import SOURCES
 
 OF_OTHERS: dict[str, Callable[[], object]] = {
     "the table of files": lambda: FileSource("r", "/{start}", table="t"),  # type: ignore[call-arg]
@@ -17,7 +17,7 @@ OF_OTHERS: dict[str, Callable[[], object]] = {
     "a place of snapshots": lambda: IcebergSource("r", "l.m.p", location="/"),  # type: ignore[call-arg]
     "a condition of snapshots": lambda: IcebergSource("r", "l.m.p", complete=none_needed()),  # type: ignore[call-arg]
     "a state of rows": lambda: PostgresSource("r", "t", connection="c", id_column="i", reads="state"),  # type: ignore[call-arg]
-    "no class": lambda: Root("r", "/{start}"),  # type: ignore[call-arg]
+    "no class": lambda: Source("r", "/{start}"),  # type: ignore[call-arg]
 }
 
 
@@ -27,12 +27,12 @@ def test_a_field_of_another_class_cannot_be_given(case: str) -> None:
         OF_OTHERS[case]()
 
 
-@pytest.mark.parametrize("declared", ROOTS, ids=repr)
-def test_a_stored_source_is_the_declared_one(declared: Root) -> None:
+@pytest.mark.parametrize("declared", SOURCES, ids=repr)
+def test_a_stored_source_is_the_declared_one(declared: Source) -> None:
     """R36: the record names no class."""
     stored = msgspec.json.encode(declared)
     assert type(declared).__name__.encode() not in stored
-    found = msgspec.json.decode(stored, type=Root)
+    found = msgspec.json.decode(stored, type=Source)
     assert (type(found), found, hash(found)) == (type(declared), declared, hash(declared))
     assert msgspec.json.encode(found) == stored
 
@@ -42,7 +42,7 @@ def test_sources_of_other_classes_differ() -> None:
 
 
 def test_a_source_shows_its_place_and_no_address() -> None:
-    shown = [repr(root) for root in ROOTS]
+    shown = [repr(source) for source in SOURCES]
     assert shown[0] == "FileSource('landing', '/in/{start:%Y-%m-%d}/*.csv')"
     assert shown[-2:] == [
         "IcebergSource('ice', 'catalog:lake.raw.events')",

@@ -29,14 +29,14 @@ from airflow_provider.domain.registration import (
     check_registration,
     serves_once,
 )
-from airflow_provider.domain.roots import FileSource, IcebergSource, Late, PostgresSource
+from airflow_provider.domain.source_bounds import FileSource, IcebergSource, Late, PostgresSource
 from airflow_provider.domain.topology import (
     Job,
     Table,
     TableKind,
+    connections_of,
     increment,
     previous,
-    sources_of,
     state,
     window,
 )
@@ -128,7 +128,7 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Job("j", outputs=[A], cadence="@daily", lapses_after=0),
         "lapses_after",
     ),
-    "a root without a name": (lambda: FileSource("", "/in"), "table"),
+    "a source without a name": (lambda: FileSource("", "/in"), "table"),
     "a policy that there is not": (lambda: FileSource("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]
     "late files of no interval": (
         lambda: FileSource("r", "/in/*.csv", late=Late.NEXT, complete=none_needed()),
@@ -226,26 +226,26 @@ def test_the_past_of_a_table_needs_declared_origins() -> None:
 
 
 @pytest.mark.parametrize(("location", "cadence"), [("/b", "@daily"), ("/a", "@hourly")])
-def test_a_shared_root_is_one_location_at_one_cadence(location: str, cadence: str) -> None:
+def test_a_shared_source_is_one_location_at_one_cadence(location: str, cadence: str) -> None:
     mine = job("a", [FileSource("r", "/a", late="ignore")], [A], "@daily")
-    with pytest.raises(TopologyError, match="root"):
+    with pytest.raises(TopologyError, match="source"):
         register(mine, job("b", [FileSource("r", location, late="ignore")], [B], cadence))
     register(mine, job("b", [FileSource("r", "/a", late="ignore")], [B], "@daily"))
 
 
-def test_only_who_is_retired_shares_a_root_with_a_later_calendar() -> None:
+def test_only_who_is_retired_shares_a_source_with_a_later_calendar() -> None:
     """R6, R7, I11: of two jobs at work each barrier has one interval."""
     then = datetime(2024, 3, 1, tzinfo=UTC)
     changed = Cadence("@hourly", since=then, before=Cadence("@daily"))
     mine = declared(job("a", [FileSource("r", "/a", late="ignore")], [A], changed), None)
     theirs = declared(job("b", [FileSource("r", "/a", late="ignore")], [B]), None)
-    with pytest.raises(TopologyError, match="root"):
+    with pytest.raises(TopologyError, match="source"):
         check_registration(mine, {theirs.name: theirs}, None)
     check_registration(mine, {theirs.name: replace(theirs, retired="over")}, None)
 
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
-    """What came to roots later is part of a declaration only where it is used: nobody has to register anew."""
+    """What came to sources later is part of a declaration only where it is used: nobody has to register anew."""
     of_files = declared(job("j", [FileSource("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [
@@ -254,7 +254,7 @@ def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
         IcebergSource("r", "l.m.q"),
     ]
     assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
-    assert JobDeclaration.of(of_files).job().roots == (FileSource("r", "/a", late="ignore"),)
+    assert JobDeclaration.of(of_files).job().sources == (FileSource("r", "/a", late="ignore"),)
 
 
 def test_what_a_job_once_read_is_not_forgotten() -> None:
@@ -274,11 +274,11 @@ def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
         record = declared(job("j", [feeds[feed]], [table]), record)
     assert record is not None
     assert set(record.past_outputs) == {"a", "b"}
-    assert set(record.past_roots) == {"x", "y"}
+    assert set(record.past_sources) == {"x", "y"}
     again = declared(job("j", [feeds["x"], feeds["z"]], [A]), record)
     assert (again.all_outputs[0], set(again.past_outputs)) == ("a", {"b", "c"})
-    assert (set(again.past_roots), set(again.all_roots)) == ({"y"}, {"x", "y", "z"})
-    assert (set(record.left_roots), again.left_roots) == ({feeds["x"], feeds["y"]}, (feeds["y"],))
+    assert (set(again.past_sources), set(again.all_sources)) == ({"y"}, {"x", "y", "z"})
+    assert (set(record.left_sources), again.left_sources) == ({feeds["x"], feeds["y"]}, (feeds["y"],))
 
 
 def test_checks_are_part_of_the_declaration() -> None:
@@ -374,19 +374,19 @@ def test_revisions_of_a_declaration() -> None:
 
 
 def test_what_a_job_declares_is_found_by_its_name() -> None:
-    """Its outputs, and the connections that lead to its roots: each once, none for files."""
-    roots = [
+    """Its outputs, and the connections that lead to its sources: each once, none for files."""
+    sources = [
         FileSource("files", "/data/{start}"),
         *(
-            PostgresSource(name, name, connection=source, id_column="id")
-            for name, source in (("p", "x"), ("q", "y"))
+            PostgresSource(name, name, connection=connection, id_column="id")
+            for name, connection in (("p", "x"), ("q", "y"))
         ),
         IcebergSource("i", "lake.db.t", connection="x"),
     ]
-    made = Job("j", inputs=[*roots, increment(B)], outputs=[A, C], cadence="@daily")
+    made = Job("j", inputs=[*sources, increment(B)], outputs=[A, C], cadence="@daily")
     assert (made.output(A.name), made.output(C.name)) == (A, C)
     with pytest.raises(InvalidInput) as refused:
         made.output(B.name)
     assert (refused.value.field, refused.value.value) == ("output", B.name)
-    assert sources_of(made) == ("x", "y")
-    assert [root.is_repeatable for root in made.roots] == [True, False, False, True]
+    assert connections_of(made) == ("x", "y")
+    assert [source.is_repeatable for source in made.sources] == [True, False, False, True]

@@ -14,7 +14,8 @@ from airflow_provider.coordination.attempts.admit import (
     refuse_withdrawn_inputs,
 )
 from airflow_provider.coordination.attempts.barrier_log import barrier_log
-from airflow_provider.coordination.attempts.bounds import Bounded, Bounding, RootSource, as_source
+from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
+from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
 from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
@@ -25,7 +26,7 @@ from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
 from airflow_provider.coordination.commits.declare import Declaring
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_lost
-from airflow_provider.coordination.commits.root_readers import whole_roots
+from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.commits.withdrawals import withdrawals
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
@@ -76,7 +77,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
@@ -90,26 +91,26 @@ def begin(
     interval: Interval,
     owner: Owner,
     *,
-    roots: RootSource | Mapping[str, RootBounds] | None = None,
+    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     participants: int = 1,
     shared_ttl: timedelta | None = None,
 ) -> Attempt | AlreadyCommitted:
     """Open an attempt at one epoch, with inputs that are fixed before they are read.
 
-    :param roots: asks the sources of roots, or has bounds; last, and only where none are recorded yet (I11).
+    :param sources: asks sources for bounds, or has them; last, and only where none are recorded yet (I11).
     :param participants: writers of this attempt; with several, each of them joins it (:func:`~.join.join`).
     :param shared_ttl: they are processes of their own, also a single one joins, and all may be silent for so long.
     :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
     :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
     :raises EpochBusy: another run's live attempt. :raises Fenced: a newer attempt of the same run exists.
     :raises DependentReaders: committed readers depend on the committed revision.
-    :raises InvalidInput: an interval that is none of the job's epochs, a root without bounds.
-    :raises SourceUnavailable: a root's source did not answer. :raises Unavailable: what it had is gone, or grew.
+    :raises InvalidInput: an interval that is none of the job's epochs, a source without bounds.
+    :raises SourceUnavailable: a source did not answer. :raises Unavailable: what it had is gone, or grew.
     :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
     """
     # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
     by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)
-    return Begin(context, own, interval, by, as_source(roots), participants, shared_ttl=shared_ttl).run()
+    return Begin(context, own, interval, by, as_provider(sources), participants, shared_ttl=shared_ttl).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Begin:
     job: Job
     interval: Interval
     owner: Owner
-    roots: RootSource
+    sources: BoundsProvider
     participants: int
     skips: str = ""
     shared_ttl: timedelta | None = None
@@ -135,8 +136,10 @@ class Begin:
 
     @property
     def _bounding(self) -> Bounding:
-        store, roots = self.context.store, () if self.skips else self.job.roots
-        return Bounding(store=store, job=self.job, interval=self.interval, roots=roots, source=self.roots)
+        store, sources = self.context.store, () if self.skips else self.job.sources
+        return Bounding(
+            store=store, job=self.job, interval=self.interval, sources=sources, provider=self.sources
+        )
 
     @property
     def _giving_back(self) -> GivingBack:
@@ -149,7 +152,7 @@ class Begin:
         refuse_participants(self.participants, self.job)
         refuse_shared_ttl(self.shared_ttl, self.context.defaults)
         lost = Conflict(
-            f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its roots.",
+            f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its sources.",
             next_step="try again.",
         )
         return self.context.retry(self._try, lost)
@@ -216,16 +219,16 @@ class Begin:
         record: AttemptRecord,
         reading: Reading,
         version: int,
-        roots: tuple[RootBounds, ...] | None = None,
+        sources: tuple[SourceBounds, ...] | None = None,
     ) -> Attempt:
-        if roots is None:
-            roots = whole_roots(self.context.store, self.job.domain, self.interval, record.roots)
+        if sources is None:
+            sources = whole_sources(self.context.store, self.job.domain, self.interval, record.sources)
         self._undoing.of(record)
         return attempt_of(
             self.job,
             self.interval,
             record,
-            roots,
+            sources,
             incarnation=reading.head.incarnation,
             fence=version,
             ttl=self._ttl,
@@ -285,7 +288,7 @@ class Begin:
         alter = Alter(self.context, self.job, self.interval)
         if inputs is None or alter.run(reading, dry=dry):
             return None
-        keeps = before is not None and not fresh and self._bounding.are_newest(before.roots)
+        keeps = before is not None and not fresh and self._bounding.are_newest(before.sources)
         adopts = self._adopted(before, job) if before is not None and keeps else None
         bounded = (
             self._giving_back.bounded(reading)
@@ -301,7 +304,7 @@ class Begin:
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
-            roots=tuple(map(self._bounding.in_attempt, bounded.bounds)),
+            sources=tuple(map(self._bounding.in_attempt, bounded.bounds)),
             baseline=self._baseline(reading, before),
             job_revision=job.revision,
             participants=self.participants,
@@ -429,20 +432,19 @@ class Begin:
         # Inputs and baselines are claims: none may appear behind the back of retention (R24).
         claims = retention_key(domain)
         required = [topology_key(domain), self._epoch_key, self._lock_key, claims, *bounded.required]
+        transaction = Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
+            updates=(
+                Put(self._epoch_key, epoch),
+                Put(self._lock_key, lock),
+                Put(log_key, log),
+                *(Put(key, record) for key, record in bounded.updates.items()),
+            ),
+        )
         try:
-            receipt = self.context.store.transact(
-                Transaction(
-                    domain=domain,
-                    store=SameStore(reading.head.incarnation),
-                    requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
-                    updates=(
-                        Put(self._epoch_key, epoch),
-                        Put(self._lock_key, lock),
-                        Put(log_key, log),
-                        *(Put(key, one) for key, one in bounded.updates.items()),
-                    ),
-                )
-            )
+            receipt = self.context.store.transact(transaction)
         except RequirementFailed:
             return None
         return receipt.versions[self._epoch_key]

@@ -38,14 +38,14 @@ def abort(context: Context, attempt: Attempt, reason: str) -> None:
     """End an attempt without a commit and delete what it staged; after its commit it does nothing.
 
     After a veto nothing is deleted either: the output stays to be looked at (R14). What a run of a skipped epoch
-    has recorded of its roots is given back, also after a veto.
+    has recorded of its sources is given back, also after a veto.
 
     :raises Fenced: a newer attempt exists; it has ended this one already.
     """
     refuse_alone(attempt)
     if context.retry(End(context, attempt, reason).run):
         staging.discard(context.formats, context.retry(lambda: _places(context, attempt)))
-    if attempt.roots:
+    if attempt.sources:
         context.retry(lambda: give_back(context, attempt))
 
 

@@ -18,7 +18,7 @@ from airflow_provider.coordination.commits.catch_up import catching_up, is_torn,
 from airflow_provider.coordination.commits.dependents import rewrite_requirements, together
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
-from airflow_provider.coordination.commits.root_readers import later_keys, newest_required
+from airflow_provider.coordination.commits.source_dependents import later_keys, newest_required
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
@@ -149,12 +149,12 @@ class Publish:
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
         # A fill reads the bounds of its commit, also where later ones are recorded.
-        newest = () if record.fills else record.roots
-        roots = newest_required(attempt.domain, attempt.interval, newest, reading)
+        newest = () if record.fills else record.sources
+        sources = newest_required(attempt.domain, attempt.interval, newest, reading)
         extra: list[Exists | Absent] = [
             *self._rewrite_requirements(reading, sinks),
             *unjoined(attempt, log),
-            *roots,
+            *sources,
             *reserved,
         ]
         if not self._verify(sinks, record, log):
@@ -186,7 +186,7 @@ class Publish:
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, sink.name) for sink in attempt.sinks),
                 *(fence_key(domain, one.table) for one in attempt.inputs),
-                *later_keys(domain, attempt.interval, attempt.roots),
+                *later_keys(domain, attempt.interval, attempt.sources),
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
             ],
@@ -383,8 +383,8 @@ class Publish:
             change_set=attempt.change_set,
             inputs=record.inputs,
             skipped=record.skips,
-            root_revisions=tuple((one.root, one.revision) for one in record.roots),
-            names_roots=True,
+            source_revisions=tuple((one.source, one.revision) for one in record.sources),
+            names_sources=True,
         )
         committed = filled(epoch.committed, commitment, record.fills)
         if stay and epoch.committed is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_provider.coordination.attempts.fence import replaced
-from airflow_provider.coordination.commits.root_readers import whole_roots
+from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
@@ -22,7 +22,7 @@ from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, barrier_key, epoch_key, lock_key
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading
 
@@ -99,7 +99,7 @@ class Resume:
             self.job,
             begun.interval,
             record,
-            whole_roots(self.context.store, begun.domain, begun.interval, record.roots),
+            whole_sources(self.context.store, begun.domain, begun.interval, record.sources),
             incarnation=begun.incarnation,
             fence=epoch.version if epoch else 0,
             ttl=ttl,
@@ -140,13 +140,13 @@ def attempt_of(
     job: Job,
     interval: Interval,
     record: AttemptRecord,
-    roots: tuple[RootBounds, ...],
+    sources: tuple[SourceBounds, ...],
     *,
     incarnation: str,
     fence: int,
     ttl: timedelta,
 ) -> Attempt:
-    """What a worker is to hold of the attempt in *record*. :param roots: those of the record, with their files."""
+    """What a worker is to hold of the attempt in *record*. :param sources: those of the record, with their files."""
     return Attempt(
         domain=job.domain,
         job=job.name,
@@ -155,7 +155,7 @@ def attempt_of(
         token=record.token,
         owner=record.owner,
         inputs=record.inputs,
-        roots=roots,
+        sources=sources,
         sinks=job.outputs,
         incarnation=incarnation,
         fence=fence,

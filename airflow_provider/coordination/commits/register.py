@@ -8,7 +8,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
 from airflow_provider.coordination.commits.dependents import refuse_aligned_readers, rewrite_requirements
-from airflow_provider.coordination.commits.renamed_roots import refuse_from_the_beginning
+from airflow_provider.coordination.commits.renamed_sources import refuse_from_the_beginning
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.warehouses import (
     WAREHOUSE_SINCE_FORMAT,
@@ -44,8 +44,8 @@ from airflow_provider.domain.registration import (
     declared,
     serves_once,
 )
-from airflow_provider.domain.roots import Root, RootRecord
 from airflow_provider.domain.sizes import refuse_large
+from airflow_provider.domain.source_bounds import Source, SourceRecord
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
@@ -77,16 +77,17 @@ def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
     return max((one for one in marks if one is not None), default=None)
 
 
-def _other_root(root: Root, field: str) -> str:
-    """The next step where *field* of *root* cannot become what is declared."""
-    if root.has_spans:
-        step = "read the table from its beginning by a root of another name, in a job with tables of its own."
-        return f"keep it; or {step}"
+def _other_source(source: Source, field: str) -> str:
+    """The next step where *field* of *source* cannot become what is declared."""
+    if source.has_spans:
+        return (
+            "keep it; or read the table from its beginning by another name, in a job with tables of its own."
+        )
     if field == "late_window":
-        return "keep the window: it may only grow; or declare a root of another name."
+        return "keep the window: it may only grow; or declare a source of another name."
     return (
-        "keep it; or declare a root of another name, once `airflow epochs doctor` names nothing of this one: what came "
-        "late to it and waits for the next begin would be read by no epoch."
+        "keep it; or declare a source of another name, once `airflow epochs doctor` names nothing of this one: what "
+        "came late to it and waits for the next begin would be read by no epoch."
     )
 
 
@@ -148,7 +149,7 @@ class Register:
         refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
-        self._refuse_changed_roots([*([current.record] if current else []), *others.values()])
+        self._refuse_changed_sources([*([current.record] if current else []), *others.values()])
         taken_over = [one for one in others.values() if self._takes_over(one)]
         before = [*([current.record] if current else []), *taken_over]
         refuse_from_the_beginning(self.context.store, job.domain, job, before)
@@ -200,22 +201,22 @@ class Register:
         epochs = self.context.store.read(self.job.domain, keys).records.values()
         return [one.record.interval for one in epochs if one.record.attempt is not None]
 
-    def _refuse_changed_roots(self, jobs: Sequence[JobRecord]) -> None:
+    def _refuse_changed_sources(self, jobs: Sequence[JobRecord]) -> None:
         """Compare with how the job declares them now, and with how a job did that has left them.
 
-        :raises TopologyError: a root of which bounds are recorded would be read by another rule.
+        :raises TopologyError: a source of which bounds are recorded would be read by another rule.
         """
-        known = {root.name: root for job in jobs for root in job.left_roots}
-        known |= {root.name: root for job in jobs if job.name == self.job.name for root in job.roots}
-        for root in self.job.roots:
-            old = known.get(root.name)
-            name = root.unlike(old) if old is not None else ""
-            if name and self.context.store.scan(self.job.domain, Kind.ROOT, root.name, limit=1):
+        known = {source.name: source for job in jobs for source in job.left_sources}
+        known |= {source.name: source for job in jobs if job.name == self.job.name for source in job.sources}
+        for source in self.job.sources:
+            old = known.get(source.name)
+            name = source.unlike(old) if old is not None else ""
+            if name and self.context.store.scan(self.job.domain, Kind.SOURCE, source.name, limit=1):
                 raise TopologyError(
-                    f"root {root.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
-                    f"cannot become {str(getattr(root, name))!r}: rows would be read twice, or by no epoch.",
-                    next_step=_other_root(root, name),
-                    root=root.name,
+                    f"source {source.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
+                    f"cannot become {str(getattr(source, name))!r}: rows would be read twice, or by no epoch.",
+                    next_step=_other_source(source, name),
+                    source=source.name,
                     field=name,
                 )
 
@@ -240,20 +241,22 @@ class Register:
     @property
     def _chains(self) -> list[Key]:
         """What each begin that records bounds which others depend on writes anew."""
-        return [chain_key(self.job.domain, root.name) for root in self.job.roots if root.looks_around]
+        return [chain_key(self.job.domain, source.name) for source in self.job.sources if source.looks_around]
 
     def _bounded(self, before: JobRecord) -> Iterator[Interval]:
-        """Epochs for which *before* recorded bounds of roots that the job has, too: they stay (I11), also once left.
+        """Epochs for which *before* recorded bounds of sources that the job has, too: they stay (I11), also once left.
 
         Where later bounds depend on them, the registration requires that none were recorded meanwhile.
         """
         since = self.job.cadence.until(before.cadence)
         if since is None:
             return
-        shared = {*before.all_roots} & {root.name for root in self.job.roots}
+        shared = {*before.all_sources} & {source.name for source in self.job.sources}
         for name in sorted(shared):
-            for stamped in pages(self.context.store, self.job.domain, Kind.ROOT, name, start=time_key(since)):
-                record: RootRecord = stamped.record
+            for stamped in pages(
+                self.context.store, self.job.domain, Kind.SOURCE, name, start=time_key(since)
+            ):
+                record: SourceRecord = stamped.record
                 if record.job == before.name and record.interval is not None:
                     yield record.interval
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from airflow_provider.coordination.commits.root_readers import committed_root
+from airflow_provider.coordination.commits.source_dependents import committed_source
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Kind, job_key, root_key, slice_writer, topology_key
+from airflow_provider.domain.records import Kind, job_key, slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootBounds
+from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -53,25 +53,25 @@ def refuse_other_bounds(
     interval: Interval,
     *,
     epoch: EpochRecord | None,
-    bounds: Sequence[RootBounds],
+    bounds: Sequence[SourceBounds],
 ) -> None:
-    """Refuse to compute an epoch again from other *bounds* of a root than rows that stay have read.
+    """Refuse to compute an epoch again from other *bounds* of a source than rows that stay have read.
 
     :param reading: has the job's record.
     :raises TopologyError: the job's newest declaration has their tables, or may have them again.
     """
-    read = {found.root: committed_root(epoch, found.root) for found in bounds}
+    read = {found.source: committed_source(epoch, found.source) for found in bounds}
     keys = {
-        found.root: root_key(job.domain, found.root, interval.end, read[found.root])
+        found.source: source_key(job.domain, found.source, interval.end, read[found.source])
         for found in bounds
-        if read[found.root] not in (0, found.revision)
+        if read[found.source] not in (0, found.revision)
     }
     recorded = reader.read(job.domain, list(keys.values())) if keys else reading
     other = [
         found
         for found in bounds
-        if found.root in keys
-        and not ((before := recorded.get(keys[found.root])) and before.record.whole.same_as(found))
+        if found.source in keys
+        and not ((before := recorded.get(keys[found.source])) and before.record.whole.same_as(found))
     ]
     known = reading.get(job_key(job.domain, job.name))
     if not other or known is None:
@@ -79,10 +79,10 @@ def refuse_other_bounds(
     stay = tables_with_rows(reader, job.domain, known.record, interval, {table.name for table in job.outputs})
     if not stay:
         return
-    source, names = other[0].root, ", ".join(stay)
+    source, names = other[0].source, ", ".join(stay)
     left = ", ".join(table for table in stay if table in known.record.past_outputs)
     raise TopologyError(
-        f"{job.name} {interval}: root {source!r} has changed since rows of {names} were computed from revision "
+        f"{job.name} {interval}: source {source!r} has changed since rows of {names} were computed from revision "
         f"{read[source]} of it, and this declaration of the job lacks {names}: these rows would stay.",
         next_step=f"leave it; or, unless another job has taken it over, declare {left} again, by a declaration "
         f"that {job.name!r} has not had before (an earlier one counts as an older version of its DAG), and clear the "
@@ -90,7 +90,7 @@ def refuse_other_bounds(
         if left
         else "run the task by the newest declaration of the job.",
         job=job.name,
-        root=source,
+        source=source,
         interval=interval,
         tables=stay,
     )

@@ -29,11 +29,11 @@ from airflow_provider.domain.epoch import EpochRecord, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
-from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, root_key, table_key
-from airflow_provider.domain.roots import Root
+from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, source_key, table_key
+from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table, TableKind
 from airflow_provider.domain.version import Moved, TableRecord
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 
 
@@ -91,18 +91,22 @@ class JobInputs:
     What is read up to the barrier must be there up to the end of the last epoch, and what is read as ``previous`` up to
     the start of the first: what later ones read as such is committed by the epochs before them.
 
-    :param roots: sources that must be complete for each of the epochs. :param cadence: of the epochs.
+    :param sources: sources that must be complete for each of the epochs. :param cadence: of the epochs.
     """
 
     edges: tuple[Edge, ...]
     interval: Interval
-    roots: tuple[Root, ...] = ()
+    sources: tuple[Source, ...] = ()
     cadence: Cadence | None = None
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """The ids of the connections that lead to the roots that are asked for conditions."""
-        return tuple(dict.fromkeys(root.source for root in self.roots if root.source and root.complete))
+    def connections(self) -> tuple[str, ...]:
+        """The ids of the connections that lead to the sources that are asked for conditions."""
+        return tuple(
+            dict.fromkeys(
+                source.connection for source in self.sources if source.connection and source.complete
+            )
+        )
 
     @classmethod
     def of(cls, job: Job, interval: Interval) -> JobInputs:
@@ -110,24 +114,24 @@ class JobInputs:
         begins = job.origin == interval.start
         own = {table.name for table in job.outputs} if begins else set()
         edges = (edge for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS or edge.table not in own)
-        return cls(edges=tuple(edges), interval=interval, roots=job.roots, cadence=job.cadence)
+        return cls(edges=tuple(edges), interval=interval, sources=job.sources, cadence=job.cadence)
 
 
 def check_inputs(
-    reader: MetadataReader, domain: str, inputs: JobInputs, sources: RootSources | None = None
+    reader: MetadataReader, domain: str, inputs: JobInputs, source_readers: SourceReaders | None = None
 ) -> Readiness:
     """Return whether a job finds what it reads.
 
-    :param sources: asks roots whether they are complete; by default those that need no connection.
-    :raises SourceUnavailable: a root's source does not answer.
+    :param source_readers: asks sources whether they are complete; by default those that need no connection.
+    :raises SourceUnavailable: a source does not answer.
     :raises Unavailable: the state of a full table that it reads was withdrawn (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
-    return inputs_readiness(patient(reader), domain, inputs, sources)
+    return inputs_readiness(patient(reader), domain, inputs, source_readers)
 
 
 def inputs_readiness(
-    reader: MetadataReader, domain: str, inputs: JobInputs, sources: RootSources | None = None
+    reader: MetadataReader, domain: str, inputs: JobInputs, source_readers: SourceReaders | None = None
 ) -> Readiness:
     """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
     name, interval = domain_name(domain), inputs.interval
@@ -149,7 +153,7 @@ def inputs_readiness(
         )
         if stood[0].kind is TableKind.FULL and reached(*stood, high):
             refuse_withdrawn(retention, found, {edge.table: high})
-    missing += _incomplete(reader, name, inputs, sources or RootSources())
+    missing += _incomplete(reader, name, inputs, source_readers or SourceReaders())
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
 
 
@@ -160,7 +164,7 @@ def begin_readiness(
     inputs: JobInputs,
     run: tuple[str, str],
     *,
-    sources: RootSources | None = None,
+    source_readers: SourceReaders | None = None,
 ) -> Readiness:
     """As :func:`inputs_readiness`, and whether no other run is computing the epoch of *inputs*: its lock is free.
 
@@ -169,7 +173,7 @@ def begin_readiness(
     name, maker = domain_name(domain), job_name(job)
     epoch, lock = (make(name, maker, inputs.interval.start) for make in (epoch_key, lock_key))
     reading = reader.read(name, [epoch, lock])
-    answer = inputs_readiness(reader, domain, inputs, sources)
+    answer = inputs_readiness(reader, domain, inputs, source_readers)
     stamped: Stamped[EpochRecord] | None = reading.get(epoch)
     live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
     if live is None or (live[0].dag_id, live[0].run_id) == run:
@@ -237,21 +241,22 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
 
 
 def _incomplete(
-    reader: MetadataReader, domain: DomainName, inputs: JobInputs, sources: RootSources
+    reader: MetadataReader, domain: DomainName, inputs: JobInputs, source_readers: SourceReaders
 ) -> Iterator[Lag]:
-    """The roots that are not complete, each for the first epoch for which nobody has recorded its bounds."""
-    if not inputs.roots or inputs.cadence is None:
+    """The sources that are not complete, each for the first epoch for which nobody has recorded its bounds."""
+    if not inputs.sources or inputs.cadence is None:
         return
     epochs = list(inputs.cadence.split(inputs.interval))
     keys = {
-        root.name: [root_key(domain, root.name, epoch.end, 1) for epoch in epochs] for root in inputs.roots
+        source.name: [source_key(domain, source.name, epoch.end, 1) for epoch in epochs]
+        for source in inputs.sources
     }
     reading = reader.read(domain, [key for found in keys.values() for key in found])
-    for root in inputs.roots:
-        for epoch, key in zip(epochs, keys[root.name], strict=True):
-            reason = "" if reading.get(key) else sources.missing(root, epoch, reading.now)
+    for source in inputs.sources:
+        for epoch, key in zip(epochs, keys[source.name], strict=True):
+            reason = "" if reading.get(key) else source_readers.missing(source, epoch, reading.now)
             if reason:
-                yield Lag(table=TableName(root.name), watermark=None, wanted=epoch.end, reason=reason)
+                yield Lag(table=TableName(source.name), watermark=None, wanted=epoch.end, reason=reason)
                 break
 
 

@@ -1,4 +1,4 @@
-"""Bounds of roots that attempts recorded which came to nothing: later barriers go on behind them (I11).
+"""Bounds of sources that attempts recorded which came to nothing: later barriers go on behind them (I11).
 
 What lies within them is read when the epoch is computed again. Until then no epoch reads it, which `doctor` says.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from airflow_provider.coordination.commits.root_readers import lives, open_root
+from airflow_provider.coordination.commits.source_dependents import lives, open_source
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, lock_key, root_key
+from airflow_provider.domain.records import epoch_key, lock_key, source_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Root, RootBounds, RootRecord
+from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord
 from airflow_provider.stores.base import MetadataReader
 
 _PAGE = 100
@@ -22,17 +22,17 @@ _PAGE = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbandonedBounds:
-    """The newest bounds of *root* for *interval*, which no commit and no attempt that is heard of reads.
+    """The newest bounds of *source* for *interval*, which no commit and no attempt that is heard of reads.
 
     :param job: owns the epoch: a skipped one, one committed from earlier bounds, or one before the job's origin.
     :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
     :param skipped: the epoch is skipped.
     """
 
-    root: Root
+    source: Source
     job: JobName
     interval: Interval
-    bounds: RootBounds
+    bounds: SourceBounds
     first: str = ""
     skipped: bool = False
 
@@ -51,16 +51,16 @@ class AbandonedBounds:
 def abandoned_bounds(
     reader: MetadataReader,
     domain: DomainName,
-    root: Root,
-    records: Sequence[RootRecord],
+    source: Source,
+    records: Sequence[SourceRecord],
     jobs: Sequence[JobRecord],
 ) -> Iterator[AbandonedBounds]:
     """Yield those of *records*, the newest at their barriers, of which nothing came.
 
-    :param jobs: those that read *root*. At the last barrier the chain ends: what is recorded there may still move.
+    :param jobs: those that read *source*. At the last barrier the chain ends: what is recorded there may still move.
     """
     known = {job.name: job for job in jobs}
-    for start in range(1 if root.looks_around else 0, len(records), _PAGE):
+    for start in range(1 if source.looks_around else 0, len(records), _PAGE):
         page = [
             record
             for record in records[start : start + _PAGE]
@@ -80,9 +80,9 @@ def abandoned_bounds(
                 for (job, interval), key in keys.items()
                 if interval == record.interval and (stamped := found.get(key)) is not None
             }
-            name, interval = record.bounds.root, record.interval
+            name, interval = record.bounds.source, record.interval
             is_read = any(
-                open_root(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
+                open_source(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
                 for job, epoch in epochs.items()
             )
             is_over = all(epoch.committed or _first(known[job], interval) for job, epoch in epochs.items())  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def abandoned_bounds(
                 first = _first(known[job], interval)  # type: ignore[arg-type]
                 commit = epochs[job].committed
                 yield AbandonedBounds(
-                    root=root,
+                    source=source,
                     job=job,
                     interval=interval,  # type: ignore[arg-type]
                     bounds=record.whole,
@@ -109,15 +109,17 @@ def _first(job: JobRecord, interval: Interval) -> str:
 
 
 def _came_to_nothing(
-    reader: MetadataReader, domain: DomainName, record: RootRecord, epochs: Sequence[EpochRecord]
+    reader: MetadataReader, domain: DomainName, record: SourceRecord, epochs: Sequence[EpochRecord]
 ) -> bool:
     """Whether no epoch at the barrier of *record* has read its bounds. :param epochs: at that barrier."""
-    root, newest = record.bounds.root, record.bounds.revision
+    source, newest = record.bounds.source, record.bounds.revision
     if not epochs or any(epoch.interval != record.interval for epoch in epochs):
         return False
-    read = {epoch.committed.revision_of(root) for epoch in epochs if epoch.committed} - {0}
+    read = {epoch.committed.revision_of(source) for epoch in epochs if epoch.committed} - {0}
     keys = [
-        root_key(domain, root, epochs[0].interval.end, revision) for revision in read if revision != newest
+        source_key(domain, source, epochs[0].interval.end, revision)
+        for revision in read
+        if revision != newest
     ]
     earlier = reader.read(domain, keys).records.values() if keys else ()
     return newest not in read and not any(one.record.whole.same_as(record.whole) for one in earlier)

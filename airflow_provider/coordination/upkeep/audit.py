@@ -19,7 +19,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, root_key, topology_key
+from airflow_provider.domain.records import Kind, Stamped, barrier_partition, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, TableRecord, TableRef
@@ -77,8 +77,8 @@ def stale_reads(reader: MetadataReader, domain: DomainName) -> Iterator[StaleRea
     adopted = _adopted(reader, domain)
     for stamped in list(pages(reader, domain, Kind.TABLE, "")):
         yield from _stale_reads_of(reader, domain, stamped, jobs, adopted)
-    for source in sorted({root for job in jobs for root in job.all_roots}):
-        yield from _older_revisions(reader, domain, source, jobs)
+    for name in sorted({source for job in jobs for source in job.all_sources}):
+        yield from _older_revisions(reader, domain, name, jobs)
 
 
 def _stale_reads_of(
@@ -140,29 +140,29 @@ def _adopted(reader: MetadataReader, domain: DomainName) -> Mapping[TableName, S
 
 
 def _older_revisions(
-    reader: MetadataReader, domain: DomainName, source: str, jobs: Sequence[JobRecord]
+    reader: MetadataReader, domain: DomainName, name: str, jobs: Sequence[JobRecord]
 ) -> Iterator[StaleRead]:
-    """Epochs that have read other bounds of *source* than the newest revision that is committed at the same barrier.
+    """Epochs that have read other bounds of *name* than the newest revision that is committed at the same barrier.
 
     Not those that are known to be behind: what reads them waits, and doctor names them by themselves.
     """
     newest: dict[datetime, int] = {}
-    readers = [job for job in jobs if source in job.all_roots]
-    for _, epoch, revision in _revisions(reader, domain, source, readers):
+    readers = [job for job in jobs if name in job.all_sources]
+    for _, epoch, revision in _revisions(reader, domain, name, readers):
         if revision > max(1, newest.get(epoch.interval.end, 1)):
             newest[epoch.interval.end] = revision
-    for job, epoch, revision in _revisions(reader, domain, source, readers) if newest else ():
+    for job, epoch, revision in _revisions(reader, domain, name, readers) if newest else ():
         later = newest.get(epoch.interval.end, 1)
         if revision >= later or epoch.committed is None:
             continue
         behind = behind_of(reader.read(domain, [topology_key(domain)]), domain)
-        known = any(one.root == source and one.is_of(job.name, epoch.interval) for one in behind)
-        if not known and not _same_bounds(reader, domain, source, epoch.interval, (revision, later)):
+        known = any(one.source == name and one.is_of(job.name, epoch.interval) for one in behind)
+        if not known and not _same_bounds(reader, domain, name, epoch.interval, (revision, later)):
             yield StaleRead(
                 job=job.name,
                 interval=epoch.interval,
                 revision=epoch.committed.revision,
-                subject=f"source {source}",
+                subject=f"source {name}",
                 changed=epoch.interval,
                 changed_csn=None,
                 reason=f"it read revision {revision}, and another committed epoch revision {later}",
@@ -170,25 +170,25 @@ def _older_revisions(
 
 
 def _same_bounds(
-    reader: MetadataReader, domain: DomainName, source: str, epoch: Interval, revisions: tuple[int, int]
+    reader: MetadataReader, domain: DomainName, name: str, epoch: Interval, revisions: tuple[int, int]
 ) -> bool:
-    """Whether an epoch reads the same of *source* by either of two revisions: it may be bound back."""
-    keys = [root_key(domain, source, epoch.end, revision) for revision in revisions]
+    """Whether an epoch reads the same of *name* by either of two revisions: it may be bound back."""
+    keys = [source_key(domain, name, epoch.end, revision) for revision in revisions]
     found = reader.read(domain, keys).records
     return len(found) == len(keys) and found[keys[0]].record.whole.same_as(found[keys[1]].record.whole)
 
 
 def _revisions(
-    reader: MetadataReader, domain: DomainName, source: str, jobs: Sequence[JobRecord]
+    reader: MetadataReader, domain: DomainName, name: str, jobs: Sequence[JobRecord]
 ) -> Iterator[tuple[JobRecord, EpochRecord, int]]:
-    """The committed epochs that have read *source*, each with the revision that it read."""
+    """The committed epochs that have read *name*, each with the revision that it read."""
     for job in jobs:
-        declared = any(root.name == source for root in job.roots)
+        declared = any(source.name == name for source in job.sources)
         for epoch in pages(reader, domain, Kind.EPOCH, job.name):
             committed = epoch.record.committed
             if committed is None or committed.skipped:
                 continue
-            revision = committed.revision_of(source) if declared or committed.names_roots else 0
+            revision = committed.revision_of(name) if declared or committed.names_sources else 0
             if revision:
                 yield job, epoch.record, revision
 

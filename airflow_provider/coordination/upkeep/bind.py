@@ -1,4 +1,4 @@
-"""Binding a root anew: an operator decides that what its source has now is what a barrier reads (I11, R5).
+"""Binding a source anew: an operator decides that what its source has now is what a barrier reads (I11, R5).
 
 All that begins after it reads the new revision, and no attempt publishes what it has read before. Epochs that have
 committed what they computed from an earlier one are *behind*: until they are computed again nothing reads them beside
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from airflow_provider.coordination.attempts.bounds import Bounding, RootSource
+from airflow_provider.coordination.attempts.bounds import Bounding
+from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
@@ -21,7 +22,7 @@ from airflow_provider.domain.identifiers import DomainName, domain_name, table_n
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
 
@@ -34,25 +35,25 @@ class Bound:
     :param behind: committed epochs that stand on the revision before: clear their tasks.
     """
 
-    bounds: RootBounds
+    bounds: SourceBounds
     is_new: bool
     behind: tuple[Dependent, ...]
 
 
-def declaring(reader: MetadataReader, domain: str, root: str) -> JobRecord:
-    """Return a job that declares *root*.
+def declaring(reader: MetadataReader, domain: str, source: str) -> JobRecord:
+    """Return a job that declares *source*.
 
-    :raises UnknownName: no job of the domain does. :raises InvalidInput: no name that a root can have.
+    :raises UnknownName: no job of the domain does. :raises InvalidInput: no name that a source can have.
     """
-    name = table_name(root)
+    name = table_name(source)
     jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
-    found = [job for job in jobs if any(declared.name == name for declared in job.roots)]
+    found = [job for job in jobs if any(declared.name == name for declared in job.sources)]
     if not found:
-        known = sorted({one.name for job in jobs for one in job.roots})
+        known = sorted({one.name for job in jobs for one in job.sources})
         raise UnknownName(
-            f"no job of domain {domain!r} declares a root {root!r}; the domain has {', '.join(known) or 'none'}.",
+            f"no job of domain {domain!r} declares a source {source!r}; the domain has {', '.join(known) or 'none'}.",
             next_step="see `airflow epochs status` for the jobs.",
-            root=root,
+            source=source,
         )
     record: JobRecord = min(found, key=lambda job: bool(job.retired))
     return record
@@ -61,27 +62,29 @@ def declaring(reader: MetadataReader, domain: str, root: str) -> JobRecord:
 def bind(
     context: Context,
     domain: str,
-    root: str,
+    source: str,
     interval: Interval,
-    source: RootSource,
+    provider: BoundsProvider,
     *,
     reason: str,
     by: str,
 ) -> Bound:
-    """Record what the source of *root* has now as the next revision of its bounds for *interval*.
+    """Record what the source of *source* has now as the next revision of its bounds for *interval*.
 
     :param reason: why; kept with the bounds, and in the log of the epochs that read them. :param by: who says so.
-    :raises UnknownName: no job declares such a root. :raises InvalidInput: nothing is recorded for the interval.
+    :raises UnknownName: no job declares such a source. :raises InvalidInput: nothing is recorded for the interval.
     :raises NotReady: the source is not complete.
     :raises DependentReaders: an epoch that would be behind has committed readers: it could not be computed again.
     :raises TopologyError: likewise, since its job is retired, or no longer declares a table that has rows of it.
     :raises RecordFull: too many epochs are behind.
     """
     worded(reason=reason, by=by)
-    request = _Bind(context, domain_name(domain), root, interval, source, reason.strip(), by.strip())
+    request = _Bind(context, domain_name(domain), source, interval, provider, reason.strip(), by.strip())
     return context.retry(
         request.run,
-        Conflict(f"root {root!r}: others kept changing its bounds.", next_step="try again.", root=root),
+        Conflict(
+            f"source {source!r}: others kept changing its bounds.", next_step="try again.", source=source
+        ),
     )
 
 
@@ -91,47 +94,47 @@ class _Bind:
 
     context: Context
     domain: DomainName
-    root: str
+    source: str
     interval: Interval
-    source: RootSource
+    provider: BoundsProvider
     reason: str
     by: str
-    recorded: list[RootRecord] = field(default_factory=list)
+    recorded: list[SourceRecord] = field(default_factory=list)
 
     def run(self) -> Bound:
         """:raises RequirementFailed: somebody was faster: decide again."""
         store = self.context.store
-        job = declaring(store, self.domain, self.root)
-        root = next(one for one in job.roots if one.name == self.root)
+        job = declaring(store, self.domain, self.source)
+        source = next(one for one in job.sources if one.name == self.source)
         bounding = Bounding(
             store=store,
             job=JobDeclaration.of(job).job(),
             interval=self.interval,
-            roots=(root,),
-            source=self.source,
+            sources=(source,),
+            provider=self.provider,
         )
         reading = store.read(self.domain, [topology_key(self.domain), *bounding.keys])
         topology: Stamped[TopologyRecord] = reading.records[topology_key(self.domain)]
         refuse_sealed(self.domain, topology)
-        known = bounding.recorded(reading, root)
+        known = bounding.recorded(reading, source)
         if not known:
             raise InvalidInput(
                 field="interval",
                 value=str(self.interval),
-                expected=f"an epoch for which bounds of root {self.root!r} are recorded",
+                expected=f"an epoch for which bounds of source {self.source!r} are recorded",
                 next_step="run the task of the job: its begin records them.",
             )
         newest = known[max(known)]
         leaving = LeavingBehind(
             context=self.context,
             domain=self.domain,
-            root=self.root,
+            source=self.source,
             interval=self.interval,
             topology=topology,
         )
         if newest in self.recorded:
             return Bound(bounds=newest.whole, is_new=True, behind=leaving.of(known, newest.whole).epochs)
-        found = bounding.anew(reading, root, self.reason, self.by)
+        found = bounding.anew(reading, source, self.reason, self.by)
         left = leaving.of(known, found.bounds)
         if found.record is None or (found.bounds.same_as(newest.whole) and not left.unknown):
             return Bound(bounds=newest.whole, is_new=False, behind=left.epochs)

@@ -39,7 +39,7 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnForeignCommit, OnRerun, Table
 from airflow_provider.domain.topology_record import MoveState
 from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.standing import Compared, Standing
@@ -83,13 +83,13 @@ def examine(
     domain: str,
     *,
     defaults: Defaults = DEFAULTS,
-    sources: RootSources | None = None,
+    source_readers: SourceReaders | None = None,
 ) -> Examination:
     """Compare what the store has of *domain* with its tables, and say what is stuck or was left; read-only.
 
     May be called at any time, by several at once, beside anything.
 
-    :param sources: asks roots for data that no epoch reads; by default those that need no connection.
+    :param source_readers: asks sources for data that no epoch reads; by default those that need no connection.
     :raises UnknownName: nothing is registered in the domain.
     :raises StoreUnavailable: the store, the catalog or the warehouse did not answer.
     """
@@ -101,7 +101,7 @@ def examine(
             next_step="see `airflow epochs status`; a job registers when it first runs.",
             domain=domain,
         )
-    doctor = _Doctor(asking, formats, name, defaults, sources or RootSources())
+    doctor = _Doctor(asking, formats, name, defaults, source_readers or SourceReaders())
     return Examination(
         domain=name,
         csn=reading.head.csn,
@@ -117,7 +117,7 @@ class _Doctor:
     formats: TableFormats
     domain: DomainName
     defaults: Defaults
-    sources: RootSources
+    source_readers: SourceReaders
 
     def symptoms(self) -> Iterator[Symptom]:
         elsewhere = [*self._elsewhere()]
@@ -349,14 +349,14 @@ class _Doctor:
                 )
 
     def _unread(self) -> Iterator[Symptom]:
-        """Late or replaced data of roots that no epoch reads, also within bounds that came to nothing; and roots whose
+        """Late or replaced data that no epoch reads, also within bounds that came to nothing; and sources that
         sources do not answer.
         """
-        left = list(unread(self.reader, self.domain, self.sources))
+        left = list(unread(self.reader, self.domain, self.source_readers))
         for one in left:
             if one.problem is not None:
                 yield Symptom(
-                    subject=f"root {one.root.name}",
+                    subject=f"source {one.source.name}",
                     found=str(one),
                     next_step=one.problem.next_step,
                     urgent=isinstance(one.problem, RetryableError),
@@ -364,13 +364,13 @@ class _Doctor:
                 continue
             step = one.next_step(self.domain)
             yield Symptom(
-                subject=f"root {one.root.name}", found=str(one), next_step=step, urgent=one.is_urgent
+                subject=f"source {one.source.name}", found=str(one), next_step=step, urgent=one.is_urgent
             )
 
         told = {name for one in left for name in one.late}
         for found in abandoned(self.reader, self.domain, told):
             yield Symptom(
-                subject=f"root {found.root.name}",
+                subject=f"source {found.source.name}",
                 found=str(found),
                 next_step=found.next_step,
             )

@@ -45,7 +45,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnRerun
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -95,13 +95,13 @@ def explain(
     job: str,
     interval: Interval | None = None,
     *,
-    sources: RootSources | None = None,
-    at_roots: bool = True,
+    source_readers: SourceReaders | None = None,
+    at_sources: bool = True,
 ) -> Explanation:
     """Explain one epoch of *job*; without *interval* the first one that is not committed.
 
-    :param sources: asks roots what came late to the epoch; by default those that need no connection.
-    :param at_roots: whether roots are looked at: not where files are out of reach.
+    :param source_readers: asks sources what came late to the epoch; by default those that need no connection.
+    :param at_sources: whether sources are looked at: not where files are out of reach.
     :raises UnknownName: no such job in the domain.
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
     """
@@ -136,10 +136,10 @@ def explain(
         explained = _with_source(
             explained, [one for one in behind_of(reading, name) if one.is_of(owner, epoch)]
         )
-    if at_roots and found is not None and found.record.committed is not None and record.all_roots:
-        own = set(record.all_roots)
-        late = unread(reader, name, sources or RootSources(), at=epoch, names=own)
-        told = [f"root {one.root.name}: {one}" for one in late]
+    if at_sources and found is not None and found.record.committed is not None and record.all_sources:
+        own = set(record.all_sources)
+        late = unread(reader, name, source_readers or SourceReaders(), at=epoch, names=own)
+        told = [f"source {one.source.name}: {one}" for one in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
     gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
 from airflow_provider.coordination.commits.dependents import Dependent, rewrite_requirements
-from airflow_provider.coordination.commits.root_readers import root_readers
+from airflow_provider.coordination.commits.source_dependents import source_dependents
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.behind import Behind, bound_anew
@@ -21,7 +21,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import touched_fence
 from airflow_provider.domain.records import Key, Stamped, fence_key, job_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
 
@@ -40,20 +40,22 @@ class Left:
 
     @property
     def epochs(self) -> tuple[Dependent, ...]:
-        jobs = dict.fromkeys((entry.job, entry.interval, TableName(entry.root)) for entry in self.entries)
-        return tuple(Dependent(job=job, interval=interval, tables=(root,)) for job, interval, root in jobs)
+        jobs = dict.fromkeys((entry.job, entry.interval, TableName(entry.source)) for entry in self.entries)
+        return tuple(
+            Dependent(job=job, interval=interval, tables=(source,)) for job, interval, source in jobs
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeavingBehind:
-    """What binding *root* anew for *interval* leaves behind.
+    """What binding *source* anew for *interval* leaves behind.
 
     :param topology: as it was read before all else.
     """
 
     context: Context
     domain: DomainName
-    root: str
+    source: str
     interval: Interval
     topology: Stamped[TopologyRecord]
 
@@ -61,15 +63,15 @@ class LeavingBehind:
     def _store(self) -> MetadataReader:
         return self.context.store
 
-    def of(self, known: Mapping[int, RootRecord], bounds: RootBounds) -> Left:
+    def of(self, known: Mapping[int, SourceRecord], bounds: SourceBounds) -> Left:
         """Return the epochs that have read other bounds than *bounds*, which are to be revision ``max(known) + 1``."""
         revision = max(known) + 1
 
         def is_other(read: int) -> bool:
             return read not in known or not known[read].whole.same_as(bounds)
 
-        readers = root_readers(
-            self._store, self.domain, self.root, self.interval, (revision,), but=JobName("")
+        readers = source_dependents(
+            self._store, self.domain, self.source, self.interval, (revision,), but=JobName("")
         )
         marked = [entry for entry in self._marked() if is_other(entry.read)]
         unknown = []
@@ -82,7 +84,7 @@ class LeavingBehind:
                         job=epoch.job,
                         interval=self.interval,
                         tables=tables,
-                        root=self.root,
+                        source=self.source,
                         read=read,
                         revision=revision,
                     )
@@ -99,7 +101,7 @@ class LeavingBehind:
         """
         required: list[Exists | Absent] = [Exists(self.topology.key, self.topology.version), *left.required]
         before = self.topology.record
-        behind = bound_anew(before.behind, self.root, self.interval.end, left.entries)
+        behind = bound_anew(before.behind, self.source, self.interval.end, left.entries)
         if behind == before.behind:
             return required, ()
         for entry in left.unknown:
@@ -123,7 +125,7 @@ class LeavingBehind:
         return [
             entry
             for entry in entries
-            if not entry.until and (entry.root, entry.interval) == (self.root, self.interval)
+            if not entry.until and (entry.source, entry.interval) == (self.source, self.interval)
         ]
 
     def _tables(self, job: JobName) -> tuple[TableName, ...]:
@@ -146,12 +148,12 @@ class LeavingBehind:
         )
         step = f"`airflow epochs revive {job.name}`" if job.retired else DECLARED_AGAIN
         raise TopologyError(
-            f"root {self.root!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
+            f"source {self.source!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
             f"revision {entry.read}, and {over}: it could not be computed again, and would stand on another revision "
             "than what is computed next.",
             next_step=f"leave it; or {step}, and bind it then.",
             job=job.name,
-            root=self.root,
+            source=self.source,
         )
 
     def _unread(self, tables: Sequence[TableName]) -> list[Exists]:
@@ -171,11 +173,11 @@ class LeavingBehind:
         except DependentReaders as error:
             readers: tuple[Dependent, ...] = error.readers
             raise DependentReaders(
-                f"root {self.root!r} cannot be bound anew for {self.interval}: what was computed from it has committed "
-                f"readers, and could not be computed again: {'; '.join(map(str, readers))}.",
+                f"source {self.source!r} cannot be bound anew for {self.interval}: what was computed from it has "
+                f"committed readers, and could not be computed again: {'; '.join(map(str, readers))}.",
                 next_step="leave it; what came late can land where a later epoch looks. Computing readers again with "
                 "it (a restatement) is not available yet; a skipped epoch among them can be computed first.",
                 interval=self.interval,
                 readers=readers,
-                root=self.root,
+                source=self.source,
             ) from error

@@ -1,7 +1,7 @@
 """Late files that a job does not read, although it has computed the epochs at whose places they lie (I11).
 
-A late file belongs to the barrier whose begin noticed it, for all jobs that share the root. A job that has skipped that
-barrier, or has computed it by another declaration, does not read it; nor does a job that has left the root.
+A late file belongs to the barrier whose begin noticed it, for all jobs that share the source. A job that has skipped
+that barrier, or has computed it by another declaration, does not read it; nor does a job that has left the source.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider.coordination.commits.root_readers import committed_root, open_root
+from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, root_key, topology_key
+from airflow_provider.domain.records import Kind, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Root, RootKind, RootRecord
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.domain.source_bounds import Source, SourceKind, SourceRecord
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 
 
@@ -26,7 +26,7 @@ class MissedFile:
     """A file at the place of *epoch*, which the job has computed.
 
     :param belongs_to: the epoch whose bounds have it, which the job has committed without it; None where the job has
-        left the root. :param skipped: the job has skipped that epoch.
+        left the source. :param skipped: the job has skipped that epoch.
     """
 
     uri: str
@@ -37,29 +37,29 @@ class MissedFile:
 
 @dataclass(frozen=True, slots=True)
 class MissedFiles:
-    """The late files of *root* that *job* does not read. :param records: the newest bounds of *root*."""
+    """The late files of *source* that *job* does not read. :param records: the newest bounds of *source*."""
 
     reader: MetadataReader
     domain: DomainName
-    sources: RootSources
-    root: Root
+    source_readers: SourceReaders
+    source: Source
     job: JobRecord
-    records: Sequence[RootRecord]
+    records: Sequence[SourceRecord]
 
     def found(self) -> Iterator[MissedFile]:
-        """Yield them; what is within no bounds of a root that the job declares may still come, and is told elsewhere.
+        """Yield them; what is within no bounds of a source that the job declares may still come, and is told elsewhere.
 
         :raises SourceUnavailable: the source does not answer.
         """
         epochs, written = self.epochs(), self._read_by_written_rows()
-        computed = {epoch.interval for epoch in epochs.values() if written(epoch, self.root.name)}
+        computed = {epoch.interval for epoch in epochs.values() if written(epoch, self.source.name)}
         wanted = [record for record in self.records if record.interval in computed]
-        if self.root.kind is not RootKind.FILES or not wanted:
+        if self.source.kind is not SourceKind.FILES or not wanted:
             return
-        lying = self.sources.unread(self.root, wanted, wanted)[0]
+        lying = self.source_readers.unread(self.source, wanted, wanted)[0]
         read = self.read(epochs.values()) if lying else set()
         holders = {file.uri: one.interval for one in reversed(self.records) for file in one.whole.files}
-        is_declared = any(root.name == self.root.name for root in self.job.roots)
+        is_declared = any(source.name == self.source.name for source in self.job.sources)
         for epoch, uri in lying:
             holder = holders.get(uri)
             if uri in read:
@@ -87,21 +87,21 @@ class MissedFiles:
         return epochs
 
     def read(self, epochs: Collection[EpochRecord]) -> set[str]:
-        """Return the files that *epochs*, committed or open, stand on by all names of roots that the job has had."""
+        """Return the files that *epochs*, committed or open, stand on by all names of sources that the job has had."""
         found: set[str] = set()
         written = self._read_by_written_rows()
         for epoch in epochs:
             keys = [
-                root_key(self.domain, name, epoch.interval.end, revision)
-                for name in self.job.all_roots
-                for revision in {written(epoch, name), open_root(epoch.attempt, name)} - {0}
+                source_key(self.domain, name, epoch.interval.end, revision)
+                for name in self.job.all_sources
+                for revision in {written(epoch, name), open_source(epoch.attempt, name)} - {0}
             ]
             records = self.reader.read(self.domain, keys).records.values() if keys else ()
             found |= {file.uri for one in records for file in one.record.whole.files}
         return found
 
     def _read_by_written_rows(self) -> Callable[[EpochRecord | None, str], int]:
-        """Return the lookup of the revision of a root that an epoch's rows have read, beside rows of tables left since.
+        """Return the lookup of a source's revision that an epoch's rows have read, beside rows of tables left since.
 
         Rows that stay in a table which the job still declares count: a file that is moved would come to them twice.
         """
@@ -113,19 +113,19 @@ class MissedFiles:
             if row.table in declared and row.job in self.job.writers
         ]
 
-        def revision(epoch: EpochRecord | None, root: str) -> int:
+        def revision(epoch: EpochRecord | None, source: str) -> int:
             committed = None if epoch is None else epoch.committed
-            is_left = committed is not None and root in committed.stayed_roots
+            is_left = committed is not None and source in committed.stayed_sources
             if is_left and epoch is not None and not any(epoch.interval.overlaps(row) for row in stay):
                 return 0
-            return committed_root(epoch, root)
+            return committed_source(epoch, source)
 
         return revision
 
     def _passes_by(
         self, epoch: EpochRecord | None, written: Callable[[EpochRecord | None, str], int]
     ) -> bool:
-        """Return True if *epoch* is committed, and neither its rows nor its open attempt read the root."""
-        if epoch is None or epoch.committed is None or written(epoch, self.root.name):
+        """Return True if *epoch* is committed, and neither its rows nor its open attempt read the source."""
+        if epoch is None or epoch.committed is None or written(epoch, self.source.name):
             return False
-        return not open_root(epoch.attempt, self.root.name)
+        return not open_source(epoch.attempt, self.source.name)

@@ -23,7 +23,7 @@ from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import (
-    ROOT_CHAINS,
+    SOURCE_CHAINS,
     Key,
     Kind,
     Stamped,
@@ -349,9 +349,9 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
             yield epoch
             log = barrier_partition(job.name, epoch.record.interval.start)
             yield from pages(reader, domain, Kind.BARRIER, log)
-    yield from pages(reader, domain, Kind.FENCE, ROOT_CHAINS)
-    for root in sorted({name for job in jobs for name in job.all_roots}):
-        yield from pages(reader, domain, Kind.ROOT, root)
+    yield from pages(reader, domain, Kind.FENCE, SOURCE_CHAINS)
+    for source in sorted({name for job in jobs for name in job.all_sources}):
+        yield from pages(reader, domain, Kind.SOURCE, source)
     for table in tables:
         yield from pages(reader, domain, Kind.SCHEMA, table)
         yield from pages(reader, domain, Kind.SLICE, table)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin import Begin
-from airflow_provider.coordination.attempts.bounds import as_source
+from airflow_provider.coordination.attempts.bounds_provider import as_provider
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.give_back import UnreadBounds, unread_bounds
 from airflow_provider.coordination.attempts.publish import publish
@@ -35,7 +35,7 @@ from airflow_provider.domain.identifiers import kept_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import Job, Table, TableKind
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
 
@@ -48,7 +48,7 @@ class Skipped:
     """What skipping came to.
 
     :param published: the skipped epochs, each a commit of its own. :param left: epochs that were committed before,
-        computed or skipped, and stay as they are. :param unread: what is recorded of the job's roots
+        computed or skipped, and stay as they are. :param unread: what is recorded of the job's sources
         for the skipped epochs, which later ones do not read: files at the epochs' own locations, what other jobs have
         read there, and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
     :param late: files that came late to earlier epochs, and that the next begin would have read: behind the skipped
@@ -89,7 +89,7 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
         else:
             published.append(_publish(context, answer))
         unread += unread_bounds(context, declared, epoch, reason.strip(), by.strip())
-    late = passed_over(context.store, declared, span, RootSources()) if published else ()
+    late = passed_over(context.store, declared, span, SourceReaders()) if published else ()
     return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
 
 
@@ -133,7 +133,7 @@ def _first_rows(job: Job, table: Table) -> str:
 def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) -> Attempt | AlreadyCommitted:
     owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
     asking = replace(owner, request_id=context.request_id())
-    request = Begin(context, job, epoch, asking, as_source(None), 1, skips=reason)
+    request = Begin(context, job, epoch, asking, as_provider(None), 1, skips=reason)
     return request.run()
 
 

@@ -1,4 +1,4 @@
-"""Data of roots that no epoch reads, since it came late or its epoch was skipped, and data that was replaced after an
+"""Data of sources that no epoch reads, since it came late or its epoch was skipped, and data that was replaced after an
 epoch had read it (section 5).
 """
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider.coordination.commits.renamed_roots import is_read
-from airflow_provider.coordination.commits.root_readers import committed_root, lives
+from airflow_provider.coordination.commits.renamed_sources import is_read
+from airflow_provider.coordination.commits.source_dependents import committed_source, lives
 from airflow_provider.coordination.upkeep.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.coordination.upkeep.missed_files import MissedFile, MissedFiles
 from airflow_provider.domain.epoch import EpochRecord
@@ -20,15 +20,15 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Kind, lock_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import Late, Root, RootBounds, RootKind, RootRecord
+from airflow_provider.domain.source_bounds import Late, Source, SourceBounds, SourceKind, SourceRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
 from airflow_provider.sources.locations import lies_at
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 
 MOST_BARRIERS = 1_000
-"""Number of barriers of a root, the newest, at which late data is looked for."""
+"""Number of barriers of a source, the newest, at which late data is looked for."""
 _FINER_BARRIERS = 100
 """Likewise where a location says more of the time than the calendar: each is a listing of its own."""
 _PAGE = 100
@@ -37,46 +37,48 @@ _PAGE = 100
 def unread(
     reader: MetadataReader,
     domain: DomainName,
-    sources: RootSources,
+    source_readers: SourceReaders,
     *,
     at: Interval | None = None,
     names: Collection[str] | None = None,
 ) -> Iterator[Unread]:
-    """Yield what came late to the roots of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
+    """Yield what came late to the sources of *domain*, wherever epochs have read: at the newest 1,000 barriers of each.
 
-    Without *at* also files that lie where only skipped epochs would look. A root whose source does not answer, or whose
-    connection is not known here, is yielded with that ``problem``.
+    Without *at* also files that lie where only skipped epochs would look. A source that does not answer, or
+    whose connection is not known here, is yielded with that ``problem``.
 
-    :param at: only at the barrier that ends it. :param names: only of these roots.
+    :param at: only at the barrier that ends it. :param names: only of these sources.
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
-    declared = {root.name: root for job in jobs if not job.retired for root in job.roots}
-    left = {root.name: root for job in jobs if not job.retired for root in job.left_roots}
-    for root in (left | declared).values():
-        if names is not None and root.name not in names:
+    declared = {source.name: source for job in jobs if not job.retired for source in job.sources}
+    left = {source.name: source for job in jobs if not job.retired for source in job.left_sources}
+    for source in (left | declared).values():
+        if names is not None and source.name not in names:
             continue
-        readers = [job for job in jobs if root.name in job.all_roots]
-        records = _records(reader, domain, root, None if at is None else at.end)
-        look = _Look(reader, domain, sources, root, readers, records, at)
+        readers = [job for job in jobs if source.name in job.all_sources]
+        records = _records(reader, domain, source, None if at is None else at.end)
+        look = _Look(reader, domain, source_readers, source, readers, records, at)
         try:
-            yield from look.found() if root.name in declared else look.found_of_left()
+            yield from look.found() if source.name in declared else look.found_of_left()
         except EpochError as error:
-            yield Unread(root=root, late=(), problem=error)
+            yield Unread(source=source, late=(), problem=error)
 
 
-def passed_over(reader: MetadataReader, job: Job, span: Interval, sources: RootSources) -> tuple[str, ...]:
+def passed_over(
+    reader: MetadataReader, job: Job, span: Interval, source_readers: SourceReaders
+) -> tuple[str, ...]:
     """Return the late files that the next begin would have read if *span* had not been skipped, and no begin reads now.
 
-    A hint: a root whose source does not answer is left out.
+    A hint: a source that does not answer is left out.
     """
     found: list[str] = []
     first = job.cadence.next_after(span.start)
     jobs: list[JobRecord] = [one.record for one in pages(reader, job.domain, Kind.JOB, "")]
-    for root in job.roots:
-        if root.late is Late.NEXT and root.kind is RootKind.FILES:
-            readers = [one for one in jobs if root.name in one.all_roots]
-            records = _records(reader, job.domain, root, shifted(first, -root.reach(job.cadence)))
-            look = _Look(reader, job.domain, sources, root, readers, records)
+    for source in job.sources:
+        if source.late is Late.NEXT and source.kind is SourceKind.FILES:
+            readers = [one for one in jobs if source.name in one.all_sources]
+            records = _records(reader, job.domain, source, shifted(first, -source.reach(job.cadence)))
+            look = _Look(reader, job.domain, source_readers, source, readers, records)
             with suppress(EpochError):
                 late, following = look.late()[0], look.following
                 found += [name for interval, name in late if not look.comes(interval, following)]
@@ -84,68 +86,68 @@ def passed_over(reader: MetadataReader, job: Job, span: Interval, sources: RootS
 
 
 def ignored(
-    reader: MetadataReader, domain: DomainName, root: Root, sources: RootSources, until: datetime
+    reader: MetadataReader, domain: DomainName, source: Source, source_readers: SourceReaders, until: datetime
 ) -> tuple[str, ...]:
-    """Return the files that came late to *root*, which ignores them: at the barriers within its window before *until*.
+    """Return the files that came late to *source*, which ignores them, at barriers within its window before *until*.
 
     :raises SourceUnavailable: the source does not answer.
     """
-    if root.late is not Late.IGNORE or root.kind is not RootKind.FILES:
+    if source.late is not Late.IGNORE or source.kind is not SourceKind.FILES:
         return ()
-    records = _records(reader, domain, root, until - root.window)
-    late, _ = _Look(reader, domain, sources, root, [], records).late()
+    records = _records(reader, domain, source, until - source.window)
+    late, _ = _Look(reader, domain, source_readers, source, [], records).late()
     return tuple(name for _, name in late)
 
 
 def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str]) -> Iterator[AbandonedBounds]:
-    """Yield the bounds of roots of *domain* that attempts recorded which came to nothing: the newest 1,000 of each.
+    """Yield the bounds of sources of *domain* that attempts recorded which came to nothing: the newest 1,000 of each.
 
     :param told: URIs of files of which it is known that no epoch reads them.
     """
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
-    roots = {root.name: root for job in jobs if not job.retired for root in job.roots}
+    sources = {source.name: source for job in jobs if not job.retired for source in job.sources}
     left = {
-        root.name: root
+        source.name: source
         for job in jobs
-        for root in job.left_roots
-        if not job.retired and root.is_increment and is_read(reader, domain, job, root)
+        for source in job.left_sources
+        if not job.retired and source.is_increment and is_read(reader, domain, job, source)
     }
-    for root in (left | roots).values():
-        if root.looks_around or root.late is Late.REVISION:
-            readers = [job for job in jobs if root.name in job.all_roots]
-            records = _records(reader, domain, root, None)[:MOST_BARRIERS]
-            for found in abandoned_bounds(reader, domain, root, records, readers):
+    for source in (left | sources).values():
+        if source.looks_around or source.late is Late.REVISION:
+            readers = [job for job in jobs if source.name in job.all_sources]
+            records = _records(reader, domain, source, None)[:MOST_BARRIERS]
+            for found in abandoned_bounds(reader, domain, source, records, readers):
                 files = tuple(file for file in found.bounds.files if file.uri not in told)
                 first = (
                     found.first
-                    if root.name in roots
-                    else f"{found.first}declare root {root.name} again, then "
+                    if source.name in sources
+                    else f"{found.first}declare source {source.name} again, then "
                 )
                 if files or found.bounds.span is not None:
                     yield replace(found, bounds=replace(found.bounds, files=files), first=first)
 
 
 def late_revisions(
-    reader: MetadataReader, job: Job, epoch: Interval, sources: RootSources
+    reader: MetadataReader, job: Job, epoch: Interval, source_readers: SourceReaders
 ) -> tuple[Unread, ...]:
-    """Return what came late to *epoch* of those roots of *job* of which revisions are made; nothing for others.
+    """Return what came late to *epoch* of those sources of *job* of which revisions are made; nothing for others.
 
-    A hint: a root whose source does not answer is left out.
+    A hint: a source that does not answer is left out.
     """
-    names = {root.name for root in job.roots if root.late is Late.REVISION}
-    found = unread(reader, job.domain, sources, at=epoch, names=names) if names else ()
+    names = {source.name for source in job.sources if source.late is Late.REVISION}
+    found = unread(reader, job.domain, source_readers, at=epoch, names=names) if names else ()
     return tuple(one for one in found if one.problem is None)
 
 
 def _records(
-    reader: MetadataReader, domain: DomainName, root: Root, since: datetime | None
-) -> list[RootRecord]:
+    reader: MetadataReader, domain: DomainName, source: Source, since: datetime | None
+) -> list[SourceRecord]:
     """The newest revisions at the newest barriers, the newest first; one barrier more than is looked at."""
-    found: dict[str, RootRecord] = {}
+    found: dict[str, SourceRecord] = {}
     end: str | None = None
     first = "" if since is None else time_key(since)
     while True:
-        page = reader.scan(domain, Kind.ROOT, root.name, end=end, limit=_PAGE, reverse=True)
+        page = reader.scan(domain, Kind.SOURCE, source.name, end=end, limit=_PAGE, reverse=True)
         for one in page:
             barrier = one.key.item.partition(":")[0]
             if barrier < first or (barrier not in found and len(found) > MOST_BARRIERS):
@@ -158,55 +160,55 @@ def _records(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A look for data of *root* that no epoch reads. :param readers: jobs that read it now, or did so."""
+    """A look for data of *source* that no epoch reads. :param readers: jobs that read it now, or did so."""
 
     reader: MetadataReader
     domain: DomainName
-    sources: RootSources
-    root: Root
+    source_readers: SourceReaders
+    source: Source
     readers: Sequence[JobRecord]
-    records: Sequence[RootRecord]
+    records: Sequence[SourceRecord]
     at: Interval | None = None
 
     def found(self) -> Iterator[Unread]:
-        """Yield what lies beside the bounds of a root that jobs declare."""
-        root, skipped = self.root, list[RootRecord]()
-        self.sources.refuse_missing_folder(root)
-        if self.at is None and root.kind is RootKind.FILES:
-            skipped = _skipped(self.reader, self.domain, root, self.readers)
-        told_later = {record.interval for record in skipped} if root.late is not Late.REFUSE else set()
+        """Yield what lies beside the bounds of a source that jobs declare."""
+        source, skipped = self.source, list[SourceRecord]()
+        self.source_readers.refuse_missing_folder(source)
+        if self.at is None and source.kind is SourceKind.FILES:
+            skipped = _skipped(self.reader, self.domain, source, self.readers)
+        told_later = {record.interval for record in skipped} if source.late is not Late.REFUSE else set()
         found = [*self._of_declared(told_later)]
         yield from found
         between = self._between([*self.records[:_FINER_BARRIERS], *skipped[-_FINER_BARRIERS:]])
         if between:
-            yield _unread(root, between, between=True)
+            yield _unread(source, between, between=True)
         told = {name for unread in found for name in unread.late}
         # What a job has skipped for one table the job before may have read for others (R5).
         read = {*self._read_by_other_names()} if skipped else set()
-        yield from _of_skipped(root, self.records, self.sources, skipped, told | read)
+        yield from _of_skipped(source, self.records, self.source_readers, skipped, told | read)
         yield from self._missed(told)
 
     def found_of_left(self) -> Iterator[Unread]:
-        """Yield files beside the bounds of a root that its jobs have left, and files within them that were replaced."""
-        if self.root.kind is RootKind.FILES:
+        """Yield files beside the bounds of a source that its jobs have left, and replaced files within them."""
+        if self.source.kind is SourceKind.FILES:
             standing = self._standing()
-            replaced = self.sources.unread(self.root, standing, standing)[1]
+            replaced = self.source_readers.unread(self.source, standing, standing)[1]
             if replaced:
-                where, left = self._having(replaced), self.root.name
-                yield _unread(self.root, (), where, replaced=tuple(replaced), left=left)
+                where, left = self._having(replaced), self.source.name
+                yield _unread(self.source, (), where, replaced=tuple(replaced), left=left)
             yield from self._missed(())
             between = self._between(self.records[:_FINER_BARRIERS])
             if between:
-                yield _unread(self.root, between, between=True)
+                yield _unread(self.source, between, between=True)
 
-    def _standing(self) -> list[RootRecord]:
+    def _standing(self) -> list[SourceRecord]:
         """Return the bounds that committed epochs stand on, of jobs that are not retired."""
         read: set[Interval] = set()
         for job in self.readers:
             if not job.retired:
-                look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+                look = MissedFiles(self.reader, self.domain, self.source_readers, self.source, job, ())
                 epochs = look.epochs().values()
-                read |= {epoch.interval for epoch in epochs if committed_root(epoch, self.root.name)}
+                read |= {epoch.interval for epoch in epochs if committed_source(epoch, self.source.name)}
         wanted = [one for one in self.records[:MOST_BARRIERS] if one.interval in read]
         return [one for one in wanted if self.at is None or one.interval == self.at]
 
@@ -217,10 +219,10 @@ class _Look:
             if job.retired:
                 continue
             look = MissedFiles(
-                self.reader, self.domain, self.sources, self.root, job, self.records[:MOST_BARRIERS]
+                self.reader, self.domain, self.source_readers, self.source, job, self.records[:MOST_BARRIERS]
             )
             declaring = (one for one in self.readers if not one.retired)
-            alone = not any(root.name == self.root.name for one in declaring for root in one.roots)
+            alone = not any(source.name == self.source.name for one in declaring for source in one.sources)
             groups: dict[Unread, list[MissedFile]] = {}
             for file in look.found():
                 if file.uri not in known and (self.at is None or file.epoch == self.at):
@@ -232,35 +234,41 @@ class _Look:
                 known |= {file.uri for files in groups.values() for file in files}
 
     def _group(self, job: JobRecord, file: MissedFile, *, alone: bool) -> Unread:
-        """What is said of *file* and of others like it. :param alone: no job declares the root any more."""
+        """What is said of *file* and of others like it. :param alone: no job declares the source any more."""
         if file.belongs_to is not None:
             where = (file.belongs_to,)
-            return Unread(root=self.root, late=(), epochs=where, job=job.name, renamed=not file.skipped)
+            return Unread(source=self.source, late=(), epochs=where, job=job.name, renamed=not file.skipped)
         if not alone:
-            return Unread(root=self.root, late=(), job=job.name, renamed=True, left=self.root.name)
-        heirs = (root for root in job.roots if root.kind is RootKind.FILES)
-        heir = next((root.name for root in heirs if lies_at(root, file.epoch, file.uri)), self.root.name)
-        return Unread(root=self.root, late=(), left=heir)
+            return Unread(source=self.source, late=(), job=job.name, renamed=True, left=self.source.name)
+        heirs = (source for source in job.sources if source.kind is SourceKind.FILES)
+        heir = next(
+            (source.name for source in heirs if lies_at(source, file.epoch, file.uri)), self.source.name
+        )
+        return Unread(source=self.source, late=(), left=heir)
 
     def late(self) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced."""
-        root, at, records = self.root, self.at, self.records
-        if not records or root.kind is RootKind.ICEBERG:
+        source, at, records = self.source, self.at, self.records
+        if not records or source.kind is SourceKind.ICEBERG:
             return [], []
         beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
         wanted = [one for one in records if one is not beyond and (at is None or (one.interval or at) == at)]
-        late, replaced = self.sources.unread(root, wanted, records)
-        if beyond is not None and beyond.interval is not None and root.kind is RootKind.FILES:
-            shared = self.sources.place(root, beyond.interval)
+        late, replaced = self.source_readers.unread(source, wanted, records)
+        if beyond is not None and beyond.interval is not None and source.kind is SourceKind.FILES:
+            shared = self.source_readers.place(source, beyond.interval)
             late = [
-                (interval, name) for interval, name in late if self.sources.place(root, interval) != shared
+                (interval, name)
+                for interval, name in late
+                if self.source_readers.place(source, interval) != shared
             ]
         return late, replaced
 
-    def _between(self, records: Sequence[RootRecord]) -> list[tuple[Interval, str]]:
+    def _between(self, records: Sequence[SourceRecord]) -> list[tuple[Interval, str]]:
         """Return files at locations of parts of epochs that have bounds or were skipped: no begin looks there again."""
         having = (
-            job for job in self.readers if not job.retired and self.root in (*job.roots, *job.left_roots)
+            job
+            for job in self.readers
+            if not job.retired and self.source in (*job.sources, *job.left_sources)
         )
         job = next(having, None)
         intervals = dict.fromkeys(one.interval for one in records if one.interval is not None)
@@ -270,24 +278,24 @@ class _Look:
             (interval, name)
             for interval in intervals
             if self.at is None or interval == self.at
-            for name in self.sources.between(self.root, interval, job.cadence)
+            for name in self.source_readers.between(self.source, interval, job.cadence)
         ]
         read = self._read_by(job) if found else ()
         return [(interval, name) for interval, name in found if name not in read]
 
     def _read_by(self, job: JobRecord) -> Collection[str]:
-        """The files that epochs of *job* have read: by another name of a root it may have read those in between."""
-        look = MissedFiles(self.reader, self.domain, self.sources, self.root, job, ())
+        """The files that epochs of *job* have read: by another name of a source it may have read those in between."""
+        look = MissedFiles(self.reader, self.domain, self.source_readers, self.source, job, ())
         return look.read(look.epochs().values())
 
     def _read_by_other_names(self) -> Collection[str]:
-        """The files that all jobs which declare the root have read, where each has had roots of other names."""
+        """The files that all jobs which declare the source have read, where each has had sources of other names."""
         declaring = [
             job
             for job in self.readers
-            if not job.retired and any(root.name == self.root.name for root in job.roots)
+            if not job.retired and any(source.name == self.source.name for source in job.sources)
         ]
-        if self.root.kind is not RootKind.FILES or not all(job.left_roots for job in declaring):
+        if self.source.kind is not SourceKind.FILES or not all(job.left_sources for job in declaring):
             return set()
         read = [set(self._read_by(job)) for job in declaring]
         return set.intersection(*read) if read else set()
@@ -302,7 +310,7 @@ class _Look:
             return None
         found = []
         for job in self.readers:
-            if not job.retired and any(root.name == self.root.name for root in job.roots):
+            if not job.retired and any(source.name == self.source.name for source in job.sources):
                 committed = _newest_committed(self.reader, self.domain, job) or newest
                 last = max(newest, committed, job.origin or newest)
                 found.append((job.cadence.next_after(last), job.cadence))
@@ -310,10 +318,10 @@ class _Look:
 
     def comes(self, interval: Interval, following: tuple[datetime, Cadence] | None) -> bool:
         """Whether the next begin reads a file that came late to *interval*. :param following: see :attr:`following`."""
-        if self.root.late is not Late.NEXT or self.root.kind is not RootKind.FILES or following is None:
+        if self.source.late is not Late.NEXT or self.source.kind is not SourceKind.FILES or following is None:
             return False
         end, cadence = following
-        return interval.end + self.root.reach(cadence) >= end
+        return interval.end + self.source.reach(cadence) >= end
 
     def _of_declared(self, told_later: Collection[Interval | None]) -> Iterator[Unread]:
         """:param told_later: skipped epochs: what came late to them, and no later epoch reads, is told with theirs."""
@@ -324,9 +332,9 @@ class _Look:
         comes = [one for one in late if self.comes(one[0], following)]
         gone = [one for one in late if one not in comes and one[0] not in told_later]
         if comes:
-            yield _unread(self.root, comes, comes=True)
+            yield _unread(self.source, comes, comes=True)
         if gone or replaced:
-            yield _unread(self.root, gone, self._having(replaced), replaced=tuple(replaced))
+            yield _unread(self.source, gone, self._having(replaced), replaced=tuple(replaced))
 
     def _having(self, uris: Collection[str]) -> list[Interval | None]:
         """Return the epochs within whose bounds *uris* are."""
@@ -350,24 +358,24 @@ def _newest_committed(reader: MetadataReader, domain: DomainName, job: JobRecord
 
 
 def _unread(
-    root: Root, late: Sequence[tuple[Interval, str]], where: Sequence[Interval | None] = (), **more: Any
+    source: Source, late: Sequence[tuple[Interval, str]], where: Sequence[Interval | None] = (), **more: Any
 ) -> Unread:
     epochs = tuple(dict.fromkeys([*(interval for interval, _ in late), *filter(None, where)]))
-    return Unread(root=root, late=tuple(name for _, name in late), epochs=epochs, **more)
+    return Unread(source=source, late=tuple(name for _, name in late), epochs=epochs, **more)
 
 
 def _skipped(
-    reader: MetadataReader, domain: DomainName, root: Root, readers: Sequence[JobRecord]
-) -> list[RootRecord]:
+    reader: MetadataReader, domain: DomainName, source: Source, readers: Sequence[JobRecord]
+) -> list[SourceRecord]:
     """Empty bounds at the barriers that *readers*, or the jobs before them, have skipped and that none of them has read
     or is yet to reach.
 
-    What a job computed by a declaration without *root* has not read it, nor has a run that is silent for good.
+    What a job computed by a declaration without *source* has not read it, nor has a run that is silent for good.
     """
-    skipped: dict[datetime, RootRecord] = {}
+    skipped: dict[datetime, SourceRecord] = {}
     read: set[datetime] = set()
     reached: list[datetime] = []
-    before = {name: True for job in readers if job.left_roots for name in job.predecessors}
+    before = {name: True for job in readers if job.left_sources for name in job.predecessors}
     for job, retired in (before | {job.name: bool(job.retired) for job in readers}).items():
         newest = None
         for stamped in pages(reader, domain, Kind.EPOCH, job):
@@ -379,9 +387,9 @@ def _skipped(
                 lock = lock_key(domain, job, epoch.interval.start)
                 is_open = lives(reader.read(domain, [lock]), lock)
             if is_skipped and not is_open:
-                bounds = RootBounds(root="")
-                skipped[newest] = RootRecord(bounds=bounds, job=job, interval=epoch.interval)
-            elif is_open or epoch.committed is None or epoch.committed.revision_of(root.name):
+                bounds = SourceBounds(source="")
+                skipped[newest] = SourceRecord(bounds=bounds, job=job, interval=epoch.interval)
+            elif is_open or epoch.committed is None or epoch.committed.revision_of(source.name):
                 read.add(newest)
         if newest is not None and not retired:
             reached.append(newest)
@@ -391,10 +399,10 @@ def _skipped(
 
 
 def _of_skipped(
-    root: Root,
-    records: Sequence[RootRecord],
-    sources: RootSources,
-    skipped: list[RootRecord],
+    source: Source,
+    records: Sequence[SourceRecord],
+    source_readers: SourceReaders,
+    skipped: list[SourceRecord],
     told: Collection[str],
 ) -> Iterator[Unread]:
     """Files at the locations of *skipped* that no epoch reads; what a failed attempt has found there was not read."""
@@ -402,8 +410,12 @@ def _of_skipped(
     wanted = [one for one in skipped if one.interval and not (beyond and one.interval.end <= beyond.end)]
     ends = {one.interval.end for one in wanted if one.interval}
     read = [one for one in records if one.interval is None or one.interval.end not in ends]
-    late, _ = sources.unread(root, wanted, read)
-    shared = None if beyond is None else sources.place(root, beyond)
-    left = {name for interval, name in late if name not in told and sources.place(root, interval) != shared}
+    late, _ = source_readers.unread(source, wanted, read)
+    shared = None if beyond is None else source_readers.place(source, beyond)
+    left = {
+        name
+        for interval, name in late
+        if name not in told and source_readers.place(source, interval) != shared
+    }
     if left:
-        yield Unread(root=root, late=tuple(sorted(left)), skipped=True)
+        yield Unread(source=source, late=tuple(sorted(left)), skipped=True)

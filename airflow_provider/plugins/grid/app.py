@@ -138,7 +138,7 @@ def epoch_of(
     interval = Interval(run_barrier(explicit=start), run_barrier(explicit=end))
     with _reader(conn_id, user) as reader:
         try:
-            found = explain(reader, domain, job, interval, at_roots=False)
+            found = explain(reader, domain, job, interval, at_sources=False)
         except UnknownName as error:
             raise unknown_epoch(job, interval) from error
     return epoch_answer(found, DagAccess(user))

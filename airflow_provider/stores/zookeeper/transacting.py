@@ -34,7 +34,7 @@ from airflow_provider.stores.zookeeper.turns import Turns
 
 RACES_BEFORE_TURN = 2
 """Number of lost races for the head after which a transaction queues for its turn."""
-_GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.ROOT})
+_GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.SOURCE})
 """Kinds that are written once: guessed to be absent, instead of looked up, before they are created."""
 
 

@@ -15,8 +15,8 @@ from airflow_provider.domain.columns import ColumnChange, add, rename
 from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import FileSource
-from airflow_provider.domain.topology import Root, Table, TableKind
+from airflow_provider.domain.source_bounds import FileSource
+from airflow_provider.domain.topology import Source, Table, TableKind
 from airflow_provider.stores.codec import RECORDS
 
 HOSTILE_TEXT = 'o\'Hara; DROP TABLE "x" -- % _ \\ \u202e \U0001f40d \n\t\0'
@@ -37,7 +37,7 @@ _SOUND: Mapping[Any, Any] = {
         column_changes=[add("delay", "decimal(5,1)"), rename("dest", "destination")],
     ),
     ColumnChange: rename("dest", "destination"),
-    Root: FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
+    Source: FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
     Condition: none_needed(),
 }
 """Values of types that validate themselves, so that they cannot be built field by field."""

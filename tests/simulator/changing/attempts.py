@@ -101,7 +101,7 @@ class Try:
         job = self.version.declaration
         source = LandingSource(self.world.landing, lambda: self.hands.process.sleep(timedelta(seconds=0.1)))
         try:
-            begun = self.coordinator.begin(job, self.task.interval, self.owner, roots=source)
+            begun = self.coordinator.begin(job, self.task.interval, self.owner, sources=source)
         except NotReady as error:
             behind = "bound anew as revision" in error.message
             self.world.count(Event.BEHIND_REFUSED if behind else Event.NOT_READY)
@@ -157,9 +157,9 @@ class Try:
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)
         landing = self.world.landing
-        if not all(landing.is_unchanged(one) for one in attempt.roots):
+        if not all(landing.is_unchanged(one) for one in attempt.sources):
             raise Failed
-        files = [label for bounds in attempt.roots for label in landing.labels(bounds)]
+        files = [label for bounds in attempt.sources for label in landing.labels(bounds)]
         for sink in attempt.sinks:
             self.hands.work(attempt)
             values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)

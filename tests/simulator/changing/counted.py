@@ -9,18 +9,18 @@ from itertools import combinations
 
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import RootBounds, Span
+from airflow_provider.domain.source_bounds import SourceBounds, Span
 from tests.simulator.history import expect
 
 Rows = Callable[[Span], list[int]]
 """Return the ids within a span."""
-Bounds = Callable[[str, Interval, int], RootBounds | None]
-"""Return what is recorded of a root for an interval in a revision, 0 for the newest."""
+Bounds = Callable[[str, Interval, int], SourceBounds | None]
+"""Return what is recorded of a source for an interval in a revision, 0 for the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A committed epoch. :param read: the revision of each root that it has read, none when it was skipped."""
+    """A committed epoch. :param read: the revision of each source that it has read, none when it was skipped."""
 
     epoch: Interval
     read: Mapping[str, int]
@@ -51,13 +51,13 @@ class Counted:
             return False
         epoch, attempt, done = record.interval, record.attempt, record.committed
         is_open = attempt is not None and attempt.aborted is None
-        read = {} if done is None or done.skipped else dict(done.root_revisions)
+        read = {} if done is None or done.skipped else dict(done.source_revisions)
         is_new = done is not None and self._committed.get((job, epoch)) != read
         if done is not None:
             self._committed[job, epoch] = read
         self._open.pop((job, epoch), None)
         if attempt is not None and is_open:
-            self._open[job, epoch] = {bounds.root: bounds.revision for bounds in attempt.roots}
+            self._open[job, epoch] = {bounds.source: bounds.revision for bounds in attempt.sources}
         stands = bool(read) or bool(self._open.get((job, epoch)))
         skips = (done is not None and not read) or (is_open and attempt is not None and bool(attempt.skips))
         for names, holds in ((self._standing[epoch], stands), (self._skipped[epoch], skips)):
@@ -102,8 +102,8 @@ class Counted:
 
     def bound_by_open(self, job: str, bounds: Bounds) -> set[str]:
         """Return the files that open attempts of *job* read; also of runs that died, which doctor names."""
-        stands = [(at, roots) for (name, at), roots in self._open.items() if name == job]
-        found = [bounds(name, at, revision) for at, roots in stands for name, revision in roots.items()]
+        stands = [(at, sources) for (name, at), sources in self._open.items() if name == job]
+        found = [bounds(name, at, revision) for at, sources in stands for name, revision in sources.items()]
         return {file.uri for one in found if one is not None for file in one.files}
 
     def epochs_of(self, job: str) -> list[tuple[Interval, bool]]:
@@ -119,8 +119,8 @@ class Counted:
     def check(self, names: Sequence[str], bounds: Bounds, rows: Rows, told: Collection[str]) -> None:
         """Count what every job has read.
 
-        :param names: of the roots by which the source was read. :param told: files of which doctor says that no epoch
-            reads them, and the names and epochs of such rows: those of a root that was left no skip gives back.
+        :param names: of the sources by which the source was read. :param told: files of which doctor says that no epoch
+            reads them, and the names and epochs of such rows: those of a source that was left no skip gives back.
         :raises Violation: a row that it has passed by, or has read at two barriers.
         """
         for job in sorted(self.readers):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.roots import Asked, Late, RootBounds, RootRecord, Span
+from airflow_provider.domain.source_bounds import Asked, Late, SourceBounds, SourceRecord, Span
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Ids:
 
     # --- as begin asks for it ------------------------------------------------------------------------------------
 
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         """The ids after those of the barrier before.
 
         :raises Unavailable: rows came late, and no revision is to read them.
@@ -68,19 +68,19 @@ class Ids:
         low = asked.low
         high = asked.high(max(self.seen))
         high = low if low is not None and high is not None and high < low else high
-        if asked.root.late is not Late.REVISION:
+        if asked.source.late is not Late.REVISION:
             self._refuse_late(asked.before)
         span = Span(low=low, high=high)
         rows = 0 if span.is_empty else len(self.within(span))
-        return RootBounds(root=asked.root.name, span=Span(low=low, high=high, rows=rows))
+        return SourceBounds(source=asked.source.name, span=Span(low=low, high=high, rows=rows))
 
-    def _refuse_late(self, records: Iterable[RootRecord]) -> None:
+    def _refuse_late(self, records: Iterable[SourceRecord]) -> None:
         for record in records:
             span = record.bounds.span
             if span is not None and not span.is_empty and len(self.within(span)) > (span.rows or 0):
                 raise Unavailable(f"ids came late: {span}.", next_step="take them away.")
 
-    def holds(self, bounds: RootBounds) -> bool:
+    def holds(self, bounds: SourceBounds) -> bool:
         """Whether the rows within *bounds* are as many as were counted."""
         span = bounds.span
         return span is None or span.is_empty or len(self.within(span)) == span.rows

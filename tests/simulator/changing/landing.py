@@ -9,7 +9,7 @@ from random import Random
 
 from airflow_provider.domain.errors import NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, BoundFile, Late, Root, RootBounds
+from airflow_provider.domain.source_bounds import Asked, BoundFile, Late, Source, SourceBounds
 from tests.simulator.changing.ids import Ids
 from tests.simulator.changing.plan import LOCATION, hour
 from tests.simulator.changing.sourced import Labels
@@ -52,13 +52,13 @@ class Landing:
         self.files.pop(self.random.choice(sorted(self.files)))
         return True
 
-    def restore(self, bounds: RootBounds, epoch: Interval) -> None:
+    def restore(self, bounds: SourceBounds, epoch: Interval) -> None:
         """Let there be at the barriers of *epoch* what was recorded once, and nothing else."""
         for file in self.at(epoch.start, epoch.end):
             del self.files[file.uri]
         self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
 
-    def settle(self, recorded: Sequence[tuple[Interval, RootBounds]], *, keeps_late: bool = False) -> None:
+    def settle(self, recorded: Sequence[tuple[Interval, SourceBounds]], *, keeps_late: bool = False) -> None:
         """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
         self.ids.settle(bounds.span for _, bounds in recorded if bounds.span is not None)
         for uri, (barrier, _) in [] if keeps_late else list(self.files.items()):
@@ -72,13 +72,13 @@ class Landing:
             if not known and not self.at(start, end):
                 self.land(end)
 
-    def labels(self, bounds: RootBounds) -> Labels:
+    def labels(self, bounds: SourceBounds) -> Labels:
         """What an epoch reads within *bounds*."""
         if bounds.span is not None:
             return tuple(f"id {one}" for one in self.ids.read(bounds.span))
         return tuple(f"{one.uri.rsplit('/', 1)[-1]}:{one.modified}" for one in bounds.files)
 
-    def is_unchanged(self, bounds: RootBounds) -> bool:
+    def is_unchanged(self, bounds: SourceBounds) -> bool:
         """Whether what was recorded lies there: what a task looks at before it reads it."""
         same = all(one.uri in self.files and self.files[one.uri][1] == one for one in bounds.files)
         return same and self.ids.holds(bounds)
@@ -94,45 +94,47 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class LandingSource:
-    """The source as begin asks for it (``RootSource``)."""
+    """The source as begin asks for it (``BoundsProvider``)."""
 
     landing: Landing
     turn: Callable[[], None]
 
-    def bounds(self, asked: Asked) -> RootBounds:
+    def bounds(self, asked: Asked) -> SourceBounds:
         self.turn()
-        if asked.root.has_spans:
+        if asked.source.has_spans:
             self.landing.ids.grow()
             return self.landing.ids.bounds(asked)
         own = self.landing.at(asked.interval.start, asked.interval.end)
         if not own:
             raise NotReady("nothing has landed.", next_step="wait.", missing=("landing",))
         late: list[BoundFile] = []
-        if asked.root.late in (Late.NEXT, Late.REFUSE):
+        if asked.source.late in (Late.NEXT, Late.REFUSE):
             known = {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}
             earlier = [one.interval for one in asked.before if one.interval is not None]
             late = [file for one in earlier for file in self.landing.at(one.start, one.end)]
             late = [file for file in late if file.uri not in known]
             own = [file for file in own if file.uri not in known]
-        if late and asked.root.late is Late.REFUSE:
+        if late and asked.source.late is Late.REFUSE:
             raise Unavailable("files came late.", next_step="take them away.")
         files = sorted({*own, *late}, key=lambda one: one.uri)
-        return RootBounds(root=asked.root.name, files=tuple(files))
+        return SourceBounds(source=asked.source.name, files=tuple(files))
 
-    def holds(self, asked: Asked, recorded: RootBounds) -> bool:
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
         self.turn()
         known = {file.uri: file for file in recorded.files}
-        if asked.root.late is Late.REFUSE:
+        if asked.source.late is Late.REFUSE:
             now = self.landing.at(asked.interval.start, asked.interval.end)
             if any(file.uri not in known for file in now):
                 raise Unavailable("files came late.", next_step="take them away.")
             return True
         return self.landing.is_unchanged(recorded)
 
-    def check_unchanged(self, root: Root, bounds: RootBounds) -> None:
+    def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
         self.turn()
         if not self.landing.is_unchanged(bounds):
-            raise Unavailable(f"root {root.name!r}: it is not what was recorded.", next_step="bring it back.")
+            raise Unavailable(
+                f"source {source.name!r}: it is not what was recorded.", next_step="bring it back."
+            )
 
 
 def _barrier_of(uri: str) -> datetime:

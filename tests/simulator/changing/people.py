@@ -235,7 +235,7 @@ class Operator:
             self._end(error, coordinator)
 
     def _end(self, error: str, coordinator: EpochService) -> None:
-        """Take files away that a root of another name refuses, compute a skipped epoch, or skip."""
+        """Take files away that a source of another name refuses, compute a skipped epoch, or skip."""
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
         if "files came late" in error and len(self.world.truth.source.names) > 1:

@@ -15,7 +15,7 @@ from random import Random
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import FileSource, Late, PostgresSource, Root
+from airflow_provider.domain.source_bounds import FileSource, Late, PostgresSource, Source
 from airflow_provider.domain.topology import (
     EdgeKind,
     Job,
@@ -88,7 +88,7 @@ class Version:
     :param steps: hours of an epoch, each from its hour on, the first from the beginning of time; 0 for five minutes.
     :param origin: the hour at which it begins; None when it is not declared.
     :param late: its policy for late data; None when it reads no source. :param ids: whether that is a table of ids.
-    :param source: the name of its root.
+    :param source: the name of its source.
     """
 
     job: str
@@ -124,7 +124,7 @@ class Version:
             on_rerun="keep" if self.keeps else "new_revision",
         )
 
-    def _source(self, late: Late) -> Root:
+    def _source(self, late: Late) -> Source:
         if not self.ids:
             return FileSource(self.source, LOCATION, late=late)
         policy = Late.REVISION if late is Late.REVISION else Late.NEXT

@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from airflow_provider.coordination.upkeep.unread import abandoned, unread
 from airflow_provider.domain.errors import EpochError, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.roots import Root, RootRecord
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.domain.source_bounds import Source, SourceRecord
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 from tests.simulator.changing.landing import Landing
 from tests.simulator.changing.plan import DOMAIN
 from tests.simulator.changing.sourced import Sourced
 from tests.simulator.history import expect
 
-_FILES = re.compile(r"root '\w+' finds .* has read as root '(\w+)', which this declaration of the job lacks")
-_ROWS = re.compile(r"^(\w+) .*of which root '\w+' has read rows .*keep the name '(\w+)'")
+_FILES = re.compile(
+    r"source '\w+' finds .* has read as source '(\w+)', which this declaration of the job lacks"
+)
+_ROWS = re.compile(r"^(\w+) .*of which source '\w+' has read rows .*keep the name '(\w+)'")
 
 
 def read_by(text: str) -> str:
@@ -33,7 +35,7 @@ def name_to_keep(text: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", "")
 
 
-def is_other_name(error: EpochError, source: Sourced) -> bool:
+def is_other_name(error: EpochError, sourced: Sourced) -> bool:
     """Say whether *error* refuses what was read by another name.
 
     :raises Violation: no epoch can have read it.
@@ -43,14 +45,16 @@ def is_other_name(error: EpochError, source: Sourced) -> bool:
     name = read_by(error.message)
     if name:
         recorded = [
-            one for (root, end, _), one in source.found.items() if (root, end) == (name, error.read_by.end)
+            one
+            for (name_of, end, _), one in sourced.found.items()
+            if (name_of, end) == (name, error.read_by.end)
         ]
         uris = {file.uri for one in recorded for file in one.bounds.files}
         expect({*error.files} <= uris, "I11", f"{error} Recorded is {sorted(uris)}")
     return bool(name) or "the first epoch of a new name reads all that is there" in error.message
 
 
-class LandingSources(RootSources):
+class LandingSources(SourceReaders):
     """The source as doctor asks for it."""
 
     def __init__(self, landing: Landing) -> None:
@@ -58,17 +62,17 @@ class LandingSources(RootSources):
         self.landing = landing
 
     def unread(
-        self, root: Root, wanted: Sequence[RootRecord], records: Sequence[RootRecord]
+        self, source: Source, wanted: Sequence[SourceRecord], records: Sequence[SourceRecord]
     ) -> tuple[list[tuple[Interval, str]], list[str]]:
-        """See :class:`~airflow_provider.sources.roots.RootSources`."""
+        """See :class:`~airflow_provider.sources.readers.SourceReaders`."""
         known = {file.uri for record in records for file in record.whole.files}
-        if root.has_spans:
+        if source.has_spans:
             return [], []
         epochs = [record.interval for record in wanted if record.interval is not None]
         lying = [(epoch, file.uri) for epoch in epochs for file in self.landing.at(epoch.start, epoch.end)]
         return [(epoch, uri) for epoch, uri in lying if uri not in known], []
 
-    def between(self, root: Root, interval: Interval, cadence: Cadence) -> list[str]:  # noqa: ARG002
+    def between(self, source: Source, interval: Interval, cadence: Cadence) -> list[str]:  # noqa: ARG002
         """Return nothing: files land at the places of whole epochs."""
         return []
 
@@ -88,7 +92,7 @@ class Doctor:
         found = list(unread(self.store, DOMAIN, LandingSources(self.landing)))
         late = {uri for one in found for uri in one.late}
         left = list(abandoned(self.store, DOMAIN, late))
-        rows = {f"{one.bounds.root} {one.interval}" for one in left if one.bounds.span is not None}
+        rows = {f"{one.bounds.source} {one.interval}" for one in left if one.bounds.span is not None}
         return frozenset(late | rows | {file.uri for one in left for file in one.bounds.files})
 
     def check(self) -> int:

@@ -9,12 +9,12 @@ from datetime import datetime
 from airflow_provider.domain.epoch import Commitment, EpochRecord
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key
-from airflow_provider.domain.roots import RootBounds, RootRecord
+from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from tests.simulator.changing.counted import Counted
 from tests.simulator.history import expect, moment_of
 
 FIRST = "landing"
-"""The name of the root as it is declared first."""
+"""The name of the source as it is declared first."""
 BOUND = "it came late"
 """Why a person has bounds recorded anew."""
 Labels = tuple[str, ...]
@@ -26,24 +26,24 @@ class Landed:
     """One revision of the bounds at a barrier."""
 
     interval: Interval
-    bounds: RootBounds
+    bounds: SourceBounds
     labels: Labels
 
 
 @dataclass(slots=True)
 class Sourced:
-    """The bounds of the source, by the root's name, barrier and revision.
+    """The bounds of the source, by the source's name, barrier and revision.
 
     :param labels: says what lies within bounds. :ivar found: all of them. :ivar counted: who has read them.
     """
 
-    labels: Callable[[RootBounds], Labels]
+    labels: Callable[[SourceBounds], Labels]
     counted: Counted = field(default_factory=Counted)
     found: dict[tuple[str, datetime, int], Landed] = field(default_factory=dict)
     _recorded: set[str] = field(default_factory=set)
     _stands: dict[tuple[str, Interval], Mapping[str, int]] = field(default_factory=dict)
 
-    def record(self, key: Key, record: RootRecord) -> None:
+    def record(self, key: Key, record: SourceRecord) -> None:
         """Take bounds that were recorded."""
         barrier, _, revision = key.item.partition(":")
         assert record.interval is not None
@@ -78,10 +78,10 @@ class Sourced:
 
     @property
     def names(self) -> list[str]:
-        """The roots of which bounds are recorded."""
+        """The sources of which bounds are recorded."""
         return list(dict.fromkeys(name for name, _, _ in self.found))
 
-    def newest(self, name: str = FIRST) -> dict[Interval, RootBounds]:
+    def newest(self, name: str = FIRST) -> dict[Interval, SourceBounds]:
         """The newest revision of each interval, in the order of time."""
         return {
             self.found[one].interval: self.found[one].bounds for one in sorted(self.found) if one[0] == name
@@ -91,7 +91,7 @@ class Sourced:
         """Whether any are recorded of *epoch*."""
         return any(one.interval == epoch for one in self.found.values())
 
-    def bounds(self, name: str, epoch: Interval, revision: int) -> RootBounds | None:
+    def bounds(self, name: str, epoch: Interval, revision: int) -> SourceBounds | None:
         """Return what is recorded of *epoch* in a *revision*, in the newest where it is 0."""
         if revision:
             return self.found[name, epoch.end, revision].bounds
@@ -111,8 +111,8 @@ class Sourced:
 
         :param behind: epochs that are to be computed again: all others at one barrier have read one revision (I4, I11).
         """
-        revision = dict(done.root_revisions)[name]
-        self._stands[job, epoch] = dict(done.root_revisions)
+        revision = dict(done.source_revisions)[name]
+        self._stands[job, epoch] = dict(done.source_revisions)
         found = self.found[name, epoch.end, revision].labels
         for (other, at), stands in self._stands.items():
             apart = (job, epoch) in behind or (other, at) in behind

@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochRecord
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.roots import RootRecord
+from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import EdgeKind, TableKind
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, TableRecord
@@ -194,7 +194,9 @@ class Truth(History):
         def failed(epoch: EpochRecord) -> bool:
             last, done = epoch.attempt, epoch.committed
             in_vain = done is None if not skipped else done is not None and bool(done.skipped)
-            return in_vain and last is not None and bool(last.roots) and (skipped or last.aborted is not None)
+            return (
+                in_vain and last is not None and bool(last.sources) and (skipped or last.aborted is not None)
+            )
 
         return [(job, epoch.interval) for (job, _), epoch in self.epochs.items() if failed(epoch)]
 
@@ -269,7 +271,7 @@ class Truth(History):
         owner = self.owners.setdefault(table, record.job)
         expect(record.job == owner, "R7", f"{table} of {owner} goes to {record.job}")
 
-    def _root(self, key: Key, record: RootRecord) -> None:
+    def _source(self, key: Key, record: SourceRecord) -> None:
         self.source.record(key, record)
 
     def _job(self, record: JobRecord) -> None:

@@ -18,8 +18,8 @@ from airflow_provider.domain.errors import EpochError, NotReady, Unavailable, Un
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.roots import Late
 from airflow_provider.domain.session import Session
+from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores import codec
@@ -199,9 +199,9 @@ class ChangingWorld(Site):
                 self._event_of_epoch(put, put.record, commit)
             elif isinstance(put.record, EpochRecord) and put.record.committed is not None:
                 left = put.record.attempt
-                if left is not None and left.aborted is not None and left.roots:
+                if left is not None and left.aborted is not None and left.sources:
                     self.count(Event.REVISION_FAILED)
-            if put.key.kind is Kind.ROOT and put.record.bounds.revision > 1:
+            if put.key.kind is Kind.SOURCE and put.record.bounds.revision > 1:
                 self.count(Event.SOURCE_REVISION)
             if put.key.kind is Kind.TOPOLOGY and put.record.binds > self.truth.topology.binds:
                 self.count(Event.BOUND_ANEW)
@@ -316,22 +316,22 @@ class ChangingWorld(Site):
 
         What came late stays where its name has changed, unless it is refused.
         """
-        source = self.truth.source
-        roots = {root.name: root for job in self.truth.jobs.values() for root in job.roots}
-        names = sorted(source.names, key=lambda name: name in roots)
-        keeps = len(names) > 1 and all(root.late is not Late.REFUSE for root in roots.values())
-        recorded = [one for name in names for one in source.newest(name).items()]
+        sourced = self.truth.source
+        sources = {source.name: source for job in self.truth.jobs.values() for source in job.sources}
+        names = sorted(sourced.names, key=lambda name: name in sources)
+        keeps = len(names) > 1 and all(source.late is not Late.REFUSE for source in sources.values())
+        recorded = [one for name in names for one in sourced.newest(name).items()]
         self.landing.settle(recorded, keeps_late=keeps)
 
     def check_counted(self) -> None:
         """Every row of the source is read, and once, by each job that has gone on past it (I11)."""
-        source = self.truth.source
-        doctor = Doctor(store=self.store, landing=self.landing, source=source)
-        renamed = any(job.left_roots for job in self.truth.jobs.values())
+        sourced = self.truth.source
+        doctor = Doctor(store=self.store, landing=self.landing, source=sourced)
+        renamed = any(job.left_sources for job in self.truth.jobs.values())
         told = doctor.told() if renamed else frozenset()
-        source.counted.check(source.names, source.bounds, self.landing.ids.within, told)
-        of_files = not any(root.has_spans for job in self.truth.jobs.values() for root in job.roots)
-        if len(source.names) > 1 and of_files:
+        sourced.counted.check(sourced.names, sourced.bounds, self.landing.ids.within, told)
+        of_files = not any(source.has_spans for job in self.truth.jobs.values() for source in job.sources)
+        if len(sourced.names) > 1 and of_files:
             self._check_unread(doctor)
 
     def _check_unread(self, doctor: Doctor) -> None:

@@ -1,7 +1,7 @@
-"""Bounds of roots: the part of a source outside the domain that an epoch reads (protocol sections 4 and 5, I11).
+"""Bounds of sources: the part of a source outside the domain that an epoch reads (protocol sections 4 and 5, I11).
 
 The bounds of a table that another program writes are a *span*, and spans form a chain: each begins where the span of
-the barrier before ends. See docs/decisions/roots.md.
+the barrier before ends. See docs/decisions/source-bounds.md.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from datetime import datetime
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.file_lists import PLAIN_FILES, digest_of, packed, unpacked
-from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what roots have)
+from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what sources have)
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.record_format import since
-from airflow_provider.domain.root_declarations import FileSource as FileSource  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import IcebergSource as IcebergSource  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)
-from airflow_provider.domain.root_declarations import PostgresSource as PostgresSource  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import Root as Root  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import RootKind as RootKind  # noqa: PLC0414
-from airflow_provider.domain.root_declarations import RootReads as RootReads  # noqa: PLC0414
+from airflow_provider.domain.record_format import formerly, since
+from airflow_provider.domain.source_declarations import FileSource as FileSource  # noqa: PLC0414
+from airflow_provider.domain.source_declarations import IcebergSource as IcebergSource  # noqa: PLC0414
+from airflow_provider.domain.source_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)
+from airflow_provider.domain.source_declarations import PostgresSource as PostgresSource  # noqa: PLC0414
+from airflow_provider.domain.source_declarations import Source as Source  # noqa: PLC0414
+from airflow_provider.domain.source_declarations import SourceKind as SourceKind  # noqa: PLC0414
+from airflow_provider.domain.source_declarations import SourceReads as SourceReads  # noqa: PLC0414
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,16 +55,16 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootBounds:
-    """Bounds of a root for one interval: the part that every job and attempt reads (I11).
+class SourceBounds:
+    """Bounds of a source for one interval: the part that every job and attempt reads (I11).
 
-    :param files: of a root of files. :param span: of any other root.
+    :param files: of a source of files. :param span: of any other source.
     :param revision: number of these bounds at the barrier, from 1 on.
-    :param digest: digest of the files, in a *reference*: the files themselves are in the root's own record.
+    :param digest: digest of the files, in a *reference*: the files themselves are in the source's own record.
     :param count: number of the files of a reference.
     """
 
-    root: str
+    source: str = field(metadata=formerly("root"))
     files: tuple[BoundFile, ...] = ()
     span: Span | None = None
     revision: int = 1
@@ -72,7 +72,7 @@ class RootBounds:
     count: int = field(default=0, metadata=since(2))
 
     @property
-    def reference(self) -> RootBounds:
+    def reference(self) -> SourceBounds:
         """These bounds as records of attempts name them, without files: a list of files is stored once."""
         if not self.files:
             return self
@@ -87,22 +87,22 @@ class RootBounds:
             return str(self.span)
         return f"{len(self.files)} files" + (f", such as {self.files[0].uri}" if self.files else "")
 
-    def same_as(self, other: RootBounds) -> bool:
+    def same_as(self, other: SourceBounds) -> bool:
         """Return True if an epoch reads the same within both, whichever revision they are."""
-        return (self.root, self.files, self.span) == (other.root, other.files, other.span)
+        return (self.source, self.files, self.span) == (other.source, other.files, other.span)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootRecord:
-    """Recorded bounds of a root for one interval; never changed.
+class SourceRecord:
+    """Recorded bounds of a source for one interval; never changed.
 
     :param bounds: the bounds, without their files if those are packed. :param packed: a long list of files.
-    :param job: the job that began the epoch, or that declares the root.
+    :param job: the job that began the epoch, or that declares the source.
     :param interval: None in records of older versions.
-    :param reason: reason for which the root was bound anew. :param by: user who bound it anew.
+    :param reason: reason for which the source was bound anew. :param by: user who bound it anew.
     """
 
-    bounds: RootBounds
+    bounds: SourceBounds
     job: JobName
     interval: Interval | None = None
     packed: bytes = field(default=b"", metadata=since(2))
@@ -112,14 +112,14 @@ class RootRecord:
     @classmethod
     def of(
         cls,
-        bounds: RootBounds,
+        bounds: SourceBounds,
         job: JobName,
         interval: Interval,
         *,
         reason: str = "",
         by: str = "",
         packs: bool = True,
-    ) -> RootRecord:
+    ) -> SourceRecord:
         """Return the record of *bounds*.
 
         :param packs: pack a long list of files; False where older versions of the package read the store.
@@ -135,7 +135,7 @@ class RootRecord:
         )
 
     @property
-    def whole(self) -> RootBounds:
+    def whole(self) -> SourceBounds:
         """The bounds with their files."""
         if not self.packed:
             return self.bounds
@@ -144,10 +144,10 @@ class RootRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A request for a root's bounds at one barrier, with the bounds recorded around it.
+    """A request for a source's bounds at one barrier, with the bounds recorded around it.
 
-    :param before: bounds at earlier barriers, the nearest first, each in its newest revision: those within the root's
-        window, and of a root with spans the nearest in any case. :param after: likewise at later barriers.
+    :param before: bounds at earlier barriers, the nearest first, each in its newest revision: those within the source's
+        window, and of a source with spans the nearest in any case. :param after: likewise at later barriers.
     :param beyond: the nearest bounds before those. :param past: the nearest bounds after those.
     :param now: time by the store's clock; None if the request does not depend on it.
     :param cadence: calendar of the epoch; None if it is unknown.
@@ -155,12 +155,12 @@ class Asked:
         where this span ends: later rows belong to the next barrier, so that a failed revision takes no row away.
     """
 
-    root: Root
+    source: Source
     interval: Interval
-    before: tuple[RootRecord, ...] = ()
-    after: tuple[RootRecord, ...] = ()
-    beyond: RootRecord | None = None
-    past: RootRecord | None = None
+    before: tuple[SourceRecord, ...] = ()
+    after: tuple[SourceRecord, ...] = ()
+    beyond: SourceRecord | None = None
+    past: SourceRecord | None = None
     now: datetime | None = None
     cadence: Cadence | None = None
     committed: Span | None = None
@@ -186,33 +186,33 @@ class Asked:
         return self.low if newest is None else newest
 
 
-def check_bounds(asked: Asked, bounds: RootBounds) -> None:
+def check_bounds(asked: Asked, bounds: SourceBounds) -> None:
     """Refuse bounds that would lose a row, or give it to two barriers.
 
-    :raises InvalidInput: the bounds are of another root or kind, or do not join those around them.
+    :raises InvalidInput: the bounds are of another source or kind, or do not join those around them.
     """
-    root, span = asked.root, bounds.span
-    if bounds.root != root.name or (span is not None) != root.has_spans:
+    source, span = asked.source, bounds.span
+    if bounds.source != source.name or (span is not None) != source.has_spans:
         raise InvalidInput(
-            field="roots", value=bounds, expected=f"bounds of the {root.kind} root {root.name!r}"
+            field="sources", value=bounds, expected=f"bounds of the {source.kind} source {source.name!r}"
         )
     if span is None:
         return
     end = asked.high(span.high)
     if span.low != asked.low or not (asked.is_open or span.high == end):
         raise InvalidInput(
-            field="roots",
+            field="sources",
             value=str(span),
-            expected=f"a span of {root.name!r} from {asked.low}" + ("" if asked.is_open else f" to {end}"),
+            expected=f"a span of {source.name!r} from {asked.low}" + ("" if asked.is_open else f" to {end}"),
             next_step="ask the source again.",
         )
 
 
 def asks_again(late: Late, newest: int, *, opened: int, committed: int, others: bool) -> bool:
-    """Decide whether a begin asks a root's source for new bounds although its barrier has recorded ones.
+    """Decide whether a begin asks a source for new bounds although its barrier has recorded ones.
 
     Recorded bounds stay as long as a committed or open epoch uses them. An epoch that is computed again reads the same
-    bounds, unless the root is declared with ``late="revision"``. Bounds that no epoch uses are taken anew.
+    bounds, unless the source is declared with ``late="revision"``. Bounds that no epoch uses are taken anew.
 
     :param newest: the newest recorded revision of the bounds. :param opened: the revision that this epoch's own open
         attempt reads; 0 for none. :param committed: the revision that its committed revision has read; 0 for none.

@@ -1,4 +1,4 @@
-"""Roots that a job leaves for one of another name, on each store (I11)."""
+"""Sources that a job leaves for one of another name, on each store (I11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.commits import renamed_roots
+from airflow_provider.coordination.commits import renamed_sources
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.unread import abandoned
@@ -17,26 +17,26 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource, PostgresSource, RootBounds, Span
+from airflow_provider.domain.source_bounds import FileSource, PostgresSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.servers.postgresql import PostgresqlServer
 
-FILES = RootSources()
+FILES = SourceReaders()
 
 
 class Landing:
-    """A job over a folder of files for each day, by a root whose name changes."""
+    """A job over a folder of files for each day, by a source whose name changes."""
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.directory = world, directory
 
-    def job(self, root: str, **options: object) -> Job:
+    def job(self, source: str, **options: object) -> Job:
         location = f"{self.directory}/{{start:%Y-%m-%d}}/*.csv"
         declared = {"complete": none_needed(), **options}
-        return self.world.job("load", inputs=[FileSource(root, location, **declared)])  # type: ignore[arg-type]
+        return self.world.job("load", inputs=[FileSource(source, location, **declared)])  # type: ignore[arg-type]
 
     def land(self, number: int, *names: str) -> None:
         for name in names:
@@ -45,14 +45,14 @@ class Landing:
             path.write_text(name)
 
     def run(self, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
-        attempt = self.world.begin(job, epoch, by or owner(), roots=FILES)
+        attempt = self.world.begin(job, epoch, by or owner(), sources=FILES)
         self.world.write(attempt)
         self.world.coordinator.publish(attempt)
-        return [Path(file.uri).name for file in attempt.roots[0].files]
+        return [Path(file.uri).name for file in attempt.sources[0].files]
 
     def told(self) -> list[tuple[str, bool]]:
         symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
-        return [(f"{one.found} {one.next_step}", one.urgent) for one in symptoms if "root" in one.subject]
+        return [(f"{one.found} {one.next_step}", one.urgent) for one in symptoms if "source" in one.subject]
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def test_a_late_file_is_not_read_again_by_another_name(landing: Landing, late: s
     assert landing.run(new, day(3)) == ["c.csv"]
     before = world.exactly()
     with pytest.raises(
-        TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as root 'feed'"
+        TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as source 'feed'"
     ) as refused:
-        world.begin(new, day(1), owner("again"), roots=FILES)
+        world.begin(new, day(1), owner("again"), sources=FILES)
     assert "a declaration of the job that reads 'feed'" in refused.value.next_step
     assert world.exactly() == before
     assert landing.run(new, day(2), owner("again")) == ["b.csv"], "read what lies at its own place"
@@ -101,8 +101,8 @@ def test_an_older_declaration_does_not_read_what_the_new_name_has_read(landing: 
     landing.run(new, day(2))
     landing.land(2, "late.csv")
     assert landing.run(new, day(3)) == ["late.csv"]
-    with pytest.raises(TopologyError, match="as root 'feed_2'"):
-        landing.world.begin(old, day(2), owner("older"), roots=FILES)
+    with pytest.raises(TopologyError, match="as source 'feed_2'"):
+        landing.world.begin(old, day(2), owner("older"), sources=FILES)
 
 
 def test_files_of_an_attempt_that_came_to_nothing_are_free(landing: Landing) -> None:
@@ -111,10 +111,10 @@ def test_files_of_an_attempt_that_came_to_nothing_are_free(landing: Landing) -> 
     landing.land(1, "a.csv")
     landing.run(old, day(1))
     landing.land(1, "late.csv")
-    failed = world.begin(old, day(2), roots=FILES)
-    assert len(failed.roots[0].files) == 1
-    with pytest.raises(TopologyError, match="read as root 'feed'"):
-        world.begin(new, day(1), owner("again"), roots=FILES)
+    failed = world.begin(old, day(2), sources=FILES)
+    assert len(failed.sources[0].files) == 1
+    with pytest.raises(TopologyError, match="read as source 'feed'"):
+        world.begin(new, day(1), owner("again"), sources=FILES)
     world.coordinator.abort(failed, "its code failed")
     assert landing.run(new, day(1), owner("again")) == ["a.csv", "late.csv"]
 
@@ -131,15 +131,15 @@ def test_an_epoch_that_begins_by_the_older_name_meanwhile_is_seen(landing: Landi
 
     def before(call: Call) -> None:
         if call.method == "transact" and not begun:
-            begun.append(world.begin(old, day(2), owner("older"), roots=FILES))
+            begun.append(world.begin(old, day(2), owner("older"), sources=FILES))
 
     slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
-        slow.begin(new, day(1), owner("again"), roots=FILES)
+        slow.begin(new, day(1), owner("again"), sources=FILES)
 
 
 @pytest.mark.parametrize("late", ["revision", "ignore"])
-def test_an_epoch_that_begins_by_a_root_without_a_chain_meanwhile_is_seen(
+def test_an_epoch_that_begins_by_a_source_without_a_chain_meanwhile_is_seen(
     landing: Landing, late: str
 ) -> None:
     """I11: of two begins by two names the later one looks again, also where the other records nothing that bounds of
@@ -155,11 +155,11 @@ def test_an_epoch_that_begins_by_a_root_without_a_chain_meanwhile_is_seen(
 
     def before(call: Call) -> None:
         if call.method == "transact" and not begun:
-            begun.append(world.begin(new, day(1), owner("again"), roots=FILES))
+            begun.append(world.begin(new, day(1), owner("again"), sources=FILES))
 
     slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-01"):
-        slow.begin(old, day(2), owner("older"), roots=FILES)
+        slow.begin(old, day(2), owner("older"), sources=FILES)
 
 
 def test_bounds_that_are_recorded_anew_meanwhile_are_seen(
@@ -170,27 +170,27 @@ def test_bounds_that_are_recorded_anew_meanwhile_are_seen(
     landing.land(1, "a.csv")
     landing.run(old, day(1))
     landing.land(2, "b.csv")
-    world.coordinator.abort(world.begin(old, day(2), roots=FILES), "its code failed")
+    world.coordinator.abort(world.begin(old, day(2), sources=FILES), "its code failed")
     landing.run(new, day(3))
     landing.land(1, "late.csv")
-    look = renamed_roots._recorded_around
+    look = renamed_sources._recorded_around
     begun: list[Attempt] = []
 
     def slow(*given: Any) -> Any:
         found = look(*given)
-        monkeypatch.setattr(renamed_roots, "_recorded_around", look)
+        monkeypatch.setattr(renamed_sources, "_recorded_around", look)
         if not begun:
-            begun.append(world.begin(old, day(2), owner("older"), roots=FILES))
+            begun.append(world.begin(old, day(2), owner("older"), sources=FILES))
         return found
 
-    monkeypatch.setattr(renamed_roots, "_recorded_around", slow)
+    monkeypatch.setattr(renamed_sources, "_recorded_around", slow)
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
-        world.begin(new, day(1), owner("again"), roots=FILES)
-    assert [bounds.revision for bounds in begun[0].roots] == [2]
+        world.begin(new, day(1), owner("again"), sources=FILES)
+    assert [bounds.revision for bounds in begun[0].sources] == [2]
 
 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "left"])
-def test_late_files_of_a_root_that_was_left_are_named(landing: Landing, renamed: bool) -> None:
+def test_late_files_of_a_source_that_was_left_are_named(landing: Landing, renamed: bool) -> None:
     """I11: no begin looks there any more; doctor and explain do."""
     world, old = landing.world, landing.job("feed")
     landing.land(1, "a.csv")
@@ -206,7 +206,7 @@ def test_late_files_of_a_root_that_was_left_are_named(landing: Landing, renamed:
     assert urgent is renamed
     if renamed:
         assert (
-            "move them to where a coming epoch looks: root feed_2, which is read now, does not look here"
+            "move them to where a coming epoch looks: source feed_2, which is read now, does not look here"
             in text
         )
     assert "late.csv" in explain(world.store, DOMAIN, "load", day(1)).summary
@@ -218,7 +218,9 @@ def test_late_files_of_a_root_that_was_left_are_named(landing: Landing, renamed:
 
 
 @pytest.mark.parametrize("renamed", [True, False])
-def test_files_that_were_replaced_are_named_by_a_root_that_was_left(landing: Landing, renamed: bool) -> None:
+def test_files_that_were_replaced_are_named_by_a_source_that_was_left(
+    landing: Landing, renamed: bool
+) -> None:
     """I11: until the epoch is computed again by the new name."""
     landing.land(1, "a.csv")
     landing.run(landing.job("feed"), day(1))
@@ -270,34 +272,34 @@ def test_a_new_name_reads_no_file_late_that_its_epoch_has_read(landing: Landing,
     landing.run(old, day(1))
     landing.run(new, day(2))
     landing.land(2, "late.csv")
-    again = landing.world.begin(old, day(2), owner("older"), roots=FILES)
-    assert len(again.roots[0].files) == 1
-    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as root 'feed'"):
-        landing.world.begin(new, day(3), roots=FILES)
+    again = landing.world.begin(old, day(2), owner("older"), sources=FILES)
+    assert len(again.sources[0].files) == 1
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02.* has read as source 'feed'"):
+        landing.world.begin(new, day(3), sources=FILES)
 
 
-def test_files_that_a_job_misses_since_it_reads_another_root_there_are_named(landing: Landing) -> None:
-    """I11: two jobs share a root; one of them reads by another name where the late file belongs."""
+def test_files_that_a_job_misses_since_it_reads_another_source_there_are_named(landing: Landing) -> None:
+    """I11: two jobs share a source; one of them reads by another name where the late file belongs."""
     world, job = landing.world, landing.job("feed")
-    other = world.job("other", inputs=job.roots)
+    other = world.job("other", inputs=job.sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.run(other, day(1))
-    landing.run(world.job("other", inputs=landing.job("feed_2").roots), day(2))
+    landing.run(world.job("other", inputs=landing.job("feed_2").sources), day(2))
     landing.land(1, "late.csv")
     assert landing.run(job, day(2)) == ["late.csv"]
     (found,) = [(text, urgent) for text, urgent in landing.told() if "job other" in text]
     assert found[1]
     assert "1 came late to epochs that job other has computed, such as file://" in found[0]
     assert "no epoch of the job reads them" in found[0]
-    assert "move them to where a coming epoch looks: job other has left root feed" in found[0]
+    assert "move them to where a coming epoch looks: job other has left source feed" in found[0]
 
 
-def test_a_run_that_reads_another_root_does_not_hide_what_its_job_misses(landing: Landing) -> None:
+def test_a_run_that_reads_another_source_does_not_hide_what_its_job_misses(landing: Landing) -> None:
     """I11: an older version of a DAG has computed the barrier of the late file, computes it again, and dies."""
     world, job, older = landing.world, landing.job("feed"), landing.job("feed_2")
     world.coordinator.register(older)
-    other = world.job("other", inputs=job.roots)
+    other = world.job("other", inputs=job.sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.run(other, day(1))
@@ -305,12 +307,12 @@ def test_a_run_that_reads_another_root_does_not_hide_what_its_job_misses(landing
     assert landing.run(other, day(2)) == ["late.csv"]
     assert landing.run(older, day(2)) == []
     assert [urgent for _, urgent in landing.told()] == [True]
-    died = world.begin(older, day(2), owner("again"), roots=FILES)
+    died = world.begin(older, day(2), owner("again"), sources=FILES)
     ((text, urgent),) = landing.told()
     assert urgent
     assert "1 came late to epochs that job load has computed, such as file://" in text
     world.coordinator.abort(died, "silent")
-    world.begin(job, day(2), owner("by the newest"), roots=FILES)
+    world.begin(job, day(2), owner("by the newest"), sources=FILES)
     assert landing.told() == [], "its run reads them"
 
 
@@ -322,7 +324,7 @@ def test_an_older_rule_reads_no_file_that_the_newer_one_has_read_late(landing: L
     landing.land(1, "late.csv")
     assert landing.run(new, day(2)) == ["late.csv"]
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
-        landing.world.begin(old, day(1), owner("older"), roots=FILES)
+        landing.world.begin(old, day(1), owner("older"), sources=FILES)
 
 
 @pytest.mark.parametrize("holder", ["a failed attempt", "a revision that was replaced"])
@@ -334,7 +336,7 @@ def test_what_only_earlier_bounds_of_the_old_name_have_is_named(landing: Landing
     landing.land(1, "late.csv")
     landing.land(2, "b.csv")
     if holder == "a failed attempt":
-        world.coordinator.abort(world.begin(old, day(2), roots=FILES), "its code failed")
+        world.coordinator.abort(world.begin(old, day(2), sources=FILES), "its code failed")
     else:
         landing.run(old, day(2))
     assert landing.run(new, day(2), owner("again")) == ["b.csv"]
@@ -347,8 +349,8 @@ def test_what_only_earlier_bounds_of_the_old_name_have_is_named(landing: Landing
 def test_a_shared_folder_is_read_once_in_whichever_order(landing: Landing, late_window: int) -> None:
     """I11: epochs beyond the window may have read what lies there: before it, and after it."""
     world, location = landing.world, f"{landing.directory}/{{start:%Y-%m}}/*.csv"
-    root = FileSource("feed", location, complete=none_needed(), late_window=timedelta(days=late_window))
-    job = world.job("load", inputs=[root])
+    source = FileSource("feed", location, complete=none_needed(), late_window=timedelta(days=late_window))
+    job = world.job("load", inputs=[source])
     (landing.directory / "2024-01").mkdir()
     (landing.directory / "2024-01" / "a.csv").touch()
     read = []
@@ -361,22 +363,22 @@ def test_a_shared_folder_is_read_once_in_whichever_order(landing: Landing, late_
     assert read == ["a.csv"]
 
 
-def test_a_job_that_reads_without_its_root_for_a_while_is_told_what_it_misses(landing: Landing) -> None:
-    """I11: the other job, which shares the root, has read the late file at that barrier; also once it is retired."""
+def test_a_job_that_reads_without_its_source_for_a_while_is_told_what_it_misses(landing: Landing) -> None:
+    """I11: the other job, which shares the source, has read the late file at that barrier; also once it is retired."""
     world, job = landing.world, landing.job("feed")
-    other = world.job("other", inputs=job.roots)
+    other = world.job("other", inputs=job.sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.run(other, day(1))
     landing.land(1, "late.csv")
     world.run(world.job("other"), day(2))
     assert landing.run(job, day(2)) == ["late.csv"]
-    assert landing.run(world.job("other", inputs=job.roots, lapses_after=3), day(3)) == []
+    assert landing.run(world.job("other", inputs=job.sources, lapses_after=3), day(3)) == []
     for _ in range(2):
         ((text, urgent),) = landing.told()
         assert urgent
         assert "1 came late to epochs that job other has computed" in text
-        assert "which it does not read as root feed" in text
+        assert "which it does not read as source feed" in text
         assert f"clear the task of job other for {day(2)}" in text
         world.coordinator.retire(DOMAIN, "load", reason="it is over", by="ada")
 
@@ -387,16 +389,16 @@ def test_a_job_that_reads_without_its_root_for_a_while_is_told_what_it_misses(la
 def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) -> None:
     """I11: another job takes the table over, by another name for the folder."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job("feed_2").roots)
+    heir = world.job("heir", [table], inputs=landing.job("feed_2").sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.land(2, "b.csv")
-    world.coordinator.abort(world.begin(job, day(2), roots=FILES), "its code failed")
+    world.coordinator.abort(world.begin(job, day(2), sources=FILES), "its code failed")
     landing.land(2, "late.csv")
     assert landing.run(job, day(3)) == ["late.csv"]
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-03.* has read as root 'feed'"):
-        world.begin(heir, day(2), roots=FILES)
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-03.* has read as source 'feed'"):
+        world.begin(heir, day(2), sources=FILES)
     assert landing.run(heir, day(4)) == []
 
 
@@ -404,7 +406,7 @@ def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) ->
 def test_files_of_epochs_that_the_job_before_has_skipped_are_named(landing: Landing, name: str) -> None:
     """R5, I11: the heir looks into the same folder, by the same name or another."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job(name).roots)
+    heir = world.job("heir", [table], inputs=landing.job(name).sources)
     landing.run(job, day(1))
     world.coordinator.skip(DOMAIN, "load", day(2), "a holiday", by="ada")
     landing.land(2, "a.csv")
@@ -416,9 +418,9 @@ def test_files_of_epochs_that_the_job_before_has_skipped_are_named(landing: Land
 
 
 def test_late_files_of_a_job_that_has_an_heir_are_named(landing: Landing) -> None:
-    """I11: the heir reads another root there."""
+    """I11: the heir reads another source there."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job("feed_2").roots)
+    heir = world.job("heir", [table], inputs=landing.job("feed_2").sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
@@ -427,7 +429,7 @@ def test_late_files_of_a_job_that_has_an_heir_are_named(landing: Landing) -> Non
     ((text, urgent),) = landing.told()
     assert urgent
     assert "late.csv" in text
-    assert "root feed_2, which is read now, does not look here" in text
+    assert "source feed_2, which is read now, does not look here" in text
 
 
 # --- skips -------------------------------------------------------------------------------------------------------
@@ -455,7 +457,7 @@ def test_a_skip_names_late_files_that_no_begin_looks_for_any_more(landing: Landi
 def test_a_job_that_begins_later_reads_nothing_of_before(landing: Landing) -> None:
     """I11: it is no next begin, which the skip of another job could leave late files to."""
     world, job = landing.world, landing.job("feed")
-    world.coordinator.register(world.job("later", inputs=job.roots, origin=day(20).start))
+    world.coordinator.register(world.job("later", inputs=job.sources, origin=day(20).start))
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.land(1, "late.csv")
@@ -473,13 +475,13 @@ def test_a_folder_that_is_gone_is_told(landing: Landing) -> None:
     landing.directory.rename(landing.directory.with_name(f"{landing.directory.name} elsewhere"))
     ((text, urgent),) = landing.told()
     assert urgent
-    assert "late data was not looked for: root 'feed': there is no folder" in text
+    assert "late data was not looked for: source 'feed': there is no folder" in text
 
 
 def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) -> None:
-    """I11: two jobs share a root, and one skips the barrier that reads what came late to a day of both."""
+    """I11: two jobs share a source, and one skips the barrier that reads what came late to a day of both."""
     world, job = landing.world, landing.job("feed")
-    other = world.job("other", inputs=job.roots)
+    other = world.job("other", inputs=job.sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.run(other, day(1))
@@ -498,8 +500,8 @@ def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) ->
 def test_what_one_job_misses_is_named_although_another_has_read_it(landing: Landing) -> None:
     """R5, I11: by another name, and also while doctor looks at files of an epoch that a job has skipped."""
 
-    def job(name: str, root: str) -> Job:
-        return landing.world.job(name, inputs=landing.job(root).roots)
+    def job(name: str, source: str) -> Job:
+        return landing.world.job(name, inputs=landing.job(source).sources)
 
     landing.run(job("load", "feed"), day(1))
     landing.run(job("other", "feed_0"), day(1))
@@ -522,18 +524,18 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
 ) -> None:
     """I11: the first epoch of a name reads all that is there: rows that the same tables have would come again."""
     database = postgresql.create_database()
-    sources = RootSources({"shop": postgresql.url(database)})
+    readers = SourceReaders({"shop": postgresql.url(database)})
 
-    def job(root: str, name: str = "load", id_column: str = "id") -> Job:
-        rows = PostgresSource(root, "orders", connection="shop", id_column=id_column)
+    def job(source: str, name: str = "load", id_column: str = "id") -> Job:
+        rows = PostgresSource(source, "orders", connection="shop", id_column=id_column)
         return world.job(name, [world.table("load")], inputs=[rows])
 
     with closing(postgresql.connect(database)) as shop:
         shop.execute("CREATE TABLE orders (id bigint, number bigint)")
         shop.execute("INSERT INTO orders VALUES (1, 1)")
-        mistyped = world.begin(job("orders_0"), day(1), roots=sources)
+        mistyped = world.begin(job("orders_0"), day(1), sources=readers)
         world.coordinator.abort(mistyped, "the wrong column")
-        attempt = world.begin(job("orders"), day(1), roots=sources)  # nothing stands on what came before
+        attempt = world.begin(job("orders"), day(1), sources=readers)  # nothing stands on what came before
         world.write(attempt)
         world.coordinator.publish(attempt)
         name = "load"
@@ -542,7 +544,7 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
             name = "heir"
         before = world.exactly()
         with pytest.raises(TopologyError, match="the first epoch of a new name reads all") as refused:
-            world.begin(job("orders_2", name), day(2), roots=sources)
+            world.begin(job("orders_2", name), day(2), sources=readers)
         assert refused.value.next_step.startswith("keep the name 'orders'")
         assert world.exactly() == before
         with pytest.raises(TopologyError, match="id_column") as refused:
@@ -550,12 +552,12 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
         if who == "load":
             assert "in a job with tables of its own" in refused.value.next_step
         other = PostgresSource("orders_3", "public.orders", connection="shop", id_column="id")
-        both = world.job(name, [world.table("load")], inputs=[*job("orders", name).roots, other])
-        with pytest.raises(TopologyError, match="root 'orders_3' is shop:public.orders"):
-            world.begin(both, day(2), roots=sources)
+        both = world.job(name, [world.table("load")], inputs=[*job("orders", name).sources, other])
+        with pytest.raises(TopologyError, match="source 'orders_3' is shop:public.orders"):
+            world.begin(both, day(2), sources=readers)
         shop.execute("INSERT INTO orders VALUES (2, 2)")
-        attempt = world.begin(job("orders", name), day(2), roots=sources)
-        assert str(attempt.roots[0].span) == "(1, 2], 1 rows"
+        attempt = world.begin(job("orders", name), day(2), sources=readers)
+        assert str(attempt.sources[0].span) == "(1, 2], 1 rows"
 
 
 def _orders(world: World, name: str) -> Job:
@@ -563,8 +565,8 @@ def _orders(world: World, name: str) -> Job:
     return world.job("load", [world.table("load")], inputs=[rows])
 
 
-def _rows(name: str, low: int | None, high: int | None, rows: int) -> dict[str, RootBounds]:
-    return {name: RootBounds(root=name, span=Span(low=low, high=high, rows=rows))}
+def _rows(name: str, low: int | None, high: int | None, rows: int) -> dict[str, SourceBounds]:
+    return {name: SourceBounds(source=name, span=Span(low=low, high=high, rows=rows))}
 
 
 def test_two_names_for_a_table_do_not_begin_beside_each_other(world: World) -> None:
@@ -576,25 +578,23 @@ def test_two_names_for_a_table_do_not_begin_beside_each_other(world: World) -> N
 
     def before(call: Call) -> None:
         if call.method == "transact" and not begun:
-            begun.append(world.begin(old, day(1), owner("older"), roots=_rows("orders", None, 5, 5)))
+            begun.append(world.begin(old, day(1), owner("older"), sources=_rows("orders", None, 5, 5)))
 
     slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match="the first epoch of a new name reads all"):
-        slow.begin(new, day(2), owner(), roots=_rows("orders_2", None, 7, 7))
+        slow.begin(new, day(2), owner(), sources=_rows("orders_2", None, 7, 7))
 
 
 def test_rows_that_a_skipped_epoch_had_bound_by_a_name_that_was_left_are_named(world: World) -> None:
     """I11: a skip gives back what the newest declaration reads; an older one goes on behind the rest."""
     old, new = _orders(world, "orders"), _orders(world, "orders_2")
     world.coordinator.register(old)
-    world.coordinator.abort(world.begin(old, day(1), roots=_rows("orders", None, 5, 5)), "its code failed")
+    world.coordinator.abort(world.begin(old, day(1), sources=_rows("orders", None, 5, 5)), "its code failed")
     world.coordinator.register(new)
-    world.write(attempt := world.begin(old, day(2), owner("older"), roots=_rows("orders", 5, 7, 2)))
-    assert not [one for one in abandoned(world.store, DOMAIN, ()) if one.first], (
-        "it is still to be tried again"
-    )
+    world.write(attempt := world.begin(old, day(2), owner("older"), sources=_rows("orders", 5, 7, 2)))
+    assert not [one for one in abandoned(world.store, DOMAIN, ()) if one.first], "still to be tried again"
     world.coordinator.publish(attempt)
     world.coordinator.skip(DOMAIN, "load", day(1), "nothing will come of it", by="ada")
     (found,) = abandoned(world.store, DOMAIN, ())
     assert (found.interval, str(found.bounds)) == (day(1), "(…, 5], 5 rows")
-    assert found.first == "declare root orders again, then "
+    assert found.first == "declare source orders again, then "

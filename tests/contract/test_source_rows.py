@@ -1,4 +1,4 @@
-"""Roots that are rows of a table in PostgreSQL, by ranges of ids: a real server, writers that overlap."""
+"""Sources that are rows of a table in PostgreSQL, by ranges of ids: a real server, writers that overlap."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import pytest
 from airflow_provider.domain.completeness import ids_reached
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.roots import Asked, PostgresSource, Root, RootBounds, RootRecord, Span
-from airflow_provider.sources import postgresql as source
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.domain.source_bounds import (
+    Asked,
+    PostgresSource,
+    Source,
+    SourceBounds,
+    SourceRecord,
+    Span,
+)
+from airflow_provider.sources import postgresql as rows_of
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import day
 from tests.servers.ports import free_port
 from tests.servers.postgresql import PostgresqlServer
@@ -42,23 +49,23 @@ class Shop:
             cursor.executemany("INSERT INTO orders (id, tx) VALUES (%s, %s)", rows)
 
     def bounds(
-        self, root: Root, number: int, before: RootBounds | None = None, after: Span | None = None
-    ) -> RootBounds:
-        later = RootBounds(root="orders", span=after)
-        return RootSources({"shop": self.url}).bounds(
+        self, source: Source, number: int, before: SourceBounds | None = None, after: Span | None = None
+    ) -> SourceBounds:
+        later = SourceBounds(source="orders", span=after)
+        return SourceReaders({"shop": self.url}).bounds(
             Asked(
-                root=root,
+                source=source,
                 interval=day(number),
                 before=() if before is None else (recorded(before, number - 1),),
                 after=() if after is None else (recorded(later, number + 1),),
             )
         )
 
-    def ids(self, root: Root, bounds: RootBounds) -> list[int]:
+    def ids(self, source: Source, bounds: SourceBounds) -> list[int]:
         """The ids that the partitions of the epoch's DataFrame have, each once."""
         assert bounds.span is not None
         found = []
-        for condition in source.predicates(root, bounds.span):
+        for condition in rows_of.predicates(source, bounds.span):
             rows = self.connection.execute(b"SELECT id FROM orders WHERE " + condition.encode()).fetchall()
             found += [number for (number,) in rows]
         return sorted(found)
@@ -67,10 +74,10 @@ class Shop:
 class Asking:
     """Somebody who asks for bounds while others write."""
 
-    def __init__(self, shop: Shop, root: Root) -> None:
-        self.found: list[RootBounds] = []
+    def __init__(self, shop: Shop, source: Source) -> None:
+        self.found: list[SourceBounds] = []
         self._shop = shop
-        self._thread = threading.Thread(target=lambda: self.found.append(shop.bounds(root, 1)))
+        self._thread = threading.Thread(target=lambda: self.found.append(shop.bounds(source, 1)))
         self._thread.start()
 
     def wait_until_it_waits(self) -> None:
@@ -80,13 +87,13 @@ class Asking:
         while self._thread.is_alive() and self._shop.connection.execute(activity).fetchone() == (0,):
             pause.wait(0.01)
 
-    def answer(self) -> RootBounds:
+    def answer(self) -> SourceBounds:
         self._thread.join(60)
         return self.found[0]
 
 
-def recorded(bounds: RootBounds, number: int) -> RootRecord:
-    return RootRecord(bounds=bounds, job=JobName("a"), interval=day(number))
+def recorded(bounds: SourceBounds, number: int) -> SourceRecord:
+    return SourceRecord(bounds=bounds, job=JobName("a"), interval=day(number))
 
 
 @pytest.fixture
@@ -96,7 +103,7 @@ def shop(postgresql: PostgresqlServer) -> Iterator[Shop]:
     shop.connection.close()
 
 
-def orders(**options: Any) -> Root:
+def orders(**options: Any) -> Source:
     return PostgresSource("orders", "public.orders", **{"connection": "shop", "id_column": "id", **options})
 
 
@@ -107,28 +114,28 @@ def span(low: int | None, high: int | None, rows: int) -> Span:
 @pytest.mark.parametrize("partitions", [1, 3, 100])
 def test_ranges_of_ids_follow_each_other(shop: Shop, partitions: int) -> None:
     """I11: the greatest id is looked up once; what is added later is the next epoch's."""
-    root = orders(partitions=partitions)
-    assert shop.bounds(root, 1).span == span(None, None, 0)
+    source = orders(partitions=partitions)
+    assert shop.bounds(source, 1).span == span(None, None, 0)
     shop.add((-3, "a"), (0, "a"), (1, "a"), (40, "b"))
-    first = shop.bounds(root, 2)
+    first = shop.bounds(source, 2)
     shop.add((41, "c"), (43, "c"))
-    second = shop.bounds(root, 3, first)
+    second = shop.bounds(source, 3, first)
     assert (first.span, second.span) == (span(None, 40, 4), span(40, 43, 2))
-    assert (shop.ids(root, first), shop.ids(root, second)) == ([-3, 0, 1, 40], [41, 43])
-    nothing = shop.bounds(root, 4, second)
-    assert (nothing.span, shop.ids(root, nothing)) == (span(43, 43, 0), [])
+    assert (shop.ids(source, first), shop.ids(source, second)) == ([-3, 0, 1, 40], [41, 43])
+    nothing = shop.bounds(source, 4, second)
+    assert (nothing.span, shop.ids(source, nothing)) == (span(43, 43, 0), [])
     shop.add((50, "d"))
-    between = shop.bounds(root, 4, second, after=span(43, 50, 1))
-    assert (between.span, shop.ids(root, between)) == (span(43, 43, 0), [])
+    between = shop.bounds(source, 4, second, after=span(43, 50, 1))
+    assert (between.span, shop.ids(source, between)) == (span(43, 43, 0), [])
 
 
 def test_who_is_writing_is_waited_for(shop: Shop) -> None:
     """I11: an id that was given out before and is committed after the greatest one is counted all the same."""
-    root = orders()
+    source = orders()
     with shop.connect() as writer, writer.transaction():
         writer.execute("INSERT INTO orders (tx) VALUES ('slow')")
         shop.add((2, "quick"))
-        asking = Asking(shop, root)
+        asking = Asking(shop, source)
         asking.wait_until_it_waits()
         assert not asking.found
     writer.close()
@@ -136,7 +143,7 @@ def test_who_is_writing_is_waited_for(shop: Shop) -> None:
 
 
 def test_who_writes_for_long_makes_it_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_WRITERS_S", 0.1)
+    monkeypatch.setattr(rows_of, "_WRITERS_S", 0.1)
     shop.add((1, "a"))
     with shop.connect() as writer:
         writer.autocommit = False
@@ -150,32 +157,35 @@ def test_who_writes_for_long_makes_it_wait(shop: Shop, monkeypatch: pytest.Monke
 
 def test_rows_that_come_or_go_within_bounds_are_told(shop: Shop) -> None:
     """The count is all that an id range has to tell it by: the epoch fails, and so does the begin of the next."""
-    root, sources = orders(), RootSources({"shop": shop.url})
-    assert not root.is_repeatable
+    source, readers = orders(), SourceReaders({"shop": shop.url})
+    assert not source.is_repeatable
     shop.add((1, "a"), (5, "a"))
-    first = shop.bounds(root, 1)
-    sources.check_unchanged(root, first)
+    first = shop.bounds(source, 1)
+    readers.check_unchanged(source, first)
     shop.add((3, "late"))
-    for refused_call in (lambda: sources.check_unchanged(root, first), lambda: shop.bounds(root, 2, first)):
+    for refused_call in (
+        lambda: readers.check_unchanged(source, first),
+        lambda: shop.bounds(source, 2, first),
+    ):
         with pytest.raises(Unavailable, match=r"3 rows with id in \(…, 5\], 2 rows") as refused:
             refused_call()
         assert (refused.value.expected, refused.value.found) == (2, 3)
-    empty = RootRecord(
-        bounds=RootBounds(root="orders", span=span(5, 5, 0)), job=JobName("a"), interval=day(2)
+    empty = SourceRecord(
+        bounds=SourceBounds(source="orders", span=span(5, 5, 0)), job=JobName("a"), interval=day(2)
     )
     with pytest.raises(Unavailable, match="3 rows with id"):
-        sources.bounds(Asked(root=root, interval=day(3), before=(empty, recorded(first, 1))))
+        readers.bounds(Asked(source=source, interval=day(3), before=(empty, recorded(first, 1))))
     revised = orders(late="revision")
-    assert sources.bounds(Asked(root=revised, interval=day(2), before=(recorded(first, 1),))).span == span(
+    assert readers.bounds(Asked(source=revised, interval=day(2), before=(recorded(first, 1),))).span == span(
         5, 5, 0
     )
-    assert not sources.holds(Asked(root=revised, interval=day(1)), first)
+    assert not readers.holds(Asked(source=revised, interval=day(1)), first)
     anew = shop.bounds(revised, 1)
     assert anew.span == span(None, 5, 3)
     shop.execute("DELETE FROM orders WHERE id = 1")
     with pytest.raises(Unavailable, match="2 rows with id"):
-        sources.check_unchanged(root, anew)
-    assert shop.bounds(root, 2, anew).span == span(5, 5, 0), "old rows may be deleted once they were read"
+        readers.check_unchanged(source, anew)
+    assert shop.bounds(source, 2, anew).span == span(5, 5, 0), "old rows may be deleted once they were read"
 
 
 def test_rows_that_have_not_reached_the_end_are_waited_for(shop: Shop) -> None:
@@ -183,19 +193,19 @@ def test_rows_that_have_not_reached_the_end_are_waited_for(shop: Shop) -> None:
     shop.execute("CREATE TABLE timed (id bigint, at timestamptz, local timestamp, tx text)")
     shop.execute("INSERT INTO timed VALUES (1, '2024-01-01 23:59Z', '2024-01-01 23:59', 'a')")
     for column in ("at", "local"):
-        root = PostgresSource(
+        source = PostgresSource(
             "orders", "timed", connection="shop", id_column="id", complete=ids_reached(column)
         )
         with pytest.raises(NotReady, match=f"no row of timed has a {column} of 2024-01-02 00:00") as refused:
-            shop.bounds(root, 1)
+            shop.bounds(source, 1)
         assert refused.value.missing == ("timed",)
-        assert RootSources({"shop": shop.url}).missing(root, day(1), None)
+        assert SourceReaders({"shop": shop.url}).missing(source, day(1), None)
     shop.execute("INSERT INTO timed VALUES (2, '2024-01-02 00:00Z', '2024-01-02 00:00', 'b')")
     for column in ("at", "local"):
-        root = PostgresSource(
+        source = PostgresSource(
             "orders", "timed", connection="shop", id_column="id", complete=ids_reached(column)
         )
-        assert shop.bounds(root, 1).span == span(None, 2, 2)
+        assert shop.bounds(source, 1).span == span(None, 2, 2)
     with pytest.raises(InvalidInput, match="timestamp"):
         shop.bounds(
             PostgresSource("orders", "timed", connection="shop", id_column="id", complete=ids_reached("tx")),
@@ -205,40 +215,40 @@ def test_rows_that_have_not_reached_the_end_are_waited_for(shop: Shop) -> None:
 
 def test_a_table_that_was_emptied_goes_on_where_it_was(shop: Shop) -> None:
     """I11: what was read may be deleted there; the epochs after it read what is new, and nothing from the beginning."""
-    root = orders()
+    source = orders()
     shop.add((1, "a"), (5, "a"))
-    first = shop.bounds(root, 1)
+    first = shop.bounds(source, 1)
     shop.execute("DELETE FROM orders")
-    nothing = shop.bounds(root, 2, first)
+    nothing = shop.bounds(source, 2, first)
     assert nothing.span == span(5, 5, 0)
     shop.add((6, "b"))
-    assert shop.bounds(root, 3, nothing).span == span(5, 6, 1)
+    assert shop.bounds(source, 3, nothing).span == span(5, 6, 1)
 
 
 def test_a_transaction_key_is_never_split(shop: Shop) -> None:
     """I11: of a key that goes on beyond the greatest id, no row is read before all are; nor of those among its rows."""
-    root = orders(transaction_key="tx")
+    source = orders(transaction_key="tx")
     with shop.connect() as writer, writer.transaction():
         shop.add((1, "t0"), (2, "t0"))
         writer.execute("INSERT INTO orders (id, tx) VALUES (3, 't1')")
         shop.add((4, "t2"), (6, "t2"))
-        asking = Asking(shop, root)
+        asking = Asking(shop, source)
         asking.wait_until_it_waits()
         writer.execute("INSERT INTO orders (id, tx) VALUES (5, 't2'), (8, 't1')")
     writer.close()
     first = asking.answer()
     assert first.span == span(None, 2, 2)
-    assert shop.bounds(root, 2, first).span == span(2, 8, 5)
+    assert shop.bounds(source, 2, first).span == span(2, 8, 5)
     shop.add((9, "t1"))
     with pytest.raises(
         Unavailable, match="tx t1 goes on at id 9, and the epoch .* has read its rows up to 8"
     ) as refused:
-        shop.bounds(root, 3, RootBounds(root="orders", span=span(2, 8, 5)))
+        shop.bounds(source, 3, SourceBounds(source="orders", span=span(2, 8, 5)))
     assert (refused.value.key, refused.value.id) == ("t1", 9)
     assert "airflow epochs bind orders 2024-01-02T00:00:00+00:00/2024-01-03" in refused.value.next_step
-    bound_anew = shop.bounds(root, 2, first)
+    bound_anew = shop.bounds(source, 2, first)
     assert bound_anew.span == span(2, 9, 6), "as the error says: all rows of the key"
-    assert shop.bounds(root, 3, bound_anew).span == span(9, 9, 0)
+    assert shop.bounds(source, 3, bound_anew).span == span(9, 9, 0)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +280,7 @@ def test_a_database_that_is_not_there(shop: Shop) -> None:
         shop.bounds(PostgresSource("orders", "public.nowhere", connection="shop", id_column="id"), 1)
     url = f"postgresql+psycopg://ada:s3cret@127.0.0.1:{free_port()}/shop"
     with pytest.raises(SourceUnavailable, match="did not answer") as refused:
-        RootSources({"shop": url}).bounds(Asked(root=orders(), interval=day(1)))
+        SourceReaders({"shop": url}).bounds(Asked(source=orders(), interval=day(1)))
     assert "s3cret" not in str(refused.value)
     with pytest.raises(InvalidInput, match="postgresql"):
-        RootSources({"shop": "sqlite:////a"}).bounds(Asked(root=orders(), interval=day(1)))
+        SourceReaders({"shop": "sqlite:////a"}).bounds(Asked(source=orders(), interval=day(1)))

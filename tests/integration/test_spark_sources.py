@@ -1,4 +1,4 @@
-"""Bounds of roots made of files."""
+"""Bounds of sources made of files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import Asked, FileSource, Root, RootBounds
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.domain.source_bounds import Asked, FileSource, Source, SourceBounds
+from airflow_provider.sources.readers import SourceReaders
 
 START = datetime(2013, 2, 8, 13, tzinfo=UTC)
 HOUR = Interval(START, START + timedelta(hours=1))
@@ -38,20 +38,20 @@ def landing(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def landed(location: str) -> Root:
+def landed(location: str) -> Source:
     return FileSource("landing", location, late="ignore", complete=none_needed())
 
 
-def check_unchanged(bounds: RootBounds) -> None:
-    RootSources().check_unchanged(landed("/"), bounds)
+def check_unchanged(bounds: SourceBounds) -> None:
+    SourceReaders().check_unchanged(landed("/"), bounds)
 
 
-def bounds_of(location: str) -> RootBounds:
+def bounds_of(location: str) -> SourceBounds:
     """What lies at *location* now."""
-    return RootSources().bounds(Asked(root=landed(location), interval=HOUR))
+    return SourceReaders().bounds(Asked(source=landed(location), interval=HOUR))
 
 
-def names(bounds: RootBounds, landing: Path) -> list[str]:
+def names(bounds: SourceBounds, landing: Path) -> list[str]:
     assert all(file.uri.startswith("file:///") for file in bounds.files)
     return [file.uri.removeprefix(f"file://{landing}/") for file in bounds.files]
 

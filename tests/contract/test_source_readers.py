@@ -1,4 +1,4 @@
-"""What the sources of roots say of themselves: tables of others, and folders with late files."""
+"""What sources say of themselves: tables of others, and folders with late files."""
 
 from __future__ import annotations
 
@@ -9,40 +9,48 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.roots import Asked, BoundFile, FileSource, Root, RootBounds, RootRecord, Span
+from airflow_provider.domain.source_bounds import (
+    Asked,
+    BoundFile,
+    FileSource,
+    Source,
+    SourceBounds,
+    SourceRecord,
+    Span,
+)
 from airflow_provider.sources import locations
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
 
 
-def recorded(bounds: RootBounds, number: int) -> RootRecord:
-    return RootRecord(bounds=bounds, job=JobName("a"), interval=day(number))
+def recorded(bounds: SourceBounds, number: int) -> SourceRecord:
+    return SourceRecord(bounds=bounds, job=JobName("a"), interval=day(number))
 
 
-def asked(lake: Lake, root: Root, number: int, *before: RootBounds) -> RootBounds:
+def asked(lake: Lake, source: Source, number: int, *before: SourceBounds) -> SourceBounds:
     """The bounds of a barrier, given those of the barriers before it, the nearest first."""
     known = tuple(recorded(one, number - back) for back, one in enumerate(before, 1))
-    return lake.sources().bounds(Asked(root=root, interval=day(number), before=known))
+    return lake.sources().bounds(Asked(source=source, interval=day(number), before=known))
 
 
-def span_of(bounds: RootBounds) -> Span:
+def span_of(bounds: SourceBounds) -> Span:
     assert bounds.span is not None
     return bounds.span
 
 
 def test_the_state_of_a_table_of_others(lake: Lake) -> None:
     """I11: the snapshot at begin, whatever is committed on top."""
-    root = prices(reads="state")
+    source = prices(reads="state")
     lake.append(1)
-    first = asked(lake, root, 1)
+    first = asked(lake, source, 1)
     lake.overwrite(7, 8)
-    second = asked(lake, root, 2, first)
+    second = asked(lake, source, 2, first)
     lake.append(9)
     between = lake.sources().bounds(
-        Asked(root=root, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),))
+        Asked(source=source, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),))
     )
-    found = [lake.values(root, span_of(one)) for one in (first, between, second)]
+    found = [lake.values(source, span_of(one)) for one in (first, between, second)]
     assert found == [[1], [1], [7, 8]]
 
 
@@ -58,10 +66,10 @@ def test_the_state_of_a_table_of_others(lake: Lake) -> None:
 )
 def test_rows_that_were_changed_are_no_increment(lake: Lake, change: str, told: str) -> None:
     """The snapshot and its operation are named."""
-    root = prices()
+    source = prices()
     lake.append(0)
     known = lake.append(1)
-    first = asked(lake, root, 1)
+    first = asked(lake, source, 1)
     match change:
         case "overwrite":
             lake.overwrite(5)
@@ -77,7 +85,7 @@ def test_rows_that_were_changed_are_no_increment(lake: Lake, change: str, told: 
             lake.append(3)
             lake.expire(between if change == "expired" else known)
     with pytest.raises(Unavailable, match=told) as refused:
-        asked(lake, root, 2, first)
+        asked(lake, source, 2, first)
     if change == "overwrite":
         assert refused.value.snapshot in {one.snapshot_id for one in lake.table.snapshots()} - {known}
     elif change != "made anew":
@@ -86,44 +94,44 @@ def test_rows_that_were_changed_are_no_increment(lake: Lake, change: str, told: 
 
 
 def test_a_snapshot_that_expired_after_it_was_recorded_is_told(lake: Lake) -> None:
-    root = prices(reads="state")
+    source = prices(reads="state")
     gone = lake.append(1)
-    bounds = asked(lake, root, 1)
-    lake.sources().check_unchanged(root, bounds)
+    bounds = asked(lake, source, 1)
+    lake.sources().check_unchanged(source, bounds)
     lake.append(2)
     lake.expire(gone)
     with pytest.raises(Unavailable, match="has expired") as refused:
-        lake.sources().check_unchanged(root, bounds)
+        lake.sources().check_unchanged(source, bounds)
     assert refused.value.snapshot == gone
     with pytest.raises(Unavailable, match="has expired"):
-        lake.values(root, span_of(bounds))
+        lake.values(source, span_of(bounds))
 
 
 def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) -> None:
     """A bound that might take a file for the second time is refused; so is looking where earlier epochs may have."""
-    root = FileSource("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next", complete=none_needed())
+    source = FileSource("landing", f"{tmp_path}/{{start:%Y-%m}}/*.csv", late="next", complete=none_needed())
     for name in ("2024-01/0.csv", "2024-02/1.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
 
-    def one(number: int) -> RootRecord:
-        return RootRecord(bounds=RootBounds(root="landing"), job=JobName("a"), interval=day(number))
+    def one(number: int) -> SourceRecord:
+        return SourceRecord(bounds=SourceBounds(source="landing"), job=JobName("a"), interval=day(number))
 
     near = tuple(one(number) for number in range(32, 25, -1))
-    found = RootSources().bounds(Asked(root=root, interval=day(33), before=near, beyond=one(25)))
+    found = SourceReaders().bounds(Asked(source=source, interval=day(33), before=near, beyond=one(25)))
     assert [Path(file.uri).name for file in found.files] == ["1.csv"]
-    found = RootSources().bounds(Asked(root=root, interval=day(33), before=near))
+    found = SourceReaders().bounds(Asked(source=source, interval=day(33), before=near))
     assert [Path(file.uri).name for file in found.files] == ["0.csv", "1.csv"]
     with pytest.raises(InvalidInput, match="at most 7 days, 0:00:00 share") as refused:
-        RootSources().bounds(Asked(root=root, interval=day(43), before=(one(42),), beyond=one(35)))
+        SourceReaders().bounds(Asked(source=source, interval=day(43), before=(one(42),), beyond=one(35)))
     assert "late_window" in refused.value.next_step
 
 
 def test_what_was_recorded_as_files_has_no_span() -> None:
-    root = prices()
-    files = RootBounds(root="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
+    source = prices()
+    files = SourceBounds(source="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
     with pytest.raises(InvalidInput, match="another name"):
-        RootSources({"lake_db": "sqlite:////nowhere"}).check_unchanged(root, files)
+        SourceReaders({"lake_db": "sqlite:////nowhere"}).check_unchanged(source, files)
 
 
 @pytest.mark.parametrize(
@@ -143,5 +151,5 @@ def test_what_was_recorded_as_files_has_no_span() -> None:
 )
 def test_a_file_is_told_from_late_ones_by_its_name(location: str, name: str, lies: bool) -> None:
     """I11: what lies at an epoch's own location stays there when the epoch is skipped."""
-    root = FileSource("landing", location, late="ignore", complete=none_needed())
-    assert locations.lies_at(root, day(2), f"file://{name}") is lies
+    source = FileSource("landing", location, late="ignore", complete=none_needed())
+    assert locations.lies_at(source, day(2), f"file://{name}") is lies

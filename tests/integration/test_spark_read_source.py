@@ -1,4 +1,4 @@
-"""Tables of others as roots, in Spark: an Iceberg table and a table in PostgreSQL, both real, written by others."""
+"""Tables of others as sources, in Spark: an Iceberg table and a table in PostgreSQL, both real, written by others."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import FileSource, IcebergSource, PostgresSource
+from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.sources import postgresql as source
+from airflow_provider.sources import postgresql as rows_of
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.contract.lakes import Lake, prices
 from tests.servers.postgresql import PostgresqlServer
@@ -75,7 +75,7 @@ def test_a_job_reads_two_sources_of_others(
     """Each epoch has exactly the rows within its bounds, whatever is added while it computes."""
     lake = Lake(tmp_path / "others")
     job = Job("load", inputs=[ORDERS, prices()], outputs=[SOLD, QUOTED], cadence="@hourly")
-    settings = replace(settings, sources={"shop": url_of(shop), "lake_db": lake.url})
+    settings = replace(settings, connections={"shop": url_of(shop), "lake_db": lake.url})
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     for number in range(2):
         order(shop, 10 * number)
@@ -84,8 +84,8 @@ def test_a_job_reads_two_sources_of_others(
         with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
             order(shop, 10 * number + 5)
             lake.append(number + 100)
-            epoch.write(SOLD, epoch.read_root("orders"))
-            epoch.write(QUOTED, epoch.read_root("prices"))
+            epoch.write(SOLD, epoch.read_source("orders"))
+            epoch.write(QUOTED, epoch.read_source("prices"))
     lake.close()
     sold = rows(settings, "sold")
     found = {(one["id"], one["_epoch"].hour) for one in sold}
@@ -105,14 +105,14 @@ def test_rows_that_come_late_end_the_epoch(
     what was counted, the next try counts anew.
     """
     job = Job("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
-    settings = replace(settings, sources={"shop": url_of(shop)})
+    settings = replace(settings, connections={"shop": url_of(shop)})
     order(shop, 4)
 
     def load(*, before: Sequence[int] = (), after: Sequence[int] = ()) -> None:
         with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
             for late in before:
                 order(shop, late)
-            epoch.write(SOLD, epoch.read_root("orders"))
+            epoch.write(SOLD, epoch.read_source("orders"))
             for late in after:
                 order(shop, late)
 
@@ -125,20 +125,20 @@ def test_rows_that_come_late_end_the_epoch(
 
 
 @on_classic
-def test_a_root_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+def test_a_source_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "others")
     lake.append(1)
-    roots = [prices(), FileSource("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
-    job = Job("load", inputs=roots, outputs=[QUOTED], cadence="@hourly")
-    settings = replace(settings, sources={"lake_db": lake.url})
+    sources = [prices(), FileSource("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]
+    job = Job("load", inputs=sources, outputs=[QUOTED], cadence="@hourly")
+    settings = replace(settings, connections={"lake_db": lake.url})
     with epoch_run(job, hour(0), spark=spark, settings=settings) as epoch:
-        with pytest.raises(InvalidInput, match="epoch.read_root"):
-            epoch.root_files("prices")
-        with pytest.raises(InvalidInput, match="epoch.root_files"):
-            epoch.read_root("landing")
+        with pytest.raises(InvalidInput, match="epoch.read_source"):
+            epoch.source_files("prices")
+        with pytest.raises(InvalidInput, match="epoch.source_files"):
+            epoch.read_source("landing")
         with pytest.raises(InvalidInput, match="declare FileSource"):
-            epoch.read_root("nothing")
-        epoch.write(QUOTED, epoch.read_root("prices"))
+            epoch.read_source("nothing")
+        epoch.write(QUOTED, epoch.read_source("prices"))
     lake.close()
     assert [one["value"] for one in rows(settings, "quoted")] == [1]
 
@@ -151,14 +151,14 @@ def test_a_session_without_the_driver_is_told_where_to_find_it(
 ) -> None:
     """Before anything is computed; on a Connect server, too."""
     job = Job("load", inputs=[ORDERS], outputs=[SOLD], cadence="@hourly")
-    settings = replace(settings, sources={"shop": url_of(shop)})
-    monkeypatch.setattr(source, "DRIVER", "org.nowhere.Driver")
+    settings = replace(settings, connections={"shop": url_of(shop)})
+    monkeypatch.setattr(rows_of, "DRIVER", "org.nowhere.Driver")
     with (
         pytest.raises(InvalidInput, match="finds org.nowhere.Driver") as refused,
         epoch_run(job, hour(0), spark=spark, settings=settings) as epoch,
     ):
-        epoch.read_root("orders")
-    assert source.PACKAGE in str(refused.value)
+        epoch.read_source("orders")
+    assert rows_of.PACKAGE in str(refused.value)
     assert str(shop.info.password) not in str(refused.value)
 
 
@@ -188,13 +188,13 @@ def test_a_table_that_spark_writes(
     spark.sql(
         "CREATE TABLE theirs.market.prices (id bigint, day date, old string) USING iceberg PARTITIONED BY (day)"
     )
-    root = IcebergSource("prices", "theirs.market.prices", connection="shop")
-    job = Job("load", inputs=[root], outputs=[QUOTED], cadence="@hourly")
-    settings = replace(settings, sources={"shop": url_of(shop)})
+    source = IcebergSource("prices", "theirs.market.prices", connection="shop")
+    job = Job("load", inputs=[source], outputs=[QUOTED], cadence="@hourly")
+    settings = replace(settings, connections={"shop": url_of(shop)})
 
     def load(number: int) -> list[tuple[Any, ...]]:
         with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
-            df = epoch.read_root("prices")
+            df = epoch.read_source("prices")
             epoch.write(QUOTED, df.select("id"))
             return sorted(tuple(one) for one in df.drop("day").collect())
 

@@ -1,6 +1,6 @@
-"""Declarations of roots: sources outside the domain, read through bounds that are recorded once (section 4).
+"""Declarations of sources: sources outside the domain, read through bounds that are recorded once (section 4).
 
-A root is files, an Iceberg table that another program writes, or the rows of a database's table by their ids.
+A source is files, an Iceberg table that another program writes, or the rows of a database's table by their ids.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from airflow_provider.domain.completeness import (
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import column_name, kept_text, table_name
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.record_format import since
+from airflow_provider.domain.record_format import formerly, since
 
 _MOST_PARTITIONS = 10_000
 _SAMPLED = datetime(2024, 1, 1, tzinfo=UTC)
 _CONNECTION = re.compile(r"[\w#!()\-.:/\\]{0,250}")
 LATE_WINDOW = timedelta(days=7)
-"""Time after its barrier in which a begin looks for late data, unless the root declares another one."""
+"""Time after its barrier in which a begin looks for late data, unless the source declares another one."""
 _LONGEST_WINDOW = timedelta(days=366)
 _WILD = re.compile(r"[*?\[]|/$")
 
 
-class RootKind(StrEnum):
-    """The kinds of roots."""
+class SourceKind(StrEnum):
+    """The kinds of sources."""
 
     FILES = "files"
     ICEBERG = "iceberg"
     JDBC = "jdbc"
 
 
-class RootReads(StrEnum):
+class SourceReads(StrEnum):
     """The part of an Iceberg table that an epoch reads."""
 
     INCREMENT = "increment"
@@ -65,8 +65,8 @@ class Late(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Root:
-    """A source outside the domain: :class:`FileSource`, :class:`IcebergSource` or :class:`PostgresSource`.
+class Source:
+    """Data from outside the domain: :class:`FileSource`, :class:`IcebergSource` or :class:`PostgresSource`.
 
     A record has the fields of all kinds; a kind leaves those of others at their defaults. The codec decodes a stored
     source to this class, and it takes the class of its kind then: docs/decisions/source-classes.md.
@@ -82,10 +82,10 @@ class Root:
     name: str
     location: str = ""
     late: Late = Late.IGNORE
-    kind: RootKind = RootKind.FILES
+    kind: SourceKind = SourceKind.FILES
     table: str = ""
-    source: str = ""
-    reads: RootReads = RootReads.INCREMENT
+    connection: str = field(default="", metadata=formerly("source"))
+    reads: SourceReads = SourceReads.INCREMENT
     id_column: str = ""
     transaction_key: str = ""
     partitions: int = 1
@@ -100,11 +100,11 @@ class Root:
 
     def __post_init__(self) -> None:
         """Check the fields. The codec calls it, too: what constructors refuse beyond this stays readable."""
-        object.__setattr__(self, "kind", choice(RootKind, self.kind, "kind"))
-        if type(self) is Root:
+        object.__setattr__(self, "kind", choice(SourceKind, self.kind, "kind"))
+        if type(self) is Source:
             object.__setattr__(self, "__class__", _CLASSES[self.kind])
         object.__setattr__(self, "name", table_name(self.name))
-        object.__setattr__(self, "reads", choice(RootReads, self.reads, "reads"))
+        object.__setattr__(self, "reads", choice(SourceReads, self.reads, "reads"))
         object.__setattr__(self, "late", choice(Late, self.late, "late"))
         object.__setattr__(self, "complete", checked_conditions(self.complete, self._conditions))
         self._check_late()
@@ -124,7 +124,7 @@ class Root:
             raise InvalidInput(
                 field="late",
                 value=self.late.value,
-                expected=f"one of {[policy.value for policy in self._policies]} for {self.kind} root {self.name!r}",
+                expected=f"one of {[policy.value for policy in self._policies]} for {self.kind} source {self.name!r}",
             )
 
     def _check_place(self) -> None:
@@ -139,12 +139,12 @@ class Root:
     @property
     def place(self) -> str:
         """Location, or connection id and table, for messages: it has no secrets."""
-        return self.location or ":".join(part for part in (self.source, self.table) if part)
+        return self.location or ":".join(part for part in (self.connection, self.table) if part)
 
     @property
     def is_increment(self) -> bool:
         """True if an epoch reads the rows since the barrier before, and not all rows."""
-        return self.has_spans and self.reads is not RootReads.STATE
+        return self.has_spans and self.reads is not SourceReads.STATE
 
     @property
     def looks_around(self) -> bool:
@@ -170,7 +170,7 @@ class Root:
         """True if it was declared by an older version of the package, without conditions and windows."""
         return False
 
-    def shares(self, other: Root) -> bool:
+    def shares(self, other: Source) -> bool:
         """Return True if a job that declares this may share its bounds with one that declares *other*.
 
         Of a declaration by an older version only name, location and kind are compared: jobs are upgraded one by one.
@@ -179,7 +179,7 @@ class Root:
             return (self.name, self.location, self.kind) == (other.name, other.location, other.kind)
         return self == other
 
-    def unlike(self, before: Root) -> str:
+    def unlike(self, before: Source) -> str:
         """Return the field of the declaration *before* that cannot change once bounds are recorded; empty if none does.
 
         Late data is found by comparison with the bounds of the barriers around: all of them must follow one rule.
@@ -206,7 +206,7 @@ class Root:
         )
 
 
-class FileSource(Root):
+class FileSource(Source):
     """Files that land at a location; the files there at the first begin of a barrier are its bounds.
 
     :param name: unique in the domain; jobs that name the same source share its bounds.
@@ -235,7 +235,7 @@ class FileSource(Root):
     ) -> None:
         self._declare(
             name=name,
-            kind=RootKind.FILES,
+            kind=SourceKind.FILES,
             location=location,
             late=Late.NEXT if late is None else late,
             complete=complete,
@@ -252,7 +252,7 @@ class FileSource(Root):
             raise InvalidInput(
                 field="late",
                 value=None if late is None else self.late.value,
-                expected=f"'ignore', since the location {self.location!r} of root {self.name!r} {problem}",
+                expected=f"'ignore', since the location {self.location!r} of source {self.name!r} {problem}",
                 next_step="let the location say the interval, such as {start:%Y-%m-%d} for days; or declare "
                 "late='ignore': each epoch reads the files that are there when it begins first.",
             )
@@ -284,7 +284,7 @@ class FileSource(Root):
         return self.late_window is None
 
 
-class IcebergSource(Root):
+class IcebergSource(Source):
     """An Iceberg table that another program writes; two snapshots are its bounds.
 
     :param name: unique in the domain; jobs that name the same source share its bounds.
@@ -304,22 +304,22 @@ class IcebergSource(Root):
         table: str,
         *,
         connection: str = "",
-        reads: RootReads | str = RootReads.INCREMENT,
+        reads: SourceReads | str = SourceReads.INCREMENT,
         late: Late | str = Late.NEXT,
     ) -> None:
         self._declare(
-            name=name, kind=RootKind.ICEBERG, table=table, source=connection, reads=reads, late=late
+            name=name, kind=SourceKind.ICEBERG, table=table, connection=connection, reads=reads, late=late
         )
 
     def _check_place(self) -> None:
         _check_table(self.table, range(3, 100), "CATALOG.NAMESPACE.TABLE")
-        if self.source != "":
+        if self.connection != "":
             _check_connection(
-                self.source, "the id of a connection, or nothing: pyiceberg's own configuration"
+                self.connection, "the id of a connection, or nothing: pyiceberg's own configuration"
             )
 
 
-class PostgresSource(Root):
+class PostgresSource(Source):
     """Rows of a table in PostgreSQL, in the order of a column of ids that only grow; a range of ids is its bounds.
 
     :param name: unique in the domain; jobs that name the same source share its bounds.
@@ -353,9 +353,9 @@ class PostgresSource(Root):
     ) -> None:
         self._declare(
             name=name,
-            kind=RootKind.JDBC,
+            kind=SourceKind.JDBC,
             table=table,
-            source=connection,
+            connection=connection,
             id_column=id_column,
             transaction_key=transaction_key,
             partitions=partitions,
@@ -366,7 +366,7 @@ class PostgresSource(Root):
 
     def _check_place(self) -> None:
         _check_table(self.table, range(1, 3), "TABLE or SCHEMA.TABLE")
-        _check_connection(self.source, "the id of a connection")
+        _check_connection(self.connection, "the id of a connection")
         column_name(self.id_column)
         if self.transaction_key != "":
             column_name(self.transaction_key)
@@ -376,10 +376,10 @@ class PostgresSource(Root):
             )
 
 
-_CLASSES: Mapping[RootKind, type[Root]] = {
-    RootKind.FILES: FileSource,
-    RootKind.ICEBERG: IcebergSource,
-    RootKind.JDBC: PostgresSource,
+_CLASSES: Mapping[SourceKind, type[Source]] = {
+    SourceKind.FILES: FileSource,
+    SourceKind.ICEBERG: IcebergSource,
+    SourceKind.JDBC: PostgresSource,
 }
 
 
@@ -396,18 +396,18 @@ def _check_connection(connection: object, expected: str) -> None:
         raise InvalidInput(field="connection", value=connection, expected=expected)
 
 
-def incomplete_declaration(root: Root, what: str) -> InvalidInput:
-    """Return the error for a root without a completeness condition.
+def incomplete_declaration(source: Source, what: str) -> InvalidInput:
+    """Return the error for a source without a completeness condition.
 
     :param what: reason why its location needs one, such as "a wildcard or a folder".
     """
     return InvalidInput(
         field="complete",
         value=None,
-        expected=f"conditions, since the location {root.location!r} of root {root.name!r} is {what}: when are all "
-        "files of an interval there?",
+        expected=f"conditions, since the location {source.location!r} of source {source.name!r} is {what}: when are "
+        "all files of an interval there?",
         next_step=f"declare complete={CHOICES}, or several; or none_needed(): whatever is there counts.",
-        root=root.name,
+        source=source.name,
     )
 
 

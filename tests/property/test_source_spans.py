@@ -1,4 +1,4 @@
-"""Spans of a root: whichever barriers are begun, in whichever order, each row is read by exactly one of them."""
+"""Spans of a source: whichever barriers are begun, in whichever order, each row is read by exactly one of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.roots import (
+from airflow_provider.domain.source_bounds import (
     Asked,
     IcebergSource,
     Late,
-    RootBounds,
-    RootRecord,
+    SourceBounds,
+    SourceRecord,
     Span,
     asks_again,
     check_bounds,
@@ -22,10 +22,12 @@ from tests.contract.coordination_world import day
 ROOT = IcebergSource("orders", "lake.shop.orders", late="revision")
 
 
-def record(number: int, span: Span, revision: int) -> RootRecord:
+def record(number: int, span: Span, revision: int) -> SourceRecord:
     interval: Interval = day(number)
-    return RootRecord(
-        bounds=RootBounds(root="orders", span=span, revision=revision), job=JobName("a"), interval=interval
+    return SourceRecord(
+        bounds=SourceBounds(source="orders", span=span, revision=revision),
+        job=JobName("a"),
+        interval=interval,
     )
 
 
@@ -33,15 +35,15 @@ def record(number: int, span: Span, revision: int) -> RootRecord:
 def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
     """I11: begin barriers, some again, while rows come: the newest spans have no gap and share nothing."""
     rows = 0
-    known: dict[int, RootRecord] = {}
+    known: dict[int, SourceRecord] = {}
     for number, added in begins:
         rows += added
         before = [known[one] for one in sorted(known, reverse=True) if one < number]
         after = [known[one] for one in sorted(known) if one > number]
-        asked = Asked(root=ROOT, interval=day(number), before=tuple(before), after=tuple(after))
+        asked = Asked(source=ROOT, interval=day(number), before=tuple(before), after=tuple(after))
         span = Span(low=asked.low, high=asked.high(rows or None))
         recorded = known[number].bounds.revision if number in known else 0
-        bounds = RootBounds(root="orders", span=span)
+        bounds = SourceBounds(source="orders", span=span)
         check_bounds(asked, bounds)
         known[number] = record(number, span, recorded + 1)
         edge = None
@@ -58,12 +60,12 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
 def test_a_source_without_rows_ends_where_the_barrier_before_did() -> None:
     """I11: it was emptied after it was read: the chain goes on from there, not from its beginning."""
     before = record(1, Span(low=None, high=5), 1)
-    asked = Asked(root=ROOT, interval=day(2), before=(before,))
+    asked = Asked(source=ROOT, interval=day(2), before=(before,))
     assert (asked.low, asked.high(None)) == (5, 5)
 
 
 @given(st.integers(1, 3), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from(Late))
-def test_when_the_source_of_a_root_is_asked_again(
+def test_when_the_source_of_a_source_is_asked_again(
     newest: int, opened: int, committed: int, others: bool, late: Late
 ) -> None:
     """I11: bounds bind who stands on them; only where revisions are made does a committed epoch ask again."""

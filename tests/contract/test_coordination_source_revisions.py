@@ -1,4 +1,4 @@
-"""Revisions of a root: whom they bind, who may record the next one, and long lists of files, on each store."""
+"""Revisions of a source: whom they bind, who may record the next one, and long lists of files, on each store."""
 
 from __future__ import annotations
 
@@ -24,15 +24,22 @@ from airflow_provider.domain.errors import (
     UnknownName,
     Vetoed,
 )
-from airflow_provider.domain.records import Kind, epoch_key, root_key
-from airflow_provider.domain.roots import BoundFile, FileSource, Late, Root, RootBounds, RootRecord
+from airflow_provider.domain.records import Kind, epoch_key, source_key
+from airflow_provider.domain.source_bounds import (
+    BoundFile,
+    FileSource,
+    Late,
+    Source,
+    SourceBounds,
+    SourceRecord,
+)
 from airflow_provider.domain.topology import Job, increment
-from airflow_provider.sources.roots import RootSources
+from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.codec import MAX_RECORD_BYTES, encode
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 from tests.contract.interruptions import interrupted
 
-FILES = RootSources()
+FILES = SourceReaders()
 
 
 def land(directory: Path, number: int, **texts: str) -> None:
@@ -42,7 +49,7 @@ def land(directory: Path, number: int, **texts: str) -> None:
         (folder / name).write_text(text)
 
 
-def feed(directory: Path, late: str = "revision", **options: Any) -> Root:
+def feed(directory: Path, late: str = "revision", **options: Any) -> Source:
     return FileSource(
         "feed", f"{directory}/{{start:%Y-%m-%d}}/*", late=Late(late), complete=none_needed(), **options
     )
@@ -50,20 +57,20 @@ def feed(directory: Path, late: str = "revision", **options: Any) -> Root:
 
 def total(attempt: Attempt) -> int:
     """The job: a function of the files that the attempt reads."""
-    return sum(int(Path(one.uri.removeprefix("file://")).read_text()) for one in attempt.roots[0].files)
+    return sum(int(Path(one.uri.removeprefix("file://")).read_text()) for one in attempt.sources[0].files)
 
 
 def compute(world: World, job: Job, number: int, by: Owner | None = None) -> int:
-    """Compute an epoch; return the revision of the root that it has read."""
-    attempt = world.begin(job, day(number), by, roots=FILES)
+    """Compute an epoch; return the revision of the source that it has read."""
+    attempt = world.begin(job, day(number), by, sources=FILES)
     world.write(attempt, [total(attempt)])
     world.coordinator.complete(attempt)
     world.coordinator.publish(attempt)
-    return attempt.roots[0].revision
+    return attempt.sources[0].revision
 
 
 def failed(world: World, job: Job, number: int, by: Owner | None = None) -> Attempt:
-    attempt = world.begin(job, day(number), by, roots=FILES)
+    attempt = world.begin(job, day(number), by, sources=FILES)
     world.coordinator.abort(attempt, "it failed")
     return attempt
 
@@ -76,7 +83,7 @@ def cleared(run: str) -> Owner:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first attempt", "computed again"])
-def test_src2_two_revisions_of_a_root(world: World, tmp_path: Path, again: bool) -> None:
+def test_src2_two_revisions_of_a_source(world: World, tmp_path: Path, again: bool) -> None:
     """I11, R18: D is computed from revision 1, its source changes, E would read revision 2: refused."""
     d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
     land(tmp_path, 1, x="5")
@@ -87,7 +94,7 @@ def test_src2_two_revisions_of_a_root(world: World, tmp_path: Path, again: bool)
     world.coordinator.register(e)
     before = world.exactly()
     with pytest.raises(DependentReaders, match="two jobs would stand on different revisions") as refused:
-        world.begin(e, day(1), cleared("other"), roots=FILES)
+        world.begin(e, day(1), cleared("other"), sources=FILES)
     assert [str(one.job) for one in refused.value.readers] == ["d"]
     assert "airflow epochs bind feed" in refused.value.next_step
     assert world.exactly() == before
@@ -100,7 +107,7 @@ def test_src2_two_revisions_of_a_root(world: World, tmp_path: Path, again: bool)
         assert world.rows("d", "e") == {"d": [(1, 5)], "e": [(1, 5)]}
 
 
-def test_a_root_that_has_not_changed_is_no_reason_for_a_revision(world: World, tmp_path: Path) -> None:
+def test_a_source_that_has_not_changed_is_no_reason_for_a_revision(world: World, tmp_path: Path) -> None:
     """I11: an epoch is computed again beside others that have read the same."""
     d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
     land(tmp_path, 1, x="5")
@@ -116,13 +123,13 @@ def test_a_revision_that_came_to_nothing_binds_no_other_job(world: World, tmp_pa
     compute(world, d, 1)
     world.coordinator.register(e)
     land(tmp_path, 1, x="500")
-    again = world.begin(d, day(1), cleared("again"), roots=FILES)
-    assert again.roots[0].revision == 2
+    again = world.begin(d, day(1), cleared("again"), sources=FILES)
+    assert again.sources[0].revision == 2
     with pytest.raises(NotReady, match="d is being computed again with it"):
-        world.begin(e, day(1), roots=FILES)
+        world.begin(e, day(1), sources=FILES)
     world.coordinator.abort(again, "it failed")
     with pytest.raises(DependentReaders, match="since revision 1 .* different revisions") as refused:
-        world.begin(e, day(1), roots=FILES)
+        world.begin(e, day(1), sources=FILES)
     assert [str(one.job) for one in refused.value.readers] == ["d"]
     assert "airflow epochs bind feed" in refused.value.next_step
     assert compute(world, d, 1, cleared("once more")) == 2
@@ -135,17 +142,17 @@ def test_what_was_read_before_a_later_revision_is_not_published(world: World, tm
     d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
     land(tmp_path, 1, x="5")
     compute(world, d, 1)
-    slow = world.begin(e, day(1), roots=FILES)
+    slow = world.begin(e, day(1), sources=FILES)
     world.write(slow, [5])
     world.coordinator.complete(slow)
     land(tmp_path, 1, y="70")
     assert compute(world, d, 1, cleared("late data")) == 2
     before = world.commits()
-    with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+    with pytest.raises(Conflict, match="revision 2 of source 'feed'"):
         world.coordinator.publish(slow)
     assert world.commits() == before
-    retry = world.begin(e, day(1), owner(try_number=2), roots=FILES)
-    assert (retry.adopted, retry.roots[0].revision) == (False, 2)
+    retry = world.begin(e, day(1), owner(try_number=2), sources=FILES)
+    assert (retry.adopted, retry.sources[0].revision) == (False, 2)
     world.write(retry, [total(retry)])
     world.coordinator.publish(retry)
     assert world.rows("d", "e") == {"d": [(1, 75)], "e": [(1, 75)]}
@@ -155,14 +162,14 @@ def test_a_later_revision_that_is_recorded_during_publish(world: World, tmp_path
     """I11, R13: between publish's look and its transaction: the transaction itself requires that there is none."""
     job = world.job("d", inputs=[feed(tmp_path, "next")])
     land(tmp_path, 1, x="5")
-    attempt = world.begin(job, day(1), roots=FILES)
+    attempt = world.begin(job, day(1), sources=FILES)
     world.write(attempt, [5])
     land(tmp_path, 1, x="500")
 
     def meanwhile() -> None:
         bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
 
-    with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+    with pytest.raises(Conflict, match="revision 2 of source 'feed'"):
         interrupted(world, meanwhile).publish(attempt)
     assert world.commits() == []
 
@@ -175,35 +182,35 @@ def test_bounds_of_an_epoch_that_failed_are_taken_anew(world: World, tmp_path: P
     """I11, A8: nothing stands on them: the file that was missing is read, and the one that was mended."""
     job = world.job("d", inputs=[feed(tmp_path, late)], checks=[row_count("d", at_least=2)])
     land(tmp_path, 1)
-    attempt = world.begin(job, day(1), roots=FILES)
-    assert attempt.roots[0].files == ()
+    attempt = world.begin(job, day(1), sources=FILES)
+    assert attempt.sources[0].files == ()
     world.write(attempt, [])
     with pytest.raises(Vetoed):
         world.coordinator.publish(attempt)
     land(tmp_path, 1, x="7")
-    attempt = world.begin(job, day(1), owner(try_number=2), roots=FILES)
-    assert (attempt.roots[0].revision, len(attempt.roots[0].files)) == (2, 1)
+    attempt = world.begin(job, day(1), owner(try_number=2), sources=FILES)
+    assert (attempt.sources[0].revision, len(attempt.sources[0].files)) == (2, 1)
     world.coordinator.abort(attempt, "a bad file")
     land(tmp_path, 1, x="70")
-    attempt = world.begin(job, day(1), owner(try_number=3), roots=FILES)
+    attempt = world.begin(job, day(1), owner(try_number=3), sources=FILES)
     world.write(attempt, [total(attempt), 0])
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(1, 0), (1, 70)]}
     committed = world.coordinator.epoch(DOMAIN, job.name, day(1))
     assert committed is not None
-    assert committed.record.committed.root_revisions == (("feed", 3),)
+    assert committed.record.committed.source_revisions == (("feed", 3),)
 
 
 def test_a_file_that_is_replaced_before_its_epoch_ends_is_read_anew(world: World, tmp_path: Path) -> None:
     """I11, A8: also where the attempt that had read it is gone without a word; bounds that hold are kept."""
     job = world.job("d", inputs=[feed(tmp_path, "next")])
     land(tmp_path, 1, x="7")
-    world.begin(job, day(1), roots=FILES)
+    world.begin(job, day(1), sources=FILES)
     land(tmp_path, 1, y="1")
-    assert len(world.begin(job, day(1), owner(try_number=2), roots=FILES).roots[0].files) == 1
+    assert len(world.begin(job, day(1), owner(try_number=2), sources=FILES).sources[0].files) == 1
     land(tmp_path, 1, x="70")
-    anew = world.begin(job, day(1), owner(try_number=3), roots=FILES)
-    assert (anew.roots[0].revision, total(anew)) == (2, 71)
+    anew = world.begin(job, day(1), owner(try_number=3), sources=FILES)
+    assert (anew.sources[0].revision, total(anew)) == (2, 71)
 
 
 @pytest.mark.parametrize("stands", ["committed", "live"])
@@ -211,24 +218,24 @@ def test_bounds_that_another_job_stands_on_are_kept(world: World, tmp_path: Path
     """I11, A8: a failed epoch reads what the other has read; what is gone is told before any work, with a way out."""
     d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
     land(tmp_path, 1, x="7")
-    first = world.begin(d, day(1), roots=FILES)
+    first = world.begin(d, day(1), sources=FILES)
     if stands == "committed":
         world.write(first, [7])
         world.coordinator.publish(first)
     failed(world, e, 1)
     land(tmp_path, 1, y="1")
-    assert failed(world, e, 1, owner(try_number=2)).roots == first.roots
+    assert failed(world, e, 1, owner(try_number=2)).sources == first.sources
     land(tmp_path, 1, x="70")
     before = world.exactly()
     with pytest.raises(Unavailable, match="which d has read") as refused:
-        world.begin(e, day(1), owner(try_number=3), roots=FILES)
+        world.begin(e, day(1), owner(try_number=3), sources=FILES)
     assert "airflow epochs bind feed" in refused.value.next_step
     assert world.exactly() == before
     if stands == "live":
         world.clock.advance(PAST_TTL)
-        assert total(world.begin(e, day(1), owner(try_number=3), roots=FILES)) == 71
+        assert total(world.begin(e, day(1), owner(try_number=3), sources=FILES)) == 71
         world.write(first, [7])
-        with pytest.raises(Conflict, match="revision 2 of root 'feed'"):
+        with pytest.raises(Conflict, match="revision 2 of source 'feed'"):
             world.coordinator.publish(first)
 
 
@@ -241,24 +248,24 @@ def test_who_commits_meanwhile_keeps_the_bounds(world: World, tmp_path: Path) ->
     first = failed(world, e, 1)
     land(tmp_path, 1, y="1")
 
-    class Meanwhile(RootSources):
+    class Meanwhile(SourceReaders):
         """The source answers; before its answer is recorded another job commits what it read."""
 
-        def bounds(self, asked: Any) -> RootBounds:
+        def bounds(self, asked: Any) -> SourceBounds:
             found = super().bounds(asked)
             if world.coordinator.epoch(DOMAIN, d.name, day(1)) is None:
                 compute_as_recorded(world, d, first)
             return found
 
-    again = world.coordinator.begin(e, day(1), owner(try_number=2), roots=Meanwhile())
+    again = world.coordinator.begin(e, day(1), owner(try_number=2), sources=Meanwhile())
     assert isinstance(again, Attempt)
-    assert again.roots == first.roots
+    assert again.sources == first.sources
 
 
 def compute_as_recorded(world: World, job: Job, of: Attempt) -> None:
     """Commit an epoch whose source still says what *of* has read."""
-    attempt = world.begin(job, of.interval, roots={"feed": of.roots[0]})
-    assert attempt.roots == of.roots
+    attempt = world.begin(job, of.interval, sources={"feed": of.sources[0]})
+    assert attempt.sources == of.sources
     world.write(attempt, [7])
     world.coordinator.publish(attempt)
 
@@ -266,14 +273,14 @@ def compute_as_recorded(world: World, job: Job, of: Attempt) -> None:
 # --- binding anew ------------------------------------------------------------------------------------------------
 
 
-def test_a_root_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> None:
+def test_a_source_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> None:
     """I11, A8: what others have committed stays until their tasks are cleared; who and why are in the log."""
     d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
     land(tmp_path, 1, x="7")
     compute(world, d, 1)
     land(tmp_path, 1, x="70")
     with pytest.raises(Unavailable):
-        world.begin(e, day(1), roots=FILES)
+        world.begin(e, day(1), sources=FILES)
     found = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
     assert (found.bounds.revision, found.is_new, [str(one.job) for one in found.behind]) == (2, True, ["d"])
     again = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="once more", by="ada")
@@ -287,7 +294,7 @@ def test_a_root_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> Non
 
 def test_only_what_is_recorded_is_bound_anew(world: World, tmp_path: Path) -> None:
     world.coordinator.register(world.job("d", inputs=[feed(tmp_path, "next")]))
-    with pytest.raises(UnknownName, match="declares a root 'fed'; the domain has feed"):
+    with pytest.raises(UnknownName, match="declares a source 'fed'; the domain has feed"):
         bind(world.coordinator.context, DOMAIN, "fed", day(1), FILES, reason="why", by="ada")
     with pytest.raises(InvalidInput, match="are recorded"):
         bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="why", by="ada")
@@ -298,7 +305,7 @@ def test_only_what_is_recorded_is_bound_anew(world: World, tmp_path: Path) -> No
 # --- long lists of files -----------------------------------------------------------------------------------------
 
 
-def names(count: int, number: int = 1) -> RootBounds:
+def names(count: int, number: int = 1) -> SourceBounds:
     """As many files as engines leave, with names that compress badly: each has a number of its own at random."""
     random = Random(number)
     files = tuple(
@@ -309,7 +316,7 @@ def names(count: int, number: int = 1) -> RootBounds:
         )
         for index in range(count)
     )
-    return RootBounds(root="feed", files=files)
+    return SourceBounds(source="feed", files=files)
 
 
 def test_ten_thousand_files_an_epoch(world: World) -> None:
@@ -317,51 +324,51 @@ def test_ten_thousand_files_an_epoch(world: World) -> None:
     job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
     for number in (1, 2):
         wanted = names(10_000, number)
-        first = world.begin(job, day(number), roots={"feed": wanted})
-        assert first.roots == (wanted,)
-        attempt = world.begin(job, day(number), owner(try_number=2), roots={"feed": wanted})
+        first = world.begin(job, day(number), sources={"feed": wanted})
+        assert first.sources == (wanted,)
+        attempt = world.begin(job, day(number), owner(try_number=2), sources={"feed": wanted})
         taken_up = resume(world.worker().context, job, Begun.of(attempt))
         assert taken_up == attempt
-        assert attempt.roots == (wanted,)
+        assert attempt.sources == (wanted,)
         world.write(attempt)
         world.coordinator.publish(attempt)
     (epoch,) = world.store.scan(DOMAIN, Kind.EPOCH, job.name, limit=1)
-    key = root_key(DOMAIN, "feed", barrier(1), 1)
+    key = source_key(DOMAIN, "feed", barrier(1), 1)
     assert len(encode(epoch.key, epoch.record)) < 4_000
     assert len(encode(key, world.store.read(DOMAIN, [key]).records[key].record)) < MAX_RECORD_BYTES // 2
 
 
 def test_more_files_than_a_begin_records_are_refused(world: World) -> None:
-    """Before any work, with the number and the limit; several roots count together."""
-    roots = [
+    """Before any work, with the number and the limit; several sources count together."""
+    sources = [
         FileSource(f"feed-{number}", "s3://landing-zone/{start}.json", late=Late.IGNORE)
         for number in range(2)
     ]
-    job = world.job("d", inputs=roots)
+    job = world.job("d", inputs=sources)
     world.coordinator.register(job)
     before = world.exactly()
-    some = {root.name: RootBounds(root=root.name, files=names(12_000, 9).files) for root in roots}
+    some = {source.name: SourceBounds(source=source.name, files=names(12_000, 9).files) for source in sources}
     with pytest.raises(InvalidInput, match=r"12000 files .* at most 600000 bytes") as refused:
-        world.begin(job, day(1), roots=some)
+        world.begin(job, day(1), sources=some)
     assert refused.value.count == 12_000
     assert world.exactly() == before
 
 
 def test_lists_of_files_in_older_records_are_read(world: World) -> None:
-    """I11: older versions kept the files in the records of the root and of the attempt."""
+    """I11: older versions kept the files in the records of the source and of the attempt."""
     job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
     bounds = names(50)
-    attempt = world.begin(job, day(1), roots={"feed": bounds})
-    key = root_key(DOMAIN, "feed", barrier(1), 1)
-    world.plant(key, encode(key, RootRecord(bounds=bounds, job=job.name, interval=day(1))))
+    attempt = world.begin(job, day(1), sources={"feed": bounds})
+    key = source_key(DOMAIN, "feed", barrier(1), 1)
+    world.plant(key, encode(key, SourceRecord(bounds=bounds, job=job.name, interval=day(1))))
     fence = epoch_key(DOMAIN, job.name, day(1).start)
     record = world.store.read(DOMAIN, [fence]).records[fence].record
-    world.plant(fence, encode(fence, replace(record, attempt=replace(record.attempt, roots=(bounds,)))))
+    world.plant(fence, encode(fence, replace(record, attempt=replace(record.attempt, sources=(bounds,)))))
     taken_up = resume(world.worker().context, job, Begun.of(attempt))
     assert isinstance(taken_up, Attempt)
-    assert taken_up.roots == attempt.roots
-    retry = world.begin(job, day(1), owner(try_number=2), roots={"feed": bounds})
-    assert retry.roots == (bounds,)
+    assert taken_up.sources == attempt.sources
+    retry = world.begin(job, day(1), owner(try_number=2), sources={"feed": bounds})
+    assert retry.sources == (bounds,)
     world.write(retry)
     world.coordinator.publish(retry)
 
@@ -369,9 +376,9 @@ def test_lists_of_files_in_older_records_are_read(world: World) -> None:
 def test_a_list_of_files_that_is_another_is_refused(world: World) -> None:
     """I11: an attempt reads what it was begun with, or nothing."""
     job = world.job("d", inputs=[FileSource("feed", "s3://landing-zone/{start}.json", late=Late.NEXT)])
-    attempt = world.begin(job, day(1), roots={"feed": names(50)})
-    key = root_key(DOMAIN, "feed", barrier(1), 1)
+    attempt = world.begin(job, day(1), sources={"feed": names(50)})
+    key = source_key(DOMAIN, "feed", barrier(1), 1)
     other = names(51)
-    world.plant(key, encode(key, RootRecord.of(other, job.name, day(1))))
+    world.plant(key, encode(key, SourceRecord.of(other, job.name, day(1))))
     with pytest.raises(StoreIncompatible, match="not those that the attempt was begun with"):
         resume(world.worker().context, job, Begun.of(attempt))

@@ -1,0 +1,62 @@
+"""Provider of bounds for sources without recorded ones (I11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds
+
+
+class BoundsProvider(Protocol):
+    """Provider of bounds: asks sources last, when all else allows the attempt, and again when a race is lost."""
+
+    def bounds(self, asked: Asked) -> SourceBounds:
+        """Return the bounds of the present data, from the end of the barrier before to the begin of the one after.
+
+        :raises NotReady: it is not there yet. :raises SourceUnavailable: the source does not answer.
+        :raises Unavailable: what was recorded at the barrier before is there no longer, or has grown.
+        """
+
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+        """Return True if *recorded* is still what lies there.
+
+        :raises Unavailable: data came late, and is refused.
+        """
+
+    def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
+        """:raises Unavailable: what lies within *bounds* is not what was recorded; names the file or the ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Provider of known bounds, by the names of their sources."""
+
+    known: Mapping[str, SourceBounds]
+
+    def bounds(self, asked: Asked) -> SourceBounds:
+        """:raises InvalidInput: none of this source."""
+        name = asked.source.name
+        proposed = self.known.get(name)
+        if proposed is None or proposed.source != name:
+            raise InvalidInput(
+                field="sources",
+                value=sorted(self.known) if proposed is None else proposed.source,
+                expected=f"bounds of the source {name!r}",
+                next_step="let sources.readers.SourceReaders ask for them at begin.",
+            )
+        return proposed
+
+    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:  # noqa: ARG002
+        """Return True: known bounds hold."""
+        return True
+
+    def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
+        """Do nothing: known bounds hold."""
+
+
+def as_provider(sources: BoundsProvider | Mapping[str, SourceBounds] | None) -> BoundsProvider:
+    """Return *sources* as a provider; known bounds need no source."""
+    return Proposed(sources or {}) if sources is None or isinstance(sources, Mapping) else sources

@@ -1,0 +1,224 @@
+"""Sources that a job has left for others: files that its epochs have read by the old name are not read again by the new
+one, and rows of a table are not read from the beginning once more (I11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+
+from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
+from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval, shifted, time_key
+from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, source_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.source_bounds import (
+    BoundFile,
+    Late,
+    Source,
+    SourceBounds,
+    SourceKind,
+    SourceRecord,
+)
+from airflow_provider.domain.topology import Job
+from airflow_provider.sources.locations import lies_at
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
+
+
+def refuse_reading_twice(
+    reader: MetadataReader, reading: Reading, job: Job, interval: Interval, bounds: Sequence[SourceBounds]
+) -> tuple[Exists | Absent, ...]:
+    """Refuse what other epochs of *job* have read by a source that this declaration does not have.
+
+    By ``late="next"`` an epoch reads files that came late to earlier ones. A source of another name for the same folder
+    does not know of them.
+
+    :param reading: has the job's record. :param bounds: what an attempt at *interval* would read.
+    :return: the chains and epochs that were looked at, as they were.
+    :raises TopologyError: naming a file, and the epoch that has read it.
+    """
+    known = reading.get(job_key(job.domain, job.name))
+    if known is None:
+        return ()
+    left = _left_sources(known.record, job)
+    sources = {source.name: source for source in job.sources}
+    chains = [chain_key(job.domain, old.name) for old in left]
+    before = reader.read(job.domain, chains) if chains else reading
+    required = [unchanged(before, chain) for chain in chains]
+    refuse_from_the_beginning(reader, job.domain, job, [known.record])
+    left = [old for old in left if old.kind is SourceKind.FILES]
+    required += _epochs_of_late_files(reader, job, interval, bounds) if left else ()
+    for old in left:
+        for other, files, epoch in _reads_around(reader, (job, known.record.writers), interval, old):
+            required.append(epoch)
+            for found in bounds:
+                twice = _read_twice(sources[found.source], found, other, files)
+                if twice:
+                    raise _reading_twice(job, interval, found.source, old=old, other=other, files=twice)
+    return tuple(required)
+
+
+def _left_sources(known: JobRecord, job: Job) -> list[Source]:
+    """Return the sources of other declarations of *job* that may have read what this declaration reads.
+
+    Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
+    or by the one that is declared.
+    """
+    declared = {source.name: source for source in job.sources}
+    reads_late = any(_reads_late(source) for source in job.sources)
+    return [
+        old
+        for old in (*known.sources, *known.left_sources)
+        if (old.name not in declared or (_reads_late(old) and not _reads_late(declared[old.name])))
+        and (
+            _reads_late(old)
+            or (reads_late and old.kind is SourceKind.FILES)
+            or any(_is_same_increment(source, old) for source in job.sources)
+        )
+    ]
+
+
+def _reads_late(source: Source) -> bool:
+    """Whether an epoch reads files of earlier ones."""
+    return source.kind is SourceKind.FILES and source.late is Late.NEXT
+
+
+def _epochs_of_late_files(
+    reader: MetadataReader, job: Job, interval: Interval, bounds: Sequence[SourceBounds]
+) -> list[Exists | Absent]:
+    """Return the epochs at whose places *bounds* have files, as they are before the other sources are looked at.
+
+    One of them that begins meanwhile by a source without a chain reads these files, too.
+    """
+    sources = {source.name: source for source in job.sources}
+    late: set[Interval] = set()
+    for found in bounds:
+        source = sources[found.source]
+        uris = [file.uri for file in found.files if not lies_at(source, interval, file.uri)]
+        recorded = _recorded_around(reader, job, interval, source) if uris else ()
+        late |= {epoch for epoch in recorded if any(lies_at(source, epoch, uri) for uri in uris)}
+    keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda one: one.start)]
+    reading = reader.read(job.domain, keys) if keys else None
+    return [unchanged(reading, key) for key in keys] if reading else []
+
+
+def _reads_around(
+    reader: MetadataReader, asking: tuple[Job, Sequence[JobName]], interval: Interval, source: Source
+) -> Iterator[tuple[Interval, Collection[BoundFile], Exists | Absent]]:
+    """Yield what the epochs around *interval* stand on of *source*, each with its record as it was.
+
+    :param asking: the job, and those that have computed epochs of its tables.
+    """
+    job, writers = asking
+    recorded = _recorded_around(reader, job, interval, source)
+    keys = {(epoch, one): epoch_key(job.domain, one, epoch.start) for epoch in recorded for one in writers}
+    found = reader.read(job.domain, list(keys.values())) if keys else None
+    for (epoch, _), key in keys.items():
+        stamped = None if found is None else found.get(key)
+        record: EpochRecord | None = stamped.record if stamped else None
+        if found is None or record is None or record.interval != epoch:
+            continue
+        revisions = {committed_source(record, source.name), open_source(record.attempt, source.name)} - {0}
+        known = recorded[epoch]
+        # What came since it was recorded is of a later revision: it is looked up by its name.
+        later = [source_key(job.domain, source.name, epoch.end, one) for one in revisions if one not in known]
+        new = reader.read(job.domain, later).records.values() if later else ()
+        bounds = [*(known[one] for one in revisions if one in known), *(one.record for one in new)]
+        yield epoch, [file for one in bounds for file in one.whole.files], unchanged(found, key)
+
+
+def _recorded_around(
+    reader: MetadataReader, job: Job, interval: Interval, source: Source
+) -> Mapping[Interval, Mapping[int, SourceRecord]]:
+    """Return the bounds of *source* at other barriers within its reach, by their epoch and revision."""
+    reach = source.reach(job.cadence)
+    first, last = (time_key(shifted(interval.end, by)) for by in (-reach, reach))
+    found: dict[Interval, dict[int, SourceRecord]] = {}
+    for stamped in pages(reader, job.domain, Kind.SOURCE, source.name, start=first):
+        record: SourceRecord = stamped.record
+        if stamped.key.item.partition(":")[0] > last:
+            break
+        if record.interval is not None and record.interval.end != interval.end:
+            found.setdefault(record.interval, {})[record.bounds.revision] = record
+    return found
+
+
+def _read_twice(
+    source: Source, bounds: SourceBounds, other: Interval, files: Collection[BoundFile]
+) -> list[str]:
+    """Return the *files*, read by the epoch *other*, that are within *bounds*, too.
+
+    A source that ignores what comes late gives each epoch all files of a folder that several share, as it says.
+    """
+    own = {file.uri for file in bounds.files}
+    shared = [file.uri for file in files if file.uri in own]
+    if source.late is Late.IGNORE:
+        return [uri for uri in shared if not lies_at(source, other, uri)]
+    return shared
+
+
+def _reading_twice(
+    job: Job, interval: Interval, name: str, *, old: Source, other: Interval, files: Sequence[str]
+) -> TopologyError:
+    return TopologyError(
+        f"{job.name} {interval}: source {name!r} finds {len(files)} files, such as {files[0]}, that {other} has read "
+        f"as source {old.name!r}, which this declaration of the job lacks: their rows would be counted twice.",
+        next_step="leave the epoch as it is (`airflow epochs skip` where it is not committed); or run it by a "
+        f"declaration of the job that reads {old.name!r}: an earlier one serves the epochs that ask by it.",
+        job=job.name,
+        interval=interval,
+        source=name,
+        files=tuple(files),
+        read_by=other,
+    )
+
+
+def refuse_from_the_beginning(
+    reader: MetadataReader, domain: DomainName, job: Job, before: Collection[JobRecord]
+) -> None:
+    """Refuse a new name for a table whose rows are read once each: its first epoch would read all of them again.
+
+    :param before: the job as it was, and jobs whose tables it takes over.
+    :raises TopologyError: naming both sources.
+    """
+    for record in before:
+        for source, old in product(job.sources, (*record.sources, *record.left_sources)):
+            is_new = source.name != old.name and _is_same_increment(source, old)
+            if (
+                is_new
+                and is_read(reader, domain, record, old)
+                and not is_read(reader, domain, record, source)
+            ):
+                raise TopologyError(
+                    f"job {job.name!r}: source {source.name!r} is {source.place}, of which source {old.name!r} has "
+                    "read rows for the same tables: the first epoch of a new name reads all, these rows again.",
+                    next_step=f"keep the name {old.name!r}; to read the table from its beginning, declare the source "
+                    "in another job, with tables of its own.",
+                    source=source.name,
+                    expected=old.name,
+                )
+
+
+def _is_same_increment(source: Source, old: Source) -> bool:
+    """Whether both read the rows of one table once each."""
+    same = (old.kind, old.connection, _table(old)) == (source.kind, source.connection, _table(source))
+    return same and source.is_increment and old.is_increment
+
+
+def _table(source: Source) -> str:
+    """The table of *source*, with the schema that PostgreSQL looks into where none is named."""
+    return (
+        source.table
+        if source.kind is not SourceKind.JDBC or "." in source.table
+        else f"public.{source.table}"
+    )
+
+
+def is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, source: Source) -> bool:
+    """Whether an epoch of *job* or its predecessors that is committed or open stands on *source*."""
+    epochs = (stamped.record for name in job.writers for stamped in pages(reader, domain, Kind.EPOCH, name))
+    return any(
+        committed_source(epoch, source.name) or open_source(epoch.attempt, source.name) for epoch in epochs
+    )
