@@ -114,7 +114,7 @@ def test_without_the_variable_nothing_was_handed_over() -> None:
         (lambda path: path.write_text("{"), InvalidInput, "hand-over of this package"),
         (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "hand-over of this package"),
         (lambda path: path.write_text('{"format": 2}'), InvalidInput, "missing required field"),
-        (lambda path: path.write_text('{"format": 2}'), StoreIncompatible, "same version of the package"),
+        (lambda path: path.write_text('{"format": 1}'), StoreIncompatible, "same version of the package"),
     ],
 )
 def test_what_is_no_hand_over_is_refused(
