@@ -80,6 +80,35 @@ def test_a_calendar_does_not_change_under_readers_that_align_with_it(world: Worl
     world.coordinator.register(world.job("d", cadence=later))
 
 
+@pytest.mark.parametrize("way", ["heir", "heir of one table", "comes back"])
+@pytest.mark.parametrize("then", ["declares", "has left the edge", "is the heir"])
+def test_a_table_gets_no_other_calendar_under_readers_by_another_job(
+    world: World, way: str, then: str
+) -> None:
+    """R7, section 4: a table that is taken over, or comes back, keeps what readers have aligned with."""
+    tables = [world.table("d"), world.table("e")]
+    for number in (1, 2, 3):
+        world.run(world.job("d", tables), day(number), [number])
+    origin = {"cadence": HOURLY_FROM_3, "origin": barrier(3)}
+    world.run(world.job("r", inputs=[state(tables[0], as_of=timedelta(0))], **origin), hour(2), [1])
+    if then != "declares":
+        world.coordinator.register(world.job("r", **origin))
+    if way == "heir":
+        world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
+    else:
+        world.coordinator.register(world.job("d", tables[1:]))
+    if way == "heir of one table":
+        world.coordinator.retire(DOMAIN, "d", table="d", reason="renamed", by="ada")
+    if way == "comes back":
+        world.coordinator.register(world.job("d", tables[1:], cadence=HOURLY_FROM_3))
+    name = "d" if way == "comes back" else "r" if then == "is the heir" else "heir"
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"cadence of d cannot change .* job 'r' reads as_of") as refused:
+        world.coordinator.register(world.job(name, tables[:1], cadence=HOURLY_FROM_3))
+    assert (refused.value.found, refused.value.table) == (hour(2), "d")
+    assert world.exactly() == before
+
+
 def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World) -> None:
     """R7: a retry with the daily declaration computes days before the change only."""
     job = changed(world)

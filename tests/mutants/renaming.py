@@ -19,6 +19,15 @@ PLANTED_IN_NAMES = (
         by="test_bounds_of_a_job_that_has_left_the_source_hold_its_calendar",
     ),
     Mutant(
+        name="a table that is taken over gets another calendar under readers that align with it",
+        rule="R7",
+        file="coordination/commits/dependents.py",
+        old="until(known.record.cadence) if known else None",
+        new="until(known.record.cadence) if known and not known.record.ended else None",
+        tests=("tests/contract/test_coordination_calendars.py",),
+        by="test_a_table_gets_no_other_calendar_under_readers_by_another_job",
+    ),
+    Mutant(
         name="a cut of a table whose first epochs are missing says to wait",
         rule="R12",
         file="coordination/reading/resolve.py",

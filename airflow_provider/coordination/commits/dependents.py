@@ -15,9 +15,10 @@ from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
 from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
-from airflow_provider.domain.topology import Edge, TableKind
+from airflow_provider.domain.topology import Edge, Job, TableKind
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.stores.base import Exists, MetadataReader, pages
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,38 +41,47 @@ def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[Ta
 
 
 def refuse_aligned_readers(
-    reader: MetadataReader,
-    domain: DomainName,
-    tables: Collection[TableName],
-    since: datetime,
-    jobs: Iterable[JobRecord],
+    reader: MetadataReader, reading: Reading, job: Job, readers: Iterable[JobRecord]
 ) -> None:
-    """Refuse that the calendar of *tables* changes at *since* under readers that are beyond it.
+    """Refuse that the calendar of a table changes under readers that are beyond the change.
 
     An ``as_of`` edge reads the last barrier of the calendar: another calendar would give another state to a second
     reader of the same barrier (protocol section 4).
 
-    :param jobs: the domain's other jobs.
-    :raises TopologyError: an epoch of one of them, committed or open, has aligned with a barrier beyond *since*.
+    :param reading: has the tables of *job*, with the calendars by which they are read now: also those that it takes
+        over, and those that it had left. :param readers: the domain's jobs.
+    :raises TopologyError: an epoch of one of them, committed or open, has aligned with a barrier beyond the change.
     """
-    for job in jobs:
-        lags = [edge.as_of for edge in job.all_edges if edge.as_of is not None and edge.table in tables]
-        if not lags:
-            continue
-        beyond = shifted(since, min(lags))
-        start = time_key(job.cadence.floor(beyond))
-        epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name, start=start))
-        read = [epoch.interval for epoch in epochs if epoch.interval.end > beyond and _reads(epoch)]
-        if read:
-            last = max(read, key=lambda interval: interval.end)
-            raise TopologyError(
-                f"the cadence of {', '.join(sorted(tables))} cannot change at {since.isoformat()}: job {job.name!r} "
-                f"reads as_of, and has computed {last}, or computes it, by the calendar as it is.",
-                next_step=f"let it change at {last.end.isoformat()} or a later barrier of both.",
-                barrier=since,
-                found=last,
-                readers=(job.name,),
-            )
+    readers = [*readers]
+    for table in job.outputs:
+        known: Stamped[TableRecord] | None = reading.get(table_key(job.domain, table.name))
+        since = job.cadence.until(known.record.cadence) if known else None
+        if since is not None:
+            for other in readers:
+                _refuse_aligned_reader(reader, job.domain, table.name, since, other)
+
+
+def _refuse_aligned_reader(
+    reader: MetadataReader, domain: DomainName, table: TableName, since: datetime, job: JobRecord
+) -> None:
+    lags = [edge.as_of for edge in job.all_edges if edge.as_of is not None and edge.table == table]
+    if not lags:
+        return
+    beyond = shifted(since, min(lags))
+    start = time_key(job.cadence.floor(beyond))
+    epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name, start=start))
+    read = [epoch.interval for epoch in epochs if epoch.interval.end > beyond and _reads(epoch)]
+    if read:
+        last = max(read, key=lambda interval: interval.end)
+        raise TopologyError(
+            f"the cadence of {table} cannot change at {since.isoformat()}: job {job.name!r} reads as_of, and has "
+            f"computed {last}, or computes it, by the calendar as it is.",
+            next_step=f"let it change at {last.end.isoformat()} or a later barrier of both.",
+            table=table,
+            barrier=since,
+            found=last,
+            readers=(job.name,),
+        )
 
 
 def _reads(epoch: EpochRecord) -> bool:

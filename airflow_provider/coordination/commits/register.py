@@ -149,26 +149,21 @@ class Register:
         refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
-        self._refuse_changed_sources([*([current.record] if current else []), *others.values()])
+        known = [*([current.record] if current else []), *others.values()]
+        self._refuse_changed_sources(known)
         taken_over = [one for one in others.values() if self._takes_over(one)]
         before = [*([current.record] if current else []), *taken_over]
         refuse_from_the_beginning(self.context.store, job.domain, job, before)
         record = inheriting(record, taken_over)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
-            self._refuse_aligned_readers(current.record, others)
             refuse_leaving(behind_of(reading, job.domain), current.record, record)
-        for other in (*([current.record] if current else []), *others.values()):
+        refuse_aligned_readers(self.context.store, reading, job, known)
+        for other in known:
             check_change(other.cadence, record.cadence, self._bounded(other))
         if current is not None:
             self._refuse_forward(reading, current.record)
         return record, self._transaction(reading, record, others)
-
-    def _refuse_aligned_readers(self, before: JobRecord, others: Mapping[JobName, JobRecord]) -> None:
-        since = self.job.cadence.until(before.cadence)
-        if since is not None:
-            tables = {table.name for table in self.job.outputs}
-            refuse_aligned_readers(self.context.store, self.job.domain, tables, since, others.values())
 
     def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
         """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""
