@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 PLACES = "tests/contract/test_coordination_places.py"
 SOURCES = "tests/contract/test_coordination_fill_sources.py"
 RENAMED = "tests/contract/test_coordination_renamed_sources.py"
+RELOCATED = "tests/contract/test_coordination_relocated_sources.py"
 
 PLANTED_IN_NAMES = (
     Mutant(
@@ -170,6 +171,33 @@ PLANTED_IN_NAMES = (
         new="",
         tests=(RENAMED,),
         by="test_a_new_name_reads_no_file_late_that_its_epoch_has_read",
+    ),
+    Mutant(
+        name="a new name with another location reads files again",
+        rule="I11",
+        file="coordination/commits/renamed_sources.py",
+        old="            or (old.kind is SourceKind.FILES and bool(places - {old.location}))\n",
+        new="",
+        tests=(RELOCATED,),
+        by="test_a_new_name_with_another_location_reads_no_file_twice",
+    ),
+    Mutant(
+        name="two begins beside each other by two locations pass each other",
+        rule="I11",
+        file="coordination/commits/renamed_sources.py",
+        old="    if any(not old.looks_around for old in left):\n",
+        new="    if False:\n",
+        tests=(RELOCATED,),
+        by="test_the_epoch_beside_that_begins_by_another_location_meanwhile_is_seen",
+    ),
+    Mutant(
+        name="a name with a longer window looks as far as the other name's",
+        rule="I11",
+        file="coordination/commits/renamed_sources.py",
+        old="max(other.reach(job.cadence) for other in (source, *job.sources))",
+        new="source.reach(job.cadence)",
+        tests=(RELOCATED,),
+        by="test_a_longer_window_reads_no_file_that_the_other_name_has_read_late",
     ),
     Mutant(
         name="files that a job misses by another name count as read",

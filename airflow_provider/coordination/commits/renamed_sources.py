@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
+from airflow_provider.domain.between import neighbours
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName
@@ -49,9 +50,13 @@ def refuse_reading_twice(
     required = [unchanged(before, chain) for chain in chains]
     refuse_from_the_beginning(reader, job.domain, job, [known.record])
     left = [old for old in left if old.kind is SourceKind.FILES]
-    required += _epochs_of_late_files(reader, job, interval, bounds) if left else ()
+    asking = (job, known.record.writers)
+    if left:
+        required += _epochs_of_late_files(reader, job, interval, bounds)
+    if any(not old.looks_around for old in left):
+        required += _epochs_beside(reader, asking, interval)
     for old in left:
-        for other, files, epoch in _reads_around(reader, (job, known.record.writers), interval, old):
+        for other, files, epoch in _reads_around(reader, asking, interval, old):
             required.append(epoch)
             for found in bounds:
                 twice = _read_twice(sources[found.source], found, other, files)
@@ -64,10 +69,12 @@ def _left_sources(known: JobRecord, job: Job) -> list[Source]:
     """Return the sources of other declarations of *job* that may have read what this declaration reads.
 
     Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
-    or by the one that is declared.
+    or by the one that is declared. Or else their locations are not the same: ``{end}`` of an epoch is ``{start}`` of
+    the next.
     """
     declared = {source.name: source for source in job.sources}
     reads_late = any(_reads_late(source) for source in job.sources)
+    places = {source.location for source in job.sources if source.kind is SourceKind.FILES}
     return [
         old
         for old in (*known.sources, *known.left_sources)
@@ -75,6 +82,7 @@ def _left_sources(known: JobRecord, job: Job) -> list[Source]:
         and (
             _reads_late(old)
             or (reads_late and old.kind is SourceKind.FILES)
+            or (old.kind is SourceKind.FILES and bool(places - {old.location}))
             or any(_is_same_increment(source, old) for source in job.sources)
         )
     ]
@@ -102,6 +110,20 @@ def _epochs_of_late_files(
     keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda one: one.start)]
     reading = reader.read(job.domain, keys) if keys else None
     return [unchanged(reading, key) for key in keys] if reading else []
+
+
+def _epochs_beside(
+    reader: MetadataReader, asking: tuple[Job, Sequence[JobName]], interval: Interval
+) -> list[Exists | Absent]:
+    """Return the epochs before and after *interval*, as they are before their bounds are looked at.
+
+    One of them that begins meanwhile, by a source without a chain, may read what lies at the place of *interval*.
+    """
+    job, writers = asking
+    beside = neighbours(job.cadence, interval)
+    keys = [epoch_key(job.domain, name, epoch.start) for epoch in beside for name in writers]
+    reading = reader.read(job.domain, keys)
+    return [unchanged(reading, key) for key in keys]
 
 
 def _reads_around(
@@ -132,8 +154,12 @@ def _reads_around(
 def _recorded_around(
     reader: MetadataReader, job: Job, interval: Interval, source: Source
 ) -> Mapping[Interval, Mapping[int, SourceRecord]]:
-    """Return the bounds of *source* at other barriers within its reach, by their epoch and revision."""
-    reach = source.reach(job.cadence)
+    """Return the bounds of *source* at other barriers within reach, by their epoch and revision.
+
+    A name that looks back farther finds files which the other has read late, in epochs that the other's window does
+    not reach.
+    """
+    reach = max(other.reach(job.cadence) for other in (source, *job.sources))
     first, last = (time_key(shifted(interval.end, by)) for by in (-reach, reach))
     found: dict[Interval, dict[int, SourceRecord]] = {}
     for stamped in pages(reader, job.domain, Kind.SOURCE, source.name, start=first):

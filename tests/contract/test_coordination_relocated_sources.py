@@ -1,0 +1,141 @@
+"""Sources that get another name and, with it, another location or window, on each store (I11)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.source_bounds import FileSource
+from airflow_provider.domain.topology import Job
+from airflow_provider.sources.readers import SourceReaders
+from airflow_provider.testing.faults import Call, FaultyStore
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+
+FILES = SourceReaders()
+BY_START, BY_END = "{start:%Y-%m-%d}/*.csv", "{end:%Y-%m-%d}/*.csv"
+
+
+class Landing:
+    """Folders of files, one for each day."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.directory = world, directory
+
+    def source(self, name: str, location: str = BY_START, **options: object) -> FileSource:
+        declared = {"complete": none_needed(), **options}
+        return FileSource(name, f"{self.directory}/{location}", **declared)  # type: ignore[arg-type]
+
+    def job(self, name: str, location: str = BY_START, **options: object) -> Job:
+        return self.world.job("load", inputs=[self.source(name, location, **options)])
+
+    def land(self, number: int, name: str) -> None:
+        path = self.directory / f"{day(number).start:%Y-%m-%d}" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+
+    def run(self, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
+        attempt = self.world.begin(job, epoch, by or owner(), sources=FILES)
+        self.world.write(attempt)
+        self.world.coordinator.publish(attempt)
+        return [Path(file.uri).name for file in attempt.sources[0].files]
+
+    def told(self) -> list[str]:
+        symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
+        return [f"{one.found} {one.next_step}" for one in symptoms if "source" in one.subject]
+
+
+@pytest.fixture
+def landing(world: World, tmp_path: Path) -> Landing:
+    return Landing(world, tmp_path)
+
+
+@pytest.mark.parametrize("who", ["load", "an heir"])
+@pytest.mark.parametrize(
+    ("old_late", "new_late"),
+    [("revision", "revision"), ("ignore", "ignore"), ("refuse", "ignore"), ("next", "next")],
+)
+def test_a_new_name_with_another_location_reads_no_file_twice(
+    landing: Landing, who: str, old_late: str, new_late: str
+) -> None:
+    """I11: the folder of an epoch's end is that of the next one's start, whichever rule either name has."""
+    world, old = landing.world, landing.job("feed", BY_END, late=old_late)
+    new = landing.job("feed_2", late=new_late)
+    for number in range(1, 5):
+        landing.land(number, f"{number}.csv")
+    assert [landing.run(old, day(number)) for number in (1, 2)] == [["2.csv"], ["3.csv"]]
+    if who == "an heir":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        new = world.job("heir", [world.table("load")], inputs=new.sources)
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"3\.csv, that \[2024-01-02.* has read as source 'feed'"):
+        world.begin(new, day(3), sources=FILES)
+    assert world.exactly() == before
+    assert landing.run(new, day(4)) == ["4.csv"]
+
+
+def test_an_older_declaration_reads_no_file_of_the_new_location(landing: Landing) -> None:
+    """I11: the other way round: a task of the older version of the DAG, tried again after the new one began."""
+    old, new = landing.job("feed", BY_END, late="revision"), landing.job("feed_2", late="revision")
+    for number in range(1, 5):
+        landing.land(number, f"{number}.csv")
+    landing.run(old, day(1))
+    assert landing.run(new, day(4)) == ["4.csv"]
+    with pytest.raises(TopologyError, match=r"4\.csv, that \[2024-01-04.* has read as source 'feed_2'"):
+        landing.world.begin(old, day(3), owner("older"), sources=FILES)
+
+
+def test_the_epoch_beside_that_begins_by_another_location_meanwhile_is_seen(landing: Landing) -> None:
+    """I11: neither name has a chain; of two begins the later one looks again."""
+    world = landing.world
+    old, new = landing.job("feed", BY_END, late="revision"), landing.job("feed_2", late="revision")
+    for number in range(1, 4):
+        landing.land(number, f"{number}.csv")
+    landing.run(old, day(1))
+    world.coordinator.register(new)
+    begun: list[Attempt] = []
+
+    def before(call: Call) -> None:
+        if call.method == "transact" and not begun:
+            begun.append(world.begin(old, day(2), owner("older"), sources=FILES))
+
+    slow = world.worker(FaultyStore(world.store, before))
+    with pytest.raises(TopologyError, match=r"3\.csv, that \[2024-01-02"):
+        slow.begin(new, day(3), owner(), sources=FILES)
+
+
+def test_a_location_that_shares_no_file_is_read(landing: Landing) -> None:
+    """I11: a source that moves to another folder goes on; what its epochs share by declaration is no other's file."""
+    landing.land(1, "1.csv")
+    landing.run(landing.job("feed", BY_END, late="ignore"), day(1))
+    (landing.directory / "all").mkdir()
+    (landing.directory / "all" / "x.csv").write_text("x")
+    assert landing.run(landing.job("feed_2", "all/*.csv", late="ignore"), day(2)) == ["x.csv"]
+    assert landing.run(landing.job("feed_3", "all/*", late="ignore"), day(3)) == ["x.csv"]
+
+
+@pytest.mark.parametrize("longer", ["feed", "feed_2"])
+def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
+    landing: Landing, longer: str
+) -> None:
+    """I11: the name with the longer window looks at folders of which the other has read files in epochs that are
+    beyond the other's window.
+    """
+    window = {"late_window": timedelta(days=30)}
+    old = landing.job("feed", **(window if longer == "feed" else {}))
+    new = landing.job("feed_2", **(window if longer == "feed_2" else {}))
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.run(new, day(1), owner("again"))
+    landing.land(1, "late.csv")
+    short, long = (new, old) if longer == "feed" else (old, new)
+    assert landing.run(short, day(2)) == ["late.csv"]
+    landing.world.coordinator.register(long)
+    with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
+        landing.world.begin(long, day(12), sources=FILES)
