@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
+from airflow_provider.domain.registration import JobRecord
 
 
 def inheriting(record: JobRecord, others: Sequence[JobRecord]) -> JobRecord:
@@ -27,7 +27,7 @@ def inheriting(record: JobRecord, others: Sequence[JobRecord]) -> JobRecord:
     before = dict.fromkeys([*record.predecessors, *(name for job in others for name in job.writers)])
     return replace(
         record,
-        left_sources=tuple(sources.values())[:MOST_LEFT_SOURCES],
+        left_sources=tuple(sources.values()),
         past_sources=tuple(name for name in dict.fromkeys(names) if name not in named),
         predecessors=tuple(name for name in before if name != record.name),
     )

@@ -29,7 +29,7 @@ from airflow_provider.domain.version import TableRecord
 
 _Item = TypeVar("_Item", bound=Hashable)
 MOST_LEFT_SOURCES = 100
-"""Maximum number of declarations kept of sources that a job no longer declares; of older ones the names are kept."""
+"""Maximum number of sources that a job has left: their declarations tell which files its epochs have read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,8 +128,8 @@ def declared(job: Job, current: JobRecord | None, fingerprint: str) -> JobRecord
 
 def _left_sources(current: JobRecord, job: Job) -> tuple[Source, ...]:
     named = {source.name for source in job.sources}
-    left = [source for source in (*current.sources, *current.left_sources) if source.name not in named]
-    return tuple(left[:MOST_LEFT_SOURCES])
+    left = (source for source in (*current.sources, *current.left_sources) if source.name not in named)
+    return tuple(left)
 
 
 def _left_out(before: Iterable[_Item], now: Iterable[_Item]) -> tuple[_Item, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from airflow_provider.domain.errors import RecordFull
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
 from airflow_provider.domain.version import TableRecord
 
 MOST_TABLES = 500
@@ -32,6 +32,10 @@ def refuse_large(job: JobRecord) -> None:
     new_job = (
         f"`airflow epochs retire {job.name}`, and declare a job of another name, which takes its tables over."
     )
+    old_name = (
+        "declare a source by one of the names that it has had, as it was declared then; or declare a job of another "
+        "name with tables of its own."
+    )
     counted = (
         ("output tables", len(job.outputs), MOST_TABLES, other_name),
         ("inputs", len(job.edges) + len(job.sources), MOST_INPUTS, other_name),
@@ -39,6 +43,7 @@ def refuse_large(job: JobRecord) -> None:
         ("edges of earlier declarations", len(job.past_edges), MOST_LEFT_OUT, new_job),
         ("tables of earlier declarations", len(job.past_outputs), MOST_LEFT_OUT, new_job),
         ("sources of earlier declarations", len(job.past_sources), MOST_LEFT_OUT, new_job),
+        ("sources that were left", len(job.left_sources), MOST_LEFT_SOURCES, old_name),
     )
     for what, number, limit, step in counted:
         if number > limit:

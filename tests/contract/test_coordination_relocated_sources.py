@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.domain import sizes
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.errors import RecordFull, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job
@@ -139,3 +140,27 @@ def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
     landing.world.coordinator.register(long)
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
         landing.world.begin(long, day(12), sources=FILES)
+
+
+@pytest.mark.parametrize("who", ["load", "an heir"])
+def test_no_source_that_a_job_has_left_is_forgotten(
+    landing: Landing, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """I11: beyond the limit another name is refused; what the oldest has read late would be read again."""
+    world = landing.world
+    monkeypatch.setattr(sizes, "MOST_LEFT_SOURCES", 2)
+    landing.land(1, "a.csv")
+    landing.run(landing.job("feed"), day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(landing.job("feed"), day(2)) == ["late.csv"]
+    for name in ("feed_2", "feed_3"):
+        world.coordinator.register(landing.job(name))
+    job = landing.job("feed_4")
+    if who == "an heir":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        job = world.job("heir", [world.table("load")], inputs=job.sources)
+    before = world.exactly()
+    with pytest.raises(RecordFull, match="sources that were left of job .* 3 would exceed .* 2") as refused:
+        world.begin(job, day(3), sources=FILES)
+    assert "by one of the names that it has had" in refused.value.next_step
+    assert world.exactly() == before

@@ -200,6 +200,15 @@ PLANTED_IN_NAMES = (
         by="test_a_longer_window_reads_no_file_that_the_other_name_has_read_late",
     ),
     Mutant(
+        name="sources that an heir's predecessors have left are not counted",
+        rule="I11",
+        file="coordination/commits/register.py",
+        old="        record = inheriting(record, taken_over)\n        refuse_large(record)\n",
+        new="        refuse_large(record)\n        record = inheriting(record, taken_over)\n",
+        tests=(RELOCATED,),
+        by="test_no_source_that_a_job_has_left_is_forgotten",
+    ),
+    Mutant(
         name="files that a job misses by another name count as read",
         rule="I11",
         file="coordination/upkeep/missed_files.py",

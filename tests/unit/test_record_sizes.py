@@ -212,6 +212,7 @@ def test_what_is_not_counted_is_refused_by_its_bytes(kind: Kind) -> None:
         ("past_edges", sizes.MOST_LEFT_OUT, Edge(TableName("t"), EdgeKind.STATE)),
         ("past_outputs", sizes.MOST_LEFT_OUT, TableName("t")),
         ("past_sources", sizes.MOST_LEFT_OUT, "r"),
+        ("left_sources", MOST_LEFT_SOURCES, FileSource("r", "/r", "ignore")),
     ],
 )
 def test_a_declaration_that_does_not_fit_is_refused(field: str, number: int, entry: Any) -> None:

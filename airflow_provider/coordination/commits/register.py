@@ -146,7 +146,6 @@ class Register:
         if current is not None and record == current.record:
             return record, self._remembering(reading)
         others = other_jobs(self.context.store, job.domain, job.name)
-        refuse_large(record)
         check_registration(record, others, current.record if current else None)
         self._refuse_known_tables(reading)
         known = [*([current.record] if current else []), *others.values()]
@@ -155,6 +154,7 @@ class Register:
         before = [*([current.record] if current else []), *taken_over]
         refuse_from_the_beginning(self.context.store, job.domain, job, before)
         record = inheriting(record, taken_over)
+        refuse_large(record)
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
             refuse_leaving(behind_of(reading, job.domain), current.record, record)
