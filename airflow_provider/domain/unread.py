@@ -27,6 +27,7 @@ class Unread:
     :param job: the job that has skipped the first of *epochs*, whose bounds have the late files.
     :param renamed: *job* has not skipped it, but reads another source there; a job that declares this source reads the
         files when it computes that epoch again.
+    :param taken_over: *job* has read them, before it took over the tables whose rows *epochs* have, for others only.
     :param problem: error of the source; then its data is unknown.
     """
 
@@ -40,13 +41,17 @@ class Unread:
     between: bool = False
     job: str = ""
     renamed: bool = False
+    taken_over: bool = False
     problem: EpochError | None = None
 
     def __str__(self) -> str:
         if self.problem is not None:
             return f"late data was not looked for: {self.problem.message}"
         if self.job:
-            late = f"{len(self.late)} came late to epochs that job {self.job} has computed, such as {self.late[0]}; "
+            whose = "the job before has" if self.taken_over else f"job {self.job} has"
+            late = f"{len(self.late)} came late to epochs that {whose} computed, such as {self.late[0]}; "
+            if self.taken_over:
+                return f"{late}job {self.job} had read them when it took over its tables, which lack them"
             if self.left:
                 return f"{late}no epoch of the job reads them"
             why = f"does not read as source {self.source.name}" if self.renamed else "has skipped"
@@ -81,11 +86,8 @@ class Unread:
         """Return the step after which an epoch reads the data."""
         if self.comes:
             return "nothing: the next begin reads them."
-        if self.renamed and self.left:
-            return f"{_MOVE}: job {self.job} has left source {self.left}."
         if self.job:
-            clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
-            return f"nothing, if the job is to do without them; otherwise {clear}."
+            return self._next_step_of_the_job()
         if self.skipped:
             return "nothing, if they are to be left out; otherwise clear the tasks of these epochs."
         if self.between:
@@ -109,3 +111,15 @@ class Unread:
         refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
         bind = f"`airflow epochs bind {self.source.name} {epochs[0]} --reason … --domain {domain}`"
         return f"{bind}{more}, then clear the tasks of the epoch{refused}."
+
+    def _next_step_of_the_job(self) -> str:
+        """Return the step after which an epoch of the one job reads the files."""
+        if self.renamed and self.left:
+            return f"{_MOVE}: job {self.job} has left source {self.left}."
+        if self.taken_over:
+            return (
+                "nothing, if the tables that were taken over are to do without them; a copy of the files where the "
+                f"next begin looks comes to all tables of job {self.job}."
+            )
+        clear = f"clear the task of job {self.job} for {self.epochs[0]}, which reads them"
+        return f"nothing, if the job is to do without them; otherwise {clear}."

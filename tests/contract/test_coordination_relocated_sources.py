@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain import sizes
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
@@ -164,3 +165,41 @@ def test_no_source_that_a_job_has_left_is_forgotten(
         world.begin(job, day(3), sources=FILES)
     assert "by one of the names that it has had" in refused.value.next_step
     assert world.exactly() == before
+
+
+def test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_over(landing: Landing) -> None:
+    """I11: its epoch has read the late file, and has written no row of the table that it took over since."""
+    world, job = landing.world, landing.job("feed")
+    tables, inputs = [world.table("own"), world.table("load")], [landing.source("feed_2")]
+    alone, both = (world.job("heir", own, inputs=inputs) for own in (tables[:1], tables))
+    landing.land(1, "a.csv")
+    for number in (1, 2):
+        landing.run(job, day(number))
+    landing.run(alone, day(1))
+    landing.land(1, "late.csv")
+    assert landing.run(alone, day(2)) == ["late.csv"]
+    world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+    landing.land(3, "c.csv")
+    assert landing.run(both, day(3)) == ["c.csv"]
+    for text in (*landing.told(), explain(world.store, DOMAIN, "heir", day(1)).summary):
+        assert "late.csv; job heir had read them when it took over its tables, which lack them" in text
+    (text,) = landing.told()
+    assert "comes to all tables of job heir" in text
+    landing.land(4, "late.csv")
+    assert landing.run(both, day(4)) == ["late.csv"]
+    (landing.directory / "2024-01-01" / "late.csv").unlink()
+    assert landing.told() == []
+
+
+def test_what_an_heir_reads_late_for_the_table_it_took_over_is_not_named(landing: Landing) -> None:
+    """I11: by its own name for the folder, and beside what the job before has read."""
+    world, job = landing.world, landing.job("feed")
+    tables, inputs = [world.table("own"), world.table("load")], [landing.source("feed_2")]
+    alone, both = (world.job("heir", own, inputs=inputs) for own in (tables[:1], tables))
+    landing.land(1, "a.csv")
+    landing.run(job, day(1))
+    landing.run(alone, day(1))
+    landing.land(1, "late.csv")
+    world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+    assert landing.run(both, day(2)) == ["late.csv"]
+    assert landing.told() == []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
@@ -70,6 +70,33 @@ class MissedFiles:
                 committed = epochs[holder].committed
                 skipped = committed is not None and bool(committed.skipped)
                 yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
+
+    def read_for_other_tables(self) -> Iterator[MissedFile]:
+        """Yield what the job had read late for tables of its own when it took others over: they never get it.
+
+        The job's epochs at barriers that the jobs before have committed have written none of their tables.
+
+        :raises SourceUnavailable: the source does not answer.
+        """
+        if self.source.kind is not SourceKind.FILES or not self.job.predecessors:
+            return
+        before = [epoch for name in self.job.predecessors for epoch in self._epochs_of(name)]
+        done = {epoch.interval for epoch in before if epoch.committed is not None}
+        written = self._read_by_written_rows()
+        computed = {epoch.interval for epoch in before if written(epoch, self.source.name)}
+        wanted = [record for record in self.records if record.interval in computed]
+        lying = self.source_readers.unread(self.source, wanted, wanted)[0] if wanted else ()
+        if not lying:
+            return
+        own = self._epochs_of(self.job.name)
+        earlier = self.read([epoch for epoch in own if epoch.interval in done])
+        got = self.read([*before, *(epoch for epoch in own if epoch.interval not in done)])
+        for epoch, uri in lying:
+            if uri in earlier and uri not in got:
+                yield MissedFile(uri=uri, epoch=epoch)
+
+    def _epochs_of(self, job: JobName) -> list[EpochRecord]:
+        return [stamped.record for stamped in pages(self.reader, self.domain, Kind.EPOCH, job)]
 
     def epochs(self) -> Mapping[Interval, EpochRecord]:
         """The epochs of the job, and of those whose tables it has taken over.

@@ -232,6 +232,19 @@ class _Look:
                 yield replace(group, late=tuple(file.uri for file in files), epochs=epochs)
             if alone:
                 known |= {file.uri for files in groups.values() for file in files}
+            yield from self._taken_over(job, look, known)
+
+    def _taken_over(self, job: JobRecord, look: MissedFiles, known: Collection[str]) -> Iterator[Unread]:
+        """Yield what tables lack that *job* has taken over. :param known: is named already."""
+        files = [
+            file
+            for file in look.read_for_other_tables()
+            if file.uri not in known and self.at in (None, file.epoch)
+        ]
+        if files:
+            epochs = tuple(dict.fromkeys(file.epoch for file in files))
+            late = tuple(file.uri for file in files)
+            yield Unread(source=self.source, late=late, epochs=epochs, job=job.name, taken_over=True)
 
     def _group(self, job: JobRecord, file: MissedFile, *, alone: bool) -> Unread:
         """What is said of *file* and of others like it. :param alone: no job declares the source any more."""
