@@ -158,7 +158,7 @@ def test_what_is_no_handle_is_told_before_anything_is_read(settings: Settings, t
     refused: list[tuple[Any, Job, type[EpochError], str]] = [
         *((wrong, LOAD, InvalidInput, "handle") for wrong in ("", "{}", None, 3, "[1]", "\ud800")),
         (handle[:-2], LOAD, InvalidInput, "handle"),
-        (json.dumps({**json.loads(handle), "format": 2}), LOAD, StoreIncompatible, "format 2"),
+        (json.dumps({**json.loads(handle), "format": 1}), LOAD, StoreIncompatible, "format 1"),
         (handle, SHARE, InvalidInput, "default/load, whose epoch"),
         (handle, other, InvalidInput, "declared otherwise"),
         (json.dumps({**json.loads(handle), "participant": 2}), LOAD, InvalidInput, "0 to 1"),

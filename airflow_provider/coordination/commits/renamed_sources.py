@@ -219,7 +219,8 @@ def refuse_from_the_beginning(
             ):
                 raise TopologyError(
                     f"job {job.name!r}: source {source.name!r} is {source.place}, of which source {old.name!r} has "
-                    "read rows for the same tables: the first epoch of a new name reads all, these rows again.",
+                    "read rows for the same tables: the first epoch of a new name reads all that is there, these "
+                    "rows again.",
                     next_step=f"keep the name {old.name!r}; to read the table from its beginning, declare the source "
                     "in another job, with tables of its own.",
                     source=source.name,
