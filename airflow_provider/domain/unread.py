@@ -27,7 +27,7 @@ class Unread:
     :param job: the job that has skipped the first of *epochs*, whose bounds have the late files.
     :param renamed: *job* has not skipped it, but reads another source there; a job that declares this source reads the
         files when it computes that epoch again.
-    :param taken_over: *job* has read them, before it took over the tables whose rows *epochs* have, for others only.
+    :param taken_over: they were read for other tables only than those of *epochs* that *job* has taken over.
     :param problem: error of the source; then its data is unknown.
     """
 
@@ -48,10 +48,10 @@ class Unread:
         if self.problem is not None:
             return f"late data was not looked for: {self.problem.message}"
         if self.job:
-            whose = "the job before has" if self.taken_over else f"job {self.job} has"
+            whose = "another job has" if self.taken_over else f"job {self.job} has"
             late = f"{len(self.late)} came late to epochs that {whose} computed, such as {self.late[0]}; "
             if self.taken_over:
-                return f"{late}job {self.job} had read them when it took over its tables, which lack them"
+                return f"{late}they were read for other tables, and those that job {self.job} took over lack them"
             if self.left:
                 return f"{late}no epoch of the job reads them"
             why = f"does not read as source {self.source.name}" if self.renamed else "has skipped"

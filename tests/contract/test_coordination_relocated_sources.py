@@ -182,13 +182,36 @@ def test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_ov
     landing.land(3, "c.csv")
     assert landing.run(both, day(3)) == ["c.csv"]
     for text in (*landing.told(), explain(world.store, DOMAIN, "heir", day(1)).summary):
-        assert "late.csv; job heir had read them when it took over its tables, which lack them" in text
+        assert (
+            "late.csv; they were read for other tables, and those that job heir took over lack them" in text
+        )
     (text,) = landing.told()
     assert "comes to all tables of job heir" in text
     landing.land(4, "late.csv")
     assert landing.run(both, day(4)) == ["late.csv"]
     (landing.directory / "2024-01-01" / "late.csv").unlink()
     assert landing.told() == []
+
+
+def test_what_is_read_late_after_a_table_was_given_away_is_named_for_it(landing: Landing) -> None:
+    """I11: the job goes on with its other table, and is ahead of the heir."""
+    world, feed = landing.world, [landing.source("feed")]
+    tables = [world.table("kept"), world.table("load")]
+    both, kept = (world.job("load", own, inputs=feed) for own in (tables, tables[:1]))
+    for number in (1, 2):
+        landing.run(both, day(number))
+    world.coordinator.register(kept)
+    world.coordinator.retire(DOMAIN, "load", table="load", reason="renamed", by="ada")
+    heir = world.job("heir", [world.table("load")], inputs=[landing.source("feed_2")])
+    landing.run(heir, day(3))
+    landing.run(kept, day(3))
+    landing.land(1, "late.csv")
+    assert landing.run(kept, day(4)) == ["late.csv"]
+    (text,) = landing.told()
+    assert "late.csv; they were read for other tables, and those that job heir took over lack them" in text
+    landing.run(heir, day(4))
+    (text,) = landing.told()
+    assert "late.csv" in text
 
 
 def test_what_an_heir_reads_late_for_the_table_it_took_over_is_not_named(landing: Landing) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
-from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, source_key, topology_key
+from airflow_provider.domain.records import Kind, slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Source, SourceKind, SourceRecord
 from airflow_provider.sources.readers import SourceReaders
@@ -72,28 +72,45 @@ class MissedFiles:
                 yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
 
     def read_for_other_tables(self) -> Iterator[MissedFile]:
-        """Yield what the job had read late for tables of its own when it took others over: they never get it.
-
-        The job's epochs at barriers that the jobs before have committed have written none of their tables.
+        """Yield what was read late for other tables than those that the job has taken over, which never get it.
 
         :raises SourceUnavailable: the source does not answer.
         """
         if self.source.kind is not SourceKind.FILES or not self.job.predecessors:
             return
-        before = [epoch for name in self.job.predecessors for epoch in self._epochs_of(name)]
-        done = {epoch.interval for epoch in before if epoch.committed is not None}
+        epochs = {
+            (name, epoch.interval): epoch for name in self.job.writers for epoch in self._epochs_of(name)
+        }
+        told: set[str] = set()
+        for table in self.job.outputs:
+            for file in self._lacked_by(table.name, epochs):
+                if file.uri not in told:
+                    told.add(file.uri)
+                    yield file
+
+    def _lacked_by(
+        self, table: TableName, epochs: Mapping[tuple[JobName, Interval], EpochRecord]
+    ) -> Iterator[MissedFile]:
+        """Yield late files that *epochs* have read without writing them to *table*, which had another job before."""
+        slices = pages(self.reader, self.domain, Kind.SLICE, table)
+        wrote = {(slice_writer(stamped.key), stamped.record.interval) for stamped in slices}
+        if all(job == self.job.name for job, _ in wrote):
+            return
         written = self._read_by_written_rows()
-        computed = {epoch.interval for epoch in before if written(epoch, self.source.name)}
+        computed = {at for (job, at) in wrote & epochs.keys() if written(epochs[job, at], self.source.name)}
         wanted = [record for record in self.records if record.interval in computed]
         lying = self.source_readers.unread(self.source, wanted, wanted)[0] if wanted else ()
         if not lying:
             return
-        own = self._epochs_of(self.job.name)
-        earlier = self.read([epoch for epoch in own if epoch.interval in done])
-        got = self.read([*before, *(epoch for epoch in own if epoch.interval not in done)])
-        for epoch, uri in lying:
-            if uri in earlier and uri not in got:
-                yield MissedFile(uri=uri, epoch=epoch)
+        # An open epoch of the job itself is going to write all of its tables.
+        writing = {
+            key for key, epoch in epochs.items() if key[0] == self.job.name and epoch.committed is None
+        }
+        got = self.read([epoch for key, epoch in epochs.items() if key in wrote | writing])
+        elsewhere = self.read([epoch for key, epoch in epochs.items() if key not in wrote | writing])
+        for at, uri in lying:
+            if uri in elsewhere and uri not in got:
+                yield MissedFile(uri=uri, epoch=at)
 
     def _epochs_of(self, job: JobName) -> list[EpochRecord]:
         return [stamped.record for stamped in pages(self.reader, self.domain, Kind.EPOCH, job)]

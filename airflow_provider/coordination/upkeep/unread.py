@@ -230,9 +230,10 @@ class _Look:
             for group, files in groups.items():
                 epochs = group.epochs or tuple(dict.fromkeys(file.epoch for file in files))
                 yield replace(group, late=tuple(file.uri for file in files), epochs=epochs)
+            named = {file.uri for files in groups.values() for file in files}
             if alone:
-                known |= {file.uri for files in groups.values() for file in files}
-            yield from self._taken_over(job, look, known)
+                known |= named
+            yield from self._taken_over(job, look, known | named)
 
     def _taken_over(self, job: JobRecord, look: MissedFiles, known: Collection[str]) -> Iterator[Unread]:
         """Yield what tables lack that *job* has taken over. :param known: is named already."""
