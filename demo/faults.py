@@ -1,7 +1,7 @@
 """Breaks the store's server while epochs are in publish, and proves from the store's own times that they were.
 
 An epoch is in publish from the moment at which its program reports its output complete until its commit is in the
-store. The injector follows the barrier log of an epoch that is being computed, strikes when it sees the report, and
+store. The injector follows the state log of an epoch that is being computed, strikes when it sees the report, and
 brings the server back. The strike counts only if the commit is there later with a time after the server was down.
 """
 
@@ -19,15 +19,15 @@ from enum import Enum, auto
 from pathlib import Path
 
 from airflow_provider import Interval, RetryableError
-from airflow_provider.domain.barriers import completed
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
+from airflow_provider.domain.attempt_events import completed
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition
+from airflow_provider.domain.records import Kind, Stamped, event_partition
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.factory import open_store
 from demo.stores import ServerStore
 
-Log = list[Stamped[BarrierRecord]]
+Log = list[Stamped[AttemptEvent]]
 
 
 class Stage(Enum):
@@ -50,7 +50,7 @@ ASK_EVERY_S = 0.2
 
 
 def stage_of(log: Log, token: int) -> Stage:
-    """Judge by an epoch's barrier log how far the attempt with *token* is; a newer attempt's entries end it."""
+    """Judge by an epoch's state log how far the attempt with *token* is; a newer attempt's entries end it."""
     own = [one.record for one in log if one.record.token == token]
     ended = any(one.state in (EpochState.COMMIT, EpochState.ABORTED) for one in own)
     if ended or any(one.record.token > token for one in log):
@@ -280,4 +280,4 @@ class FaultInjector:
         return None
 
     def _barriers(self, reader: MetadataReader, job: JobName, interval: Interval) -> Log:
-        return reader.scan(self._aim.domain, Kind.BARRIER, barrier_partition(job, interval.start))
+        return reader.scan(self._aim.domain, Kind.EVENT, event_partition(job, interval.start))

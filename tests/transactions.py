@@ -169,15 +169,15 @@ def named(key: Key) -> str:
     match key.kind:
         case Kind.TOPOLOGY | Kind.RETENTION:
             return str(key.kind)
-        case Kind.FENCE if key.partition == SOURCE_CHAINS:
+        case Kind.REWRITE_LOG if key.partition == SOURCE_CHAINS:
             return f"chain {key.item}"
-        case Kind.JOB | Kind.TABLE | Kind.FENCE | Kind.LEASE:
+        case Kind.JOB | Kind.TABLE | Kind.REWRITE_LOG | Kind.LEASE:
             return f"{key.kind} {key.item}"
         case Kind.WITHDRAWN:
             return f"{key.kind} {key.partition}"
         case Kind.VERSIONS:
             return f"{key.kind} {key.partition or key.item}"
-        case Kind.BARRIER:
+        case Kind.EVENT:
             _, writer, state, sink = key.item.split(":", 3)
             number, _, subtoken = writer.partition(".")
             by = f"of participant {int(number)}, its try {int(subtoken)}" if subtoken else ""

@@ -15,7 +15,7 @@ from rich.table import Table
 from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
 from airflow_provider.cli.command import command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.explain import Explanation, explain
-from airflow_provider.domain.epoch import BarrierRecord, Owner
+from airflow_provider.domain.epoch import AttemptEvent, Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
@@ -82,7 +82,7 @@ def _findings(found: Explanation) -> Iterator[RenderableType]:
 
 
 def _log(found: Explanation) -> Iterator[RenderableType]:
-    """Lay out the barrier log: a heading for each writer above its entries; the title has the day if all share it."""
+    """Lay out the state log: a heading for each writer above its entries; the title has the day if all share it."""
     if not found.log:
         return
     times = [entry.at.astimezone(UTC) for entry in found.log]
@@ -96,7 +96,7 @@ def _log(found: Explanation) -> Iterator[RenderableType]:
     ]
     widths = [max(cell_len(row[column]) for _, row in rows) for column in range(3)]
     parts: list[RenderableType] = [
-        heading(f"barrier log, {f'{days.pop()} UTC' if len(days) == 1 else 'times in UTC'}")
+        heading(f"state log, {f'{days.pop()} UTC' if len(days) == 1 else 'times in UTC'}")
     ]
     for writer, own in groupby(rows, lambda row: _writer(row[0])):
         parts += [text(writer), indented(_entries([row for _, row in own], widths))]
@@ -128,7 +128,7 @@ def _ended_as(owner: Owner) -> str:
     return ""
 
 
-def _writer(record: BarrierRecord) -> str:
+def _writer(record: AttemptEvent) -> str:
     """Return the attempt's token and owner; with several participants also the participant and its try."""
     part = f" participant {record.participant} try {record.subtoken}" if record.subtoken else ""
     return f"token {record.token}{part}, {record.owner}"

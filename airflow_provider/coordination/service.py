@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.begin import begin
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.check import Query, check
@@ -24,6 +23,7 @@ from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.resume import Begun, resume
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.commits.register import register
 from airflow_provider.coordination.context import Context
@@ -41,7 +41,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
-    BarrierRecord,
+    AttemptEvent,
     EpochRecord,
     Owner,
     Published,
@@ -279,9 +279,9 @@ class EpochService:
         key = epoch_key(domain, job, interval.start)
         return self.context.store.read(key.domain, [key]).get(key)
 
-    def barriers(self, domain: DomainName, job: JobName, interval: Interval) -> list[Stamped[BarrierRecord]]:
-        """Return the barrier log of one epoch, by token and participant."""
-        return barrier_log(self.context.store, domain, job, interval)
+    def barriers(self, domain: DomainName, job: JobName, interval: Interval) -> list[Stamped[AttemptEvent]]:
+        """Return the state log of one epoch, by token and participant."""
+        return state_log(self.context.store, domain, job, interval)
 
     def recover(self, domain: str) -> Recovery:
         """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""

@@ -1,4 +1,4 @@
-"""Epochs, their attempts and owners, and the barrier log (protocol sections 3 and 5)."""
+"""Epochs, their attempts and owners, and the state log (protocol sections 3 and 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, told_apart
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.record_format import formerly, since
-from airflow_provider.domain.records import Key, Stamped, barrier_key
+from airflow_provider.domain.records import Key, Stamped, event_key
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableRef
@@ -174,7 +174,7 @@ class AttemptRecord:
 
     @property
     def note(self) -> str:
-        """Note of its begin in the barrier log."""
+        """Note of its begin in the state log."""
         adopted = f", adopts token {self.adopts}" if self.adopts is not None else ""
         skips = f", skips: {self.skips}" if self.skips else ""
         spans = "".join(f", {bounds.source}: {bounds.span}" for bounds in self.sources if bounds.span)
@@ -257,8 +257,8 @@ class LockRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BarrierRecord:
-    """An entry of the barrier log.
+class AttemptEvent:
+    """An entry of the state log.
 
     :param sink: name of a table; empty for the epoch as a whole.
     :param subtoken: number of the participant's try; an OPEN entry with a subtoken records that the try began (R10).
@@ -337,7 +337,7 @@ class Attempt:
     def joined_key(self, participant: int, subtoken: int) -> Key:
         """Return the key of the entry that this try of a participant began."""
         start, state = self.interval.start, EpochState.OPEN
-        return barrier_key(
+        return event_key(
             self.domain,
             self.job,
             start,
@@ -349,7 +349,7 @@ class Attempt:
         )
 
     def _log_key(self, state: EpochState, token: int, sink: str = "") -> Key:
-        return barrier_key(self.domain, self.job, self.interval.start, token=token, sink=sink, state=state)
+        return event_key(self.domain, self.job, self.interval.start, token=token, sink=sink, state=state)
 
     def __str__(self) -> str:
         writer = f" participant {self.participant} try {self.subtoken}" if self.subtoken else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from airflow_provider.domain.barriers import newest_tries
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState
+from airflow_provider.domain.attempt_events import newest_tries
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import Stamped
 
@@ -14,14 +14,14 @@ _ENDS = frozenset({EpochState.ABORTED, EpochState.COMMIT})
 
 
 def ended_since(
-    epoch: EpochRecord, log: Iterable[Stamped[BarrierRecord]], token: int, table: TableName
+    epoch: EpochRecord, log: Iterable[Stamped[AttemptEvent]], token: int, table: TableName
 ) -> datetime | None:
     """Return the time since which output staged under *token* cannot be published; None while it may be, or was.
 
     The answer never goes back to None: an attempt adopts only the output that the newest attempt before it would
     publish.
 
-    :param log: barrier log of the epoch. :param table: table for which the output was staged.
+    :param log: state log of the epoch. :param table: table for which the output was staged.
     """
     attempt, committed = epoch.attempt, epoch.committed
     # The attempt began after the record was read: it may be live.
@@ -38,11 +38,11 @@ def ended_since(
 
 
 def overtaken_since(
-    log: Iterable[Stamped[BarrierRecord]], token: int, participant: int, subtoken: int
+    log: Iterable[Stamped[AttemptEvent]], token: int, participant: int, subtoken: int
 ) -> datetime | None:
     """Return the time since which a try of *participant* is an orphan of a published attempt; None if it was published.
 
-    :param token: token under which output was published. :param log: barrier log of the epoch.
+    :param token: token under which output was published. :param log: state log of the epoch.
     """
     known = list(log)
     newest = newest_tries((entry.record for entry in known), token).get(participant, 0)
@@ -50,6 +50,6 @@ def overtaken_since(
     return min(commits, default=None) if subtoken < newest else None
 
 
-def _ends(entry: BarrierRecord, token: int) -> bool:
+def _ends(entry: AttemptEvent, token: int) -> bool:
     """Return True if the attempt with *token* was over when *entry* was written: it had ended, or a later one begun."""
     return entry.token > token or (entry.token == token and not entry.sink and entry.state in _ENDS)

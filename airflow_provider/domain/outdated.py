@@ -18,7 +18,7 @@ from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.staying import Stayed
 from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision, TableKind
-from airflow_provider.domain.version import FenceRecord, Rewrite
+from airflow_provider.domain.version import Rewrite, RewriteLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,17 +96,17 @@ def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set
     return found
 
 
-def known_rewrites(fence: Stamped[FenceRecord], csn: int) -> list[Rewrite]:
+def known_rewrites(log: Stamped[RewriteLog], csn: int) -> list[Rewrite]:
     """Return the rewrites of a table up to *csn* that its record keeps, newest first.
 
     A later commit may have merged an earlier rewrite with its own since the cut has taken its CSN: then the merged one
     counts, whole, since a label too many is better than a label too few.
     """
-    rewrites = list(fence.record.earlier)
-    latest = fence.record.latest
+    rewrites = list(log.record.earlier)
+    latest = log.record.latest
     # The record cannot name its own CSN: that of the newest rewrite is the stamp.
-    if latest is not None and fence.csn is not None:
-        rewrites.insert(0, Rewrite(csn=fence.csn, low=latest.start, high=latest.end))
+    if latest is not None and log.csn is not None:
+        rewrites.insert(0, Rewrite(csn=log.csn, low=latest.start, high=latest.end))
     return [
         replace(rewrite, csn=min(rewrite.csn, csn), first=0) for rewrite in rewrites if rewrite.oldest <= csn
     ]

@@ -17,8 +17,8 @@ from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision
 from airflow_provider.domain.version import (
     Committable,
-    FenceRecord,
     Rewrite,
+    RewriteLog,
     SliceRecord,
     TableDelta,
     TableRecord,
@@ -29,17 +29,17 @@ _MOMENT = timedelta(microseconds=1)
 
 
 def rewritten_since(
-    fence: Stamped[FenceRecord], csn: int, low: datetime | None, high: datetime
+    log: Stamped[RewriteLog], csn: int, low: datetime | None, high: datetime
 ) -> Rewrite | None:
     """Return the newest rewrite that touched ``[low, high)`` after *csn*, if any (R13).
 
     An unchanged record is no proof by itself: each rewrite's CSN is compared with the CSN that was read.
     """
-    record = fence.record
+    record = log.record
     rewrites = list(record.earlier)
     # A record cannot name its own CSN: the newest rewrite's is the stamp of the record.
-    if record.latest is not None and fence.csn is not None:
-        rewrites.insert(0, Rewrite(csn=fence.csn, low=record.latest.start, high=record.latest.end))
+    if record.latest is not None and log.csn is not None:
+        rewrites.insert(0, Rewrite(csn=log.csn, low=record.latest.start, high=record.latest.end))
     for rewrite in rewrites:
         if rewrite.csn > csn and rewrite.low < high and (low is None or low < rewrite.high):
             return rewrite
@@ -47,14 +47,14 @@ def rewritten_since(
 
 
 def invalidated(
-    inputs: Iterable[Provenance], fences: Mapping[TableName, Stamped[FenceRecord]]
+    inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
 ) -> list[tuple[Provenance, Rewrite]]:
     """Return the inputs rewritten since they were read, except those of edges that ignore upstream revisions."""
     found = []
     for read in inputs:
         if read.on_upstream_revision is OnUpstreamRevision.IGNORE:
             continue
-        rewrite = rewritten_since(fences[read.table], read.csn, read.low, read.high)
+        rewrite = rewritten_since(logs[read.table], read.csn, read.low, read.high)
         if rewrite is not None:
             found.append((read, rewrite))
     return found
@@ -83,8 +83,8 @@ def moved_table(
     )
 
 
-def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: Defaults) -> FenceRecord:
-    """Return the fence after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
+def with_rewrite(stamped: Stamped[RewriteLog], interval: Interval, defaults: Defaults) -> RewriteLog:
+    """Return the log after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
     record = stamped.record
     earlier = record.earlier
     # This write replaces the stamp: the rewrite that had it gets its CSN written out.
@@ -94,10 +94,10 @@ def marked_fence(stamped: Stamped[FenceRecord], interval: Interval, defaults: De
     return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))
 
 
-def touched_fence(stamped: Stamped[FenceRecord], binds: int, defaults: Defaults) -> FenceRecord:
-    """Return the fence after epochs of its table fell behind their source.
+def with_binds(stamped: Stamped[RewriteLog], binds: int, defaults: Defaults) -> RewriteLog:
+    """Return the log after epochs of its table fell behind their source.
 
-    The write makes a commit that requires the fence as it was decide again. It is no rewrite: from now on the newest
+    The write makes a commit that requires the log as it was decide again. It is no rewrite: from now on the newest
     rewrite names its own CSN, and ``latest`` is empty.
 
     :param binds: how often a source was bound anew in the domain.
@@ -106,7 +106,7 @@ def touched_fence(stamped: Stamped[FenceRecord], binds: int, defaults: Defaults)
     earlier = record.earlier
     if record.latest is not None and stamped.csn is not None:
         earlier = (Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end), *earlier)
-    return FenceRecord(earlier=_bounded(earlier, defaults.rewrites_remembered), binds=binds)
+    return RewriteLog(earlier=_bounded(earlier, defaults.rewrites_remembered), binds=binds)
 
 
 def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:

@@ -21,11 +21,11 @@ class Kind(StrEnum):
     TOPOLOGY = "topology"
     JOB = "job"
     TABLE = "table"
-    FENCE = "fence"
+    REWRITE_LOG = "fence"
     SCHEMA = "schema"
     EPOCH = "epoch"
     LOCK = "lock"
-    BARRIER = "barrier"
+    EVENT = "barrier"
     SOURCE = "root"
     SLICE = "slice"
     COMMIT = "commit"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 SOURCE_CHAINS = "roots"
-"""Partition of the fence records of sources; fences of tables have none."""
+"""Partition of the records that chain the bounds of a source; rewrite logs of tables have none."""
 
 
 class Key(NamedTuple):
@@ -87,8 +87,8 @@ def table_key(domain: DomainName, table: TableName) -> Key:
     return Key(domain, Kind.TABLE, "", table)
 
 
-def fence_key(domain: DomainName, table: TableName) -> Key:
-    return Key(domain, Kind.FENCE, "", table)
+def rewrite_log_key(domain: DomainName, table: TableName) -> Key:
+    return Key(domain, Kind.REWRITE_LOG, "", table)
 
 
 def chain_key(domain: DomainName, source: str) -> Key:
@@ -97,7 +97,7 @@ def chain_key(domain: DomainName, source: str) -> Key:
     A transaction that records bounds next to others of the source requires the version of this record, and writes it:
     two that decide at the same time cannot both commit.
     """
-    return Key(domain, Kind.FENCE, SOURCE_CHAINS, source)
+    return Key(domain, Kind.REWRITE_LOG, SOURCE_CHAINS, source)
 
 
 def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key:
@@ -131,12 +131,12 @@ def slice_writer(key: Key) -> JobName:
     return JobName(key.item.split(":", 2)[2])
 
 
-def barrier_partition(job: JobName, start: datetime) -> str:
-    """Return the partition with the barrier log of one epoch."""
+def event_partition(job: JobName, start: datetime) -> str:
+    """Return the partition with the state log of one epoch."""
     return f"{job}/{time_key(start)}"
 
 
-def barrier_key(
+def event_key(
     domain: DomainName,
     job: JobName,
     start: datetime,
@@ -147,14 +147,14 @@ def barrier_key(
     participant: int = 0,
     subtoken: int = 0,
 ) -> Key:
-    """Return the key of an entry of the barrier log, which is written once and never changed.
+    """Return the key of an entry of the state log, which is written once and never changed.
 
     :param sink: name of a table; empty for the whole epoch (begin, publish, abort).
     :param subtoken: number of the participant's try; 0 for the only writer of an attempt.
     """
     writer = f"{participant:06d}.{subtoken:06d}" if subtoken else f"{participant:06d}"
     item = f"{token:010d}:{writer}:{state}:{sink}"
-    return Key(domain, Kind.BARRIER, barrier_partition(job, start), item)
+    return Key(domain, Kind.EVENT, event_partition(job, start), item)
 
 
 def lease_key(domain: DomainName, lease: LeaseId) -> Key:

@@ -134,7 +134,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FenceRecord:
+class RewriteLog:
     """Log of the rewrites of a table's past; a forward commit never writes it (R13).
 
     :param latest: range of the newest rewrite; its CSN is this record's stamp.

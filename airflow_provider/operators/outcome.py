@@ -12,13 +12,13 @@ from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.unread import ignored
-from airflow_provider.domain.barriers import completed, written_output
+from airflow_provider.domain.attempt_events import completed, written_output
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
-    BarrierRecord,
+    AttemptEvent,
     EpochRecord,
     EpochState,
     Owner,
@@ -31,8 +31,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Kind,
     Stamped,
-    barrier_partition,
     epoch_key,
+    event_partition,
 )
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
@@ -223,7 +223,7 @@ def refuse_incomplete(reader: MetadataReader, attempt: Attempt, program: str) ->
         )
 
 
-def _unwritten(log: Sequence[BarrierRecord], attempt: Attempt) -> list[str]:
+def _unwritten(log: Sequence[AttemptEvent], attempt: Attempt) -> list[str]:
     """Return the names of the outputs of *attempt* that are not WRITTEN."""
     names = [sink.name for sink in attempt.sinks]
     written = written_output(log, names, token=attempt.token, participants=attempt.participants)
@@ -243,9 +243,9 @@ def _fulfilled(
     return any(barrier.state is EpochState.COMMIT and barrier.owner.same_wish(owner) for barrier in log)
 
 
-def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[BarrierRecord]:
-    partition = barrier_partition(job, interval.start)
-    return [stamped.record for stamped in reader.scan(domain, Kind.BARRIER, partition)]
+def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[AttemptEvent]:
+    partition = event_partition(job, interval.start)
+    return [stamped.record for stamped in reader.scan(domain, Kind.EVENT, partition)]
 
 
 def _published(

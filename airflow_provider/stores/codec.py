@@ -21,7 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, LockRecord
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import FORMAT, format_of, is_optional, name_in
@@ -31,7 +31,7 @@ from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import CommitRecord, FenceRecord, SchemaRecord, SliceRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
 from airflow_provider.domain.withdrawn import WithdrawnPage
 
 MAX_RECORD_BYTES = 1_000_000
@@ -41,11 +41,11 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.TOPOLOGY: TopologyRecord,
     Kind.JOB: JobRecord,
     Kind.TABLE: TableRecord,
-    Kind.FENCE: FenceRecord,
+    Kind.REWRITE_LOG: RewriteLog,
     Kind.SCHEMA: SchemaRecord,
     Kind.EPOCH: EpochRecord,
     Kind.LOCK: LockRecord,
-    Kind.BARRIER: BarrierRecord,
+    Kind.EVENT: AttemptEvent,
     Kind.SOURCE: SourceRecord,
     Kind.SLICE: SliceRecord,
     Kind.COMMIT: CommitRecord,

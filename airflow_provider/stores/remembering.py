@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
 
-READ_AGAIN = frozenset({Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.SCHEMA})
+READ_AGAIN = frozenset({Kind.TOPOLOGY, Kind.JOB, Kind.TABLE, Kind.REWRITE_LOG, Kind.SCHEMA})
 """Kinds whose records every cut and every epoch reads again."""
 
 MOST_REMEMBERED = 4096

@@ -28,7 +28,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind, barrier_partition
+from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind, event_partition
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataStore, pages
@@ -383,7 +383,7 @@ class World:
             Kind.TOPOLOGY,
             Kind.JOB,
             Kind.TABLE,
-            Kind.FENCE,
+            Kind.REWRITE_LOG,
             Kind.COMMIT,
             Kind.LEASE,
             Kind.RETENTION,
@@ -391,7 +391,7 @@ class World:
             Kind.RESERVATION,
         ):
             yield from self.store.scan(DOMAIN, kind, "")
-        yield from self.store.scan(DOMAIN, Kind.FENCE, SOURCE_CHAINS)
+        yield from self.store.scan(DOMAIN, Kind.REWRITE_LOG, SOURCE_CHAINS)
         for table in tables:
             for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS, Kind.WITHDRAWN):
                 yield from self.store.scan(DOMAIN, kind, table)
@@ -401,8 +401,8 @@ class World:
                 yield from self.store.scan(DOMAIN, Kind.SOURCE, source.name)
             for epoch in self.store.scan(DOMAIN, Kind.EPOCH, job.name):
                 yield epoch
-                partition = barrier_partition(job.name, epoch.record.interval.start)
-                yield from self.store.scan(DOMAIN, Kind.BARRIER, partition)
+                partition = event_partition(job.name, epoch.record.interval.start)
+                yield from self.store.scan(DOMAIN, Kind.EVENT, partition)
 
 
 def _files(scan: DataScan) -> set[str]:

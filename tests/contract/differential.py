@@ -32,7 +32,7 @@ from airflow_provider.stores.base import (
 from airflow_provider.testing.store_cases.samples import bare, sample
 
 DOMAINS = (DomainName("one"), DomainName("zwei/übel%_"))
-KINDS = (Kind.TABLE, Kind.EPOCH, Kind.BARRIER)
+KINDS = (Kind.TABLE, Kind.EPOCH, Kind.EVENT)
 PARTITIONS = ("", "a/b", "a")
 ITEMS = ("1", "10", "2", "a", "a\x01", "é", "名:x")
 TABLES = ("first", "second")

@@ -202,7 +202,7 @@ def test_what_a_fill_wrote_beside_is_swept(table_world: World) -> None:
     assert table_world.rows("t1", "t2") == rows
 
 
-def test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart(world: World) -> None:
+def test_a_fill_outlives_a_merge_of_the_rewrites_in_the_log(world: World) -> None:
     """R13, R7: what its commit has read cannot be computed again, whatever the fence's hull meets."""
     few = replace(DEFAULTS, rewrites_remembered=1)
     world.coordinator.context = replace(world.coordinator.context, defaults=few)

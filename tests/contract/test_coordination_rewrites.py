@@ -535,12 +535,12 @@ def test_gap_fill(table_world: World) -> None:
     world.run(job, day(2), [2])
     assert world.rows("d") == {"d": [(n, n) for n in (1, 2, 3, 4)]}
     world.coordinator.publish(attempt)
-    fences = {one.key.item: one.record for one in world.store.scan(DOMAIN, Kind.FENCE, "")}
+    fences = {one.key.item: one.record for one in world.store.scan(DOMAIN, Kind.REWRITE_LOG, "")}
     assert fences["d"].latest is None
 
 
 def test_forty_rewrites_are_all_remembered(world: World) -> None:
-    """R13: more rewrites than the fence lists; each attempt that read before one of them is told."""
+    """R13: more rewrites than the log lists; each attempt that read before one of them is told."""
     job = world.job("d")
     count = DEFAULTS.rewrites_remembered + 8
     readers = [world.job(f"r{number}", inputs=[world.table("d")]) for number in (1, 2, 3)]

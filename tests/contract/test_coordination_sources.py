@@ -139,9 +139,9 @@ def test_a_source_may_be_called_as_a_table_is(world: World) -> None:
     world.run(world.job("queue"), day(1), [1])
     job = world.job("reader", inputs=[FileSource("queue", "/queue/{start}", late=Late.NEXT)])
     bounds = {"queue": SourceBounds(source="queue", files=(BoundFile(uri="/x", size_bytes=1),))}
-    before = world.store.scan(DOMAIN, Kind.FENCE, "")
+    before = world.store.scan(DOMAIN, Kind.REWRITE_LOG, "")
     attempt = world.begin(job, day(1), sources=bounds)
-    assert world.store.scan(DOMAIN, Kind.FENCE, "")[: len(before)] == before
+    assert world.store.scan(DOMAIN, Kind.REWRITE_LOG, "")[: len(before)] == before
     world.write(attempt)
     world.coordinator.publish(attempt)
     world.run(world.job("queue"), day(1), [2], owner("again"))

@@ -10,7 +10,7 @@ from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS, most
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.records import barrier_key
+from airflow_provider.domain.records import event_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import Absent, Transaction
 from airflow_provider.stores.requests import checked
@@ -70,9 +70,7 @@ def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> N
     assert 100 <= most <= MOST_PARTICIPANTS
     start = day(1).start
     keys = [
-        barrier_key(
-            domain, job, start, token=1, sink="", state=EpochState.OPEN, participant=number, subtoken=2
-        )
+        event_key(domain, job, start, token=1, sink="", state=EpochState.OPEN, participant=number, subtoken=2)
         for number in range(most)
     ]
     request = checked(

@@ -93,11 +93,11 @@ def test_a_deleted_record_has_no_version(store: ZookeeperStore, other: Zookeeper
 def test_a_log_that_is_older_than_its_epoch_is_written_on(store: ZookeeperStore, url: str) -> None:
     """A new epoch is taken to have no log; where it has one, that guess is corrected."""
     epoch = Key(DOMAIN, Kind.EPOCH, "job", "start")
-    one, two = (Key(DOMAIN, Kind.BARRIER, "job/start", name) for name in ("one", "two"))
-    write(store, Put(one, bare(Kind.BARRIER)), requires=[Absent(one)])
+    one, two = (Key(DOMAIN, Kind.EVENT, "job/start", name) for name in ("one", "two"))
+    write(store, Put(one, bare(Kind.EVENT)), requires=[Absent(one)])
     with ZookeeperStore(parsed(url)).open() as fresh:
-        write(fresh, Put(epoch, bare(Kind.EPOCH)), Put(two, bare(Kind.BARRIER)), requires=[Absent(epoch)])
-        write(fresh, Put(one, bare(Kind.BARRIER)), Put(two, bare(Kind.BARRIER)))
+        write(fresh, Put(epoch, bare(Kind.EPOCH)), Put(two, bare(Kind.EVENT)), requires=[Absent(epoch)])
+        write(fresh, Put(one, bare(Kind.EVENT)), Put(two, bare(Kind.EVENT)))
     assert store.read(DOMAIN, [epoch, one, two]).records.keys() == {epoch, one, two}
 
 

@@ -82,7 +82,7 @@ def read(service: EpochService, table: str) -> pa.Table:
 
 
 def states(service: EpochService, job: Job = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
-    """The epoch's barrier log in the order of its entries' times."""
+    """The epoch's state log in the order of its entries' times."""
     log = service.barriers(job.domain, job.name, interval)
     return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
 

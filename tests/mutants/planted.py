@@ -58,7 +58,7 @@ PLANTED = (
     Mutant(
         name="what an earlier try of a participant has WRITTEN counts, too",
         rule="R10",
-        file="domain/barriers.py",
+        file="domain/attempt_events.py",
         old="if entry.token != token or entry.subtoken != newest.get(entry.participant, 0):",
         new="if entry.token != token:",
         tests=(PARTICIPANTS,),
@@ -76,8 +76,8 @@ PLANTED = (
         name="publish does not ask whether its inputs were computed again",
         rule="R13",
         file="coordination/attempts/validate.py",
-        old="broken = invalidated(inputs, fences)",
-        new="broken = invalidated(inputs[:0], fences)",
+        old="broken = invalidated(inputs, logs)",
+        new="broken = invalidated(inputs[:0], logs)",
         by="test_iso7_a_rewrite_between_the_check_and_the_commit",
     ),
     Mutant(
@@ -530,7 +530,7 @@ PLANTED = (
         old="if not attempt.fills or epoch.committed is None:",
         new="if not attempt.fills or epoch.committed is not None:",
         tests=(FILLING,),
-        by="test_a_fill_outlives_a_fence_that_tells_its_rewrites_no_longer_apart",
+        by="test_a_fill_outlives_a_merge_of_the_rewrites_in_the_log",
     ),
     Mutant(
         name="cuts of the whole domain go back for a new job",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import barrier_key, reservation_key
+from airflow_provider.domain.records import event_key, reservation_key
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.version import CommitRecord, Member
 from airflow_provider.stores.base import Number, Put, Receipt, Transaction
@@ -52,8 +52,8 @@ def _line(name: str) -> Any:
 
 def _publish(name: str, token: int) -> Transaction:
     job = JobName(name)
-    key = barrier_key(DOMAIN, job, HOUR.start, token=token, sink="", state=EpochState.COMMIT)
-    log = BarrierRecord(state=EpochState.COMMIT, sink="", token=token, participant=0, owner=OWNER)
+    key = event_key(DOMAIN, job, HOUR.start, token=token, sink="", state=EpochState.COMMIT)
+    log = AttemptEvent(state=EpochState.COMMIT, sink="", token=token, participant=0, owner=OWNER)
     commit = CommitRecord(
         change_set=ChangeSetId(f"{name}@hour#r1"),
         members=(Member(job=job, interval=HOUR, revision=1),),

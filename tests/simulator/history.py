@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.source_bounds import SourceRecord
@@ -88,7 +88,7 @@ class History:
                 self._epoch(key, record, numbered)
             case Kind.LOCK:
                 self._refuse_old_token(record.token, key)
-            case Kind.BARRIER:
+            case Kind.EVENT:
                 expect(key not in self._written_once, "R1", f"{key} is written twice")
                 self._refuse_old_token(record.token, key)
                 self._written_once.add(key)
@@ -120,11 +120,11 @@ class History:
             self._vetoed.add((*name, record.attempt.output_token))
 
     def newest_token(self, key: Key) -> int:
-        """The newest token of the epoch to which the record at *key* belongs (epoch, lock, barrier log)."""
+        """The newest token of the epoch to which the record at *key* belongs (epoch, lock, state log)."""
         job, _, start = key.partition.partition("/")
         return self.tokens.get((job, moment_of(start or key.item)), 0)
 
-    def _refuse_old_try(self, key: Key, record: BarrierRecord) -> None:
+    def _refuse_old_try(self, key: Key, record: AttemptEvent) -> None:
         """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
         writer = key.partition, record.token, record.participant
         newest = self._tries.get(writer, 0)

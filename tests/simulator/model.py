@@ -1,7 +1,7 @@
 """What the store has been told so far, kept a second time in the simplest way, and what must be true of it.
 
 The model sees each transaction that was applied, in order, and derives slices, watermarks, closure and contents
-from the commits alone: no fence, manifest, pointer or progress record of the package has a say in it.
+from the commits alone: no rewrite log, manifest, pointer or progress record of the package has a say in it.
 """
 
 from __future__ import annotations

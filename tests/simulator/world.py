@@ -67,7 +67,7 @@ class World(Site):
 
     def _refused(self, transaction: Transaction) -> None:
         for put in (one for one in transaction.updates if isinstance(one, Put)):
-            fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.BARRIER)
+            fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.EVENT)
             if fenced and put.record.token < self.model.newest_token(put.key):
                 self.count(Event.ZOMBIE_WROTE)
                 break

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.coordination import service
-from airflow_provider.domain.epoch import BarrierRecord, EpochState
+from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.domain.version import CommitRecord
@@ -96,7 +96,7 @@ def _step(transaction: Transaction) -> tuple[str, int] | None:
     if transaction.number is not None:
         return "publish", hour_of(transaction.number.commit.members[0].interval.start)
     for update in transaction.updates:
-        if isinstance(update, Put) and isinstance(update.record, BarrierRecord):
+        if isinstance(update, Put) and isinstance(update.record, AttemptEvent):
             state, sink = update.record.state, update.record.sink
             name = "begin" if state is EpochState.OPEN else f"{state} {sink}".strip()
             return name, _hour_in(update.key.partition)

@@ -104,9 +104,9 @@ def test_an_unknown_field_in_a_list_is_named() -> None:
 
 
 def test_a_missing_field_with_a_default_is_an_older_record() -> None:
-    body = json.loads(encode(key_of(Kind.BARRIER), bare(Kind.BARRIER)))
+    body = json.loads(encode(key_of(Kind.EVENT), bare(Kind.EVENT)))
     del body["record"]["note"]
-    assert decode(key_of(Kind.BARRIER), json.dumps(body)) == bare(Kind.BARRIER)
+    assert decode(key_of(Kind.EVENT), json.dumps(body)) == bare(Kind.EVENT)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, Invali
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
-from airflow_provider.domain.publishing import marked_fence, moved_table, rewritten_since
-from airflow_provider.domain.records import Stamped, fence_key, lock_key, table_key
+from airflow_provider.domain.publishing import moved_table, rewritten_since, with_rewrite
+from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.staleness import too_old
@@ -34,7 +34,7 @@ from airflow_provider.domain.topology import (
     state,
     window,
 )
-from airflow_provider.domain.version import FenceRecord, TableRecord, TableRef
+from airflow_provider.domain.version import RewriteLog, TableRecord, TableRef
 from airflow_provider.domain.watermark import Progress
 from tests.declarations import declared
 
@@ -449,14 +449,14 @@ def test_inputs_are_listed_one_by_one_when_missing() -> None:
 # --- rewrites ----------------------------------------------------------------------------------------------
 
 
-def fence(record: FenceRecord, csn: int | None) -> Stamped[FenceRecord]:
-    return Stamped(fence_key(DOMAIN, TableName("a")), record, 1, csn, NOW)
+def stamped_log(record: RewriteLog, csn: int | None) -> Stamped[RewriteLog]:
+    return Stamped(rewrite_log_key(DOMAIN, TableName("a")), record, 1, csn, NOW)
 
 
 def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
     """R13: and only where the interval that was read meets the rewritten one."""
-    mark = marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS)
-    stamped = fence(mark, 10)
+    mark = with_rewrite(stamped_log(RewriteLog(), None), epoch(3), DEFAULTS)
+    stamped = stamped_log(mark, 10)
     assert rewritten_since(stamped, 9, at(3), at(4)) is not None
     assert rewritten_since(stamped, 9, None, at(9)) is not None
     assert rewritten_since(stamped, 10, at(3), at(4)) is None
@@ -466,8 +466,8 @@ def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
 
 def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
     """R13: what was read before any of the rewrites since is no longer what is there."""
-    first = fence(marked_fence(fence(FenceRecord(), None), epoch(3), DEFAULTS), 10)
-    second = fence(marked_fence(first, epoch(7), DEFAULTS), 20)
+    first = stamped_log(with_rewrite(stamped_log(RewriteLog(), None), epoch(3), DEFAULTS), 10)
+    second = stamped_log(with_rewrite(first, epoch(7), DEFAULTS), 20)
     hit = rewritten_since(second, 9, at(3), at(4))
     assert hit is not None
     assert hit.csn == 10
@@ -476,10 +476,10 @@ def test_an_earlier_rewrite_still_counts_after_a_later_one() -> None:
 
 def test_many_rewrites_are_remembered_together() -> None:
     """R13: as one that touches all that they touched, and as late as the latest of them."""
-    stamped = fence(FenceRecord(), None)
+    stamped = stamped_log(RewriteLog(), None)
     many = DEFAULTS.rewrites_remembered + 5
     for number in range(many):
-        stamped = fence(marked_fence(stamped, epoch(number), DEFAULTS), number + 1)
+        stamped = stamped_log(with_rewrite(stamped, epoch(number), DEFAULTS), number + 1)
     assert len(stamped.record.earlier) == DEFAULTS.rewrites_remembered
     for number in range(many):
         assert rewritten_since(stamped, number, at(number), at(number + 1)) is not None
@@ -490,19 +490,19 @@ def test_many_rewrites_are_remembered_together() -> None:
 def test_a_cut_knows_a_rewrite_that_a_later_one_was_merged_with() -> None:
     """R18: the cut has taken its CSN before the later rewrite, and reads the log of rewrites after it."""
     few = replace(DEFAULTS, rewrites_remembered=1)
-    stamped = fence(FenceRecord(), None)
+    stamped = stamped_log(RewriteLog(), None)
     for csn, number in ((10, 3), (20, 3), (30, 7), (40, 3)):
-        stamped = fence(marked_fence(stamped, epoch(number), few), csn)
+        stamped = stamped_log(with_rewrite(stamped, epoch(number), few), csn)
     assert [rewrite.csn for rewrite in known_rewrites(stamped, 15)] == [15]
     assert known_rewrites(stamped, 9) == []
 
 
 def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:
     """R13: time that no rewrite touched stays as it was read, however many there were elsewhere."""
-    stamped = fence(FenceRecord(), None)
+    stamped = stamped_log(RewriteLog(), None)
     sides = [number for pair in zip(range(20), range(60, 80), strict=True) for number in pair]
     for csn, number in enumerate(sides, start=1):
-        stamped = fence(marked_fence(stamped, epoch(number), DEFAULTS), csn)
+        stamped = stamped_log(with_rewrite(stamped, epoch(number), DEFAULTS), csn)
     assert rewritten_since(stamped, 0, at(20), at(60)) is None
     for csn, number in enumerate(sides):
         assert rewritten_since(stamped, csn, at(number), at(number + 1)) is not None

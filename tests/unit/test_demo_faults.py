@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.records import Stamped, barrier_key
+from airflow_provider.domain.records import Stamped, event_key
 from demo.faults import Log, Stage, Strike, committed_at, stage_of
 
 NOON = datetime(2013, 2, 8, 12, tzinfo=UTC)
@@ -26,8 +26,8 @@ def log(entries: Sequence[Entry]) -> Log:
     """Entries a second apart: token, state and sink."""
     found = []
     for second, (token, state, sink) in enumerate(entries):
-        key = barrier_key(DomainName("nyc"), JobName("scorecards"), NOON, token=token, sink=sink, state=state)
-        record = BarrierRecord(state=state, sink=sink, token=token, participant=0, owner=OWNER)
+        key = event_key(DomainName("nyc"), JobName("scorecards"), NOON, token=token, sink=sink, state=state)
+        record = AttemptEvent(state=state, sink=sink, token=token, participant=0, owner=OWNER)
         found.append(Stamped(key, record, second + 1, None, after(second)))
     return found
 

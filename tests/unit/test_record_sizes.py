@@ -26,10 +26,10 @@ from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import (
     CommitRecord,
-    FenceRecord,
     Member,
     Moved,
     Rewrite,
+    RewriteLog,
     TableDelta,
     TableRecord,
     TableRef,
@@ -106,7 +106,7 @@ def table_of(stretches: int) -> TableRecord:
 LARGEST: Mapping[Kind, Callable[[], Any]] = {
     Kind.JOB: largest_job,
     Kind.TABLE: lambda: table_of(DEFAULTS.most_stretches),
-    Kind.FENCE: lambda: FenceRecord(
+    Kind.REWRITE_LOG: lambda: RewriteLog(
         latest=hour(0),
         earlier=(Rewrite(csn=2**40, low=START, high=START + HOUR),) * DEFAULTS.rewrites_remembered,
     ),
@@ -120,7 +120,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
 """Records that are bounded by number, at their bounds."""
 CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION}
 """Records of which no field has a length of its own, but for names and reasons."""
-BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.BARRIER, Kind.SOURCE, Kind.LEASE}
+BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.EVENT, Kind.SOURCE, Kind.LEASE}
 """Records that are refused by their bytes when they are written: where, is said in the page."""
 
 

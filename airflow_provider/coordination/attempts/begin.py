@@ -13,7 +13,6 @@ from airflow_provider.coordination.attempts.admit import (
     refuse_shared_ttl,
     refuse_withdrawn_inputs,
 )
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
 from airflow_provider.coordination.attempts.fill import fills_of
@@ -21,6 +20,7 @@ from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.resume import attempt_of, committed_as, earlier_commit
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.attempts.undo import Undoing, abandoned
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
@@ -30,7 +30,7 @@ from airflow_provider.coordination.commits.source_dependents import whole_source
 from airflow_provider.coordination.commits.withdrawals import withdrawals
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
-from airflow_provider.domain.barriers import completed, written_output
+from airflow_provider.domain.attempt_events import completed, written_output
 from airflow_provider.domain.beginning import (
     Beginning,
     adoptable,
@@ -49,8 +49,8 @@ from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
+    AttemptEvent,
     AttemptRecord,
-    BarrierRecord,
     EpochRecord,
     EpochState,
     LockRecord,
@@ -67,12 +67,12 @@ from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import (
     Key,
     Stamped,
-    barrier_key,
     epoch_key,
-    fence_key,
+    event_key,
     job_key,
     lock_key,
     retention_key,
+    rewrite_log_key,
     table_key,
     topology_key,
 )
@@ -257,7 +257,7 @@ class Begin:
                 self._epoch_key,
                 self._lock_key,
                 *(table_key(domain, edge.table) for edge in edges),
-                *(fence_key(domain, edge.table) for edge in edges),
+                *(rewrite_log_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
                 *(self._giving_back if self.skips else self._bounding).keys,
             ],
@@ -343,9 +343,9 @@ class Begin:
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
         if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
-            fences = {one.table: reading.records[fence_key(domain, one.table)] for one in before.inputs}
+            logs = {one.table: reading.records[rewrite_log_key(domain, one.table)] for one in before.inputs}
             minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
-            over = invalidated(minded, fences) or withdrawn(before.inputs, tables, retention)
+            over = invalidated(minded, logs) or withdrawn(before.inputs, tables, retention)
             if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
@@ -381,8 +381,8 @@ class Begin:
         whole = set(output) == set(sinks) and completed(log, before.output_token)
         return before.output_token if whole else None
 
-    def _log(self) -> list[Stamped[BarrierRecord]]:
-        return barrier_log(self.context.store, self.job.domain, self.job.name, self.interval)
+    def _log(self) -> list[Stamped[AttemptEvent]]:
+        return state_log(self.context.store, self.job.domain, self.job.name, self.interval)
 
     def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
         if epoch is None or epoch.committed is None or epoch.committed.owner.same_wish(self.owner):
@@ -418,7 +418,7 @@ class Begin:
             committed_csn=committed_csn(stamped) if stamped else None,
         )
         lock = LockRecord(token=record.token, owner=self.owner, ttl=self._ttl)
-        log = BarrierRecord(
+        log = AttemptEvent(
             state=EpochState.OPEN,
             sink="",
             token=record.token,
@@ -426,7 +426,7 @@ class Begin:
             owner=self.owner,
             note="".join((record.note, *(f", {note}" for note in bounded.notes))),
         )
-        log_key = barrier_key(
+        log_key = event_key(
             domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
         )
         # Inputs and baselines are claims: none may appear behind the back of retention (R24).

@@ -42,7 +42,7 @@ from airflow_provider.domain.source_bounds import (
     check_bounds,
 )
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import FenceRecord
+from airflow_provider.domain.version import RewriteLog
 from airflow_provider.sources.locations import location_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
 
@@ -73,7 +73,7 @@ class Bounded:
 
     @property
     def updates(self) -> Mapping[Key, Any]:
-        return {**self.records, **dict.fromkeys(self.chains, FenceRecord())}
+        return {**self.records, **dict.fromkeys(self.chains, RewriteLog())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

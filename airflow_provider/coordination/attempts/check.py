@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.end import End
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.join import refuse_alone, unjoined
@@ -15,8 +14,9 @@ from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import report
 from airflow_provider.coordination.attempts.sql_checks import Answer, Readable, duckdb_answer
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.barriers import checked, newest_tries, written_output
+from airflow_provider.domain.attempt_events import checked, newest_tries, written_output
 from airflow_provider.domain.checks import (
     Check,
     CheckKind,
@@ -26,11 +26,11 @@ from airflow_provider.domain.checks import (
     judge_count,
 )
 from airflow_provider.domain.cut import Staged, State
-from airflow_provider.domain.epoch import Attempt, AttemptRecord, BarrierRecord, EpochState, Owner
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, EpochState, Owner
 from airflow_provider.domain.errors import InvalidInput, Vetoed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, barrier_partition, epoch_key, schema_key
+from airflow_provider.domain.records import Kind, epoch_key, event_partition, schema_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataReader, Reading
@@ -86,7 +86,7 @@ class _Checking:
     def run(self) -> None:
         """:raises Vetoed: with all that was found."""
         context, attempt = self.context, self.attempt
-        found = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        found = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
         log = [one.record for one in found]
         mine = {one.state: one for one in log if one.token == attempt.token and not one.sink}
         if EpochState.VETOED in mine:
@@ -102,7 +102,7 @@ class _Checking:
         if findings:
             End(context, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
             raise vetoed(attempt, findings, log, attempt.token)
-        passed = BarrierRecord(
+        passed = AttemptEvent(
             state=EpochState.CHECKED,
             sink="",
             token=attempt.token,
@@ -224,7 +224,7 @@ def _reason(findings: Sequence[Finding]) -> str:
     return "; ".join(map(str, findings))
 
 
-def kept_places(log: Iterable[BarrierRecord], token: int) -> tuple[str, ...]:
+def kept_places(log: Iterable[AttemptEvent], token: int) -> tuple[str, ...]:
     """Where the output lies that the attempt with *token* has WRITTEN, or has adopted."""
     known = list(log)
     number = max((one.token for one in known if one.committable and one.token <= token), default=token)
@@ -237,7 +237,7 @@ def kept_places(log: Iterable[BarrierRecord], token: int) -> tuple[str, ...]:
     return tuple(sorted(places))
 
 
-def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[BarrierRecord], token: int) -> Vetoed:
+def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[AttemptEvent], token: int) -> Vetoed:
     """The error for an output that checks have refused.
 
     :param subject: the epoch or its attempt. :param token: of the attempt that ended by it.
@@ -265,7 +265,7 @@ def refuse_vetoed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], 
         if not attempt.owner.same_run(owner) or attempt.owner.order != owner.order:
             continue
         interval = stamped.record.interval
-        partition = barrier_partition(job.name, interval.start)
-        log = [one.record for one in reader.scan(job.domain, Kind.BARRIER, partition)]
+        partition = event_partition(job.name, interval.start)
+        log = [one.record for one in reader.scan(job.domain, Kind.EVENT, partition)]
         findings = next((one.findings for one in log if one.findings and one.token == attempt.token), ())
         raise vetoed(f"{job.domain}/{job.name} {interval}", findings, log, attempt.token)

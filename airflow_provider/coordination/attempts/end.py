@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.give_back import give_back
 from airflow_provider.coordination.attempts.join import overtaken, refuse_alone, tries
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import (
     Attempt,
-    BarrierRecord,
+    AttemptEvent,
     EpochRecord,
     EpochState,
     LockRecord,
     committed_csn,
 )
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.records import Kind, Stamped, barrier_key, lock_key
+from airflow_provider.domain.records import Kind, Stamped, event_key, lock_key
 from airflow_provider.stores.base import (
     Absent,
     Delete,
@@ -53,7 +53,7 @@ def _places(context: Context, attempt: Attempt) -> list[Place]:
     """All places of *attempt*, of every try of each of its participants."""
     writers = [attempt]
     if attempt.is_shared:
-        log = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        log = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
         found = tries((entry.record for entry in log), attempt.token)
         writers = [replace(attempt, participant=number, subtoken=subtoken) for number, subtoken in found]
     return [staging.place(context.formats, writer, sink.name) for writer in writers for sink in attempt.sinks]
@@ -97,7 +97,7 @@ class End:
                 raise fenced(self.context.store, attempt)
             return newest is not None and not newest.vetoed
         ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
-        log = BarrierRecord(
+        log = AttemptEvent(
             state=ended.end,
             sink="",
             token=attempt.token,
@@ -106,7 +106,7 @@ class End:
             note=self.reason,
             findings=self.findings,
         )
-        log_key = barrier_key(
+        log_key = event_key(
             attempt.domain, attempt.job, attempt.interval.start, token=attempt.token, sink="", state=log.state
         )
         now = replace(epoch.record, attempt=ended, committed_csn=committed_csn(epoch))
@@ -141,11 +141,11 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
             attempt=replace(left, aborted=left.aborted or reason),
             committed_csn=committed_csn(epoch),
         )
-        log = BarrierRecord(
+        log = AttemptEvent(
             state=EpochState.ABORTED, sink="", token=left.token, participant=0, owner=left.owner, note=reason
         )
         job, start = JobName(key.partition), epoch.record.interval.start
-        log_key = barrier_key(domain, job, start, token=left.token, sink="", state=log.state)
+        log_key = event_key(domain, job, start, token=left.token, sink="", state=log.state)
         requires.append(Exists(key, epoch.version))
         updates += [Put(key, ended), Put(log_key, log)]
     try:

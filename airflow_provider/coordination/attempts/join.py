@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.barriers import newest_tries, unwritten_parts
-from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState, Owner, as_owner
+from airflow_provider.domain.attempt_events import newest_tries, unwritten_parts
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState, Owner, as_owner
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 
@@ -70,7 +70,7 @@ class Join:
                 next_step="publish it; nothing is left to be written.",
             )
 
-    def _log(self) -> list[BarrierRecord]:
+    def _log(self) -> list[AttemptEvent]:
         """The epoch's log, while the attempt is open to tries.
 
         :raises Fenced: a newer attempt exists. :raises Conflict: its output is decided on.
@@ -88,18 +88,17 @@ class Join:
                 next_step="publish it, or begin a new attempt.",
             )
         return [
-            one.record
-            for one in barrier_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
+            one.record for one in state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
         ]
 
-    def _has_joined(self, joins: list[BarrierRecord]) -> bool:
+    def _has_joined(self, joins: list[AttemptEvent]) -> bool:
         """Whether this very request was answered before, and a later try has joined since."""
         return any(one.owner == self.owner for one in joins)
 
     def _store(self, subtoken: int) -> None:
         attempt = self.attempt
         key = attempt.joined_key(self.number, subtoken)
-        record = BarrierRecord(
+        record = AttemptEvent(
             state=EpochState.OPEN,
             sink="",
             token=attempt.token,
@@ -149,13 +148,13 @@ def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> 
     )
 
 
-def tries(log: Iterable[BarrierRecord], token: int) -> list[tuple[int, int]]:
+def tries(log: Iterable[AttemptEvent], token: int) -> list[tuple[int, int]]:
     """Participant and subtoken of every try that has joined the attempt with *token*."""
     newest = newest_tries(log, token)
     return [(number, one) for number, last in sorted(newest.items()) for one in range(1, last + 1)]
 
 
-def unjoined(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ...]:
+def unjoined(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
     """What requires that no participant has joined since *log* was read; nothing of an attempt with one writer."""
     if not attempt.is_shared or attempt.adopted:
         return ()
@@ -164,7 +163,7 @@ def unjoined(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ..
     return tuple(Absent(attempt.joined_key(number, newest.get(number, 0) + 1)) for number in numbers)
 
 
-def whole(attempt: Attempt, log: Iterable[BarrierRecord]) -> tuple[Absent, ...]:
+def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
     """As :func:`unjoined`, when every participant has WRITTEN every output.
 
     :raises NotReady: some have not; ``missing`` says which output and who.
@@ -204,7 +203,7 @@ def refuse_alone(attempt: Attempt) -> None:
         )
 
 
-def retried(attempt: Attempt, newest: BarrierRecord) -> Fenced:
+def retried(attempt: Attempt, newest: AttemptEvent) -> Fenced:
     """The error for a participant's try that is over."""
     return Fenced(
         f"{attempt}: this try is over; participant {newest.participant} was begun again by {newest.owner}.",

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.check import check, refuse_unchecked
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
 from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.attempts.validate import refuse_invalid
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catching_up, is_torn, refuse_behind_inputs
@@ -22,11 +22,11 @@ from airflow_provider.coordination.commits.source_dependents import later_keys, 
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.barriers import written_output
+from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.epoch import (
     Attempt,
+    AttemptEvent,
     AttemptRecord,
-    BarrierRecord,
     Commitment,
     EpochRecord,
     EpochState,
@@ -36,14 +36,14 @@ from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Topology
 from airflow_provider.domain.filling import beside, filled, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import delta_of, marked_fence, moved_table, slice_of
+from airflow_provider.domain.publishing import delta_of, moved_table, slice_of, with_rewrite
 from airflow_provider.domain.records import (
     Key,
     Stamped,
-    barrier_key,
-    fence_key,
+    event_key,
     lock_key,
     reservation_key,
+    rewrite_log_key,
     schema_key,
     slice_key,
     table_key,
@@ -54,8 +54,8 @@ from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import (
     CommitRecord,
     Committable,
-    FenceRecord,
     Member,
+    RewriteLog,
     SchemaRecord,
     TableRecord,
     shown,
@@ -93,7 +93,7 @@ class _Sink:
 
     table: Table
     hot: Stamped[TableRecord]
-    fence: Stamped[FenceRecord]
+    log: Stamped[RewriteLog]
     output: tuple[Committable, ...]
     changes: Interval | None
 
@@ -184,8 +184,8 @@ class Publish:
                 topology_key(domain),
                 reservation_key(domain),
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
-                *(fence_key(domain, sink.name) for sink in attempt.sinks),
-                *(fence_key(domain, one.table) for one in attempt.inputs),
+                *(rewrite_log_key(domain, sink.name) for sink in attempt.sinks),
+                *(rewrite_log_key(domain, one.table) for one in attempt.inputs),
                 *later_keys(domain, attempt.interval, attempt.sources),
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
@@ -196,7 +196,7 @@ class Publish:
     @property
     def _log_key(self) -> Key:
         attempt = self.attempt
-        return barrier_key(
+        return event_key(
             attempt.domain,
             attempt.job,
             attempt.interval.start,
@@ -205,7 +205,7 @@ class Publish:
             state=EpochState.COMMIT,
         )
 
-    def _sinks(self, reading: Reading, record: AttemptRecord, log: list[BarrierRecord]) -> list[_Sink]:
+    def _sinks(self, reading: Reading, record: AttemptRecord, log: list[AttemptEvent]) -> list[_Sink]:
         attempt = self.attempt
         names = [sink.name for sink in attempt.sinks]
         output = written_output(log, names, token=record.output_token, participants=record.participants)
@@ -236,18 +236,18 @@ class Publish:
                 _Sink(
                     table=sink,
                     hot=hot,
-                    fence=reading.records[fence_key(attempt.domain, sink.name)],
+                    log=reading.records[rewrite_log_key(attempt.domain, sink.name)],
                     output=output[sink.name],
                     changes=hot.record.progress.changed_by(attempt.interval),
                 )
             )
         return found
 
-    def _written(self, reading: Reading, record: AttemptRecord) -> list[BarrierRecord]:
+    def _written(self, reading: Reading, record: AttemptRecord) -> list[AttemptEvent]:
         """What was reported of the output; of the only writer, the read that was decided on holds it."""
         attempt = self.attempt
         if attempt.is_shared:
-            log = barrier_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
+            log = state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
             return [one.record for one in log]
         keys = attempt.written_keys(record.output_token)
         if record.adopts is not None:
@@ -271,7 +271,7 @@ class Publish:
             )
         ]
 
-    def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[BarrierRecord]) -> bool:
+    def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[AttemptEvent]) -> bool:
         """Whether all staged output is there; False to look again: a newer try of a participant has deleted its own.
 
         :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
@@ -333,8 +333,8 @@ class Publish:
         reading, epoch, record = decided.reading, decided.epoch, decided.record
         sinks, prepared = decided.sinks, decided.prepared
         attempt = self.attempt
-        inputs = [reading.records[fence_key(attempt.domain, one.table)] for one in record.inputs]
-        held = [*inputs, *(sink.hot for sink in sinks), *(sink.fence for sink in sinks if sink.changes)]
+        inputs = [reading.records[rewrite_log_key(attempt.domain, one.table)] for one in record.inputs]
+        held = [*inputs, *(sink.hot for sink in sinks), *(sink.log for sink in sinks if sink.changes)]
         requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         unchanged, mended = catching_up(attempt, record, reading, stay)
@@ -393,7 +393,7 @@ class Publish:
 
     def _log(self, record: AttemptRecord) -> Put:
         attempt = self.attempt
-        log = BarrierRecord(
+        log = AttemptEvent(
             state=EpochState.COMMIT,
             sink="",
             token=record.token,
@@ -417,7 +417,7 @@ class Publish:
             ),
         ]
         if sink.changes is not None:
-            updates.append(Put(sink.fence.key, marked_fence(sink.fence, sink.changes, self.context.defaults)))
+            updates.append(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
         before = sink.hot.record.ref
         if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
             key = schema_key(domain, name, ref.table_uuid, ref.schema_id)

@@ -1,14 +1,14 @@
-"""Entries of an epoch's barrier log: what an attempt has PROCESSED and WRITTEN, and that it is complete (R1)."""
+"""Entries of an epoch's state log: what an attempt has PROCESSED and WRITTEN, and that it is complete (R1)."""
 
 from __future__ import annotations
 
-from airflow_provider.coordination.attempts.barrier_log import barrier_log
 from airflow_provider.coordination.attempts.fence import fence_of
 from airflow_provider.coordination.attempts.join import newer_try, overtaken, refuse_alone, whole
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.epoch import Attempt, BarrierRecord, EpochState
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.records import barrier_key
+from airflow_provider.domain.records import event_key
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
@@ -51,19 +51,19 @@ def complete(context: Context, attempt: Attempt) -> None:
 
     def operation() -> None:
         shared = attempt.is_shared
-        log = barrier_log(context.store, attempt.domain, attempt.job, attempt.interval) if shared else []
+        log = state_log(context.store, attempt.domain, attempt.job, attempt.interval) if shared else []
         report(context.store, attempt, _completion(attempt), whole(attempt, [one.record for one in log]))
 
     context.retry(operation)
 
 
-def _report(context: Context, attempt: Attempt, record: BarrierRecord) -> None:
+def _report(context: Context, attempt: Attempt, record: AttemptEvent) -> None:
     context.retry(lambda: report(context.store, attempt, record, newer_try(attempt)))
 
 
 def _entry(
     attempt: Attempt, sink: str, state: EpochState, committable: Committable | None = None
-) -> BarrierRecord:
+) -> AttemptEvent:
     """What *attempt* says of *sink*.
 
     :raises InvalidInput: it has several writers, and is none of them.
@@ -76,7 +76,7 @@ def _entry(
             expected=f"one of the {attempt.participants} participants of {attempt}",
             next_step="join the attempt, and write with what join returns.",
         )
-    return BarrierRecord(
+    return AttemptEvent(
         state=state,
         sink=table.name,
         token=attempt.token,
@@ -87,23 +87,23 @@ def _entry(
     )
 
 
-def _completion(attempt: Attempt) -> BarrierRecord:
+def _completion(attempt: Attempt) -> AttemptEvent:
     """That all writers of *attempt* came to their end: its WRITTEN of no sink."""
-    return BarrierRecord(
+    return AttemptEvent(
         state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
     )
 
 
 def report(
-    store: MetadataStore, attempt: Attempt, record: BarrierRecord, without: tuple[Absent, ...] = ()
+    store: MetadataStore, attempt: Attempt, record: AttemptEvent, without: tuple[Absent, ...] = ()
 ) -> None:
-    """Append *record* to the barrier log; a repetition with equal content changes nothing (R1).
+    """Append *record* to the state log; a repetition with equal content changes nothing (R1).
 
     :param without: newer tries of participants that must not be there (R10).
     :raises Fenced: a newer attempt, or a newer try of the participant, exists.
     :raises Conflict: a participant was begun again. :raises InvalidInput: other content is there.
     """
-    key = barrier_key(
+    key = event_key(
         attempt.domain,
         attempt.job,
         attempt.interval.start,
@@ -131,7 +131,7 @@ def report(
             raise _other_content(existing.record, record) from error
 
 
-def _other_content(existing: BarrierRecord, offered: BarrierRecord) -> InvalidInput:
+def _other_content(existing: AttemptEvent, offered: AttemptEvent) -> InvalidInput:
     return InvalidInput(
         f"{offered.sink}: {offered.state} was reported with other content: "
         f"recorded {_content(existing)}, offered {_content(offered)}.",
@@ -142,7 +142,7 @@ def _other_content(existing: BarrierRecord, offered: BarrierRecord) -> InvalidIn
     )
 
 
-def _content(record: BarrierRecord) -> str:
+def _content(record: AttemptEvent) -> str:
     if record.committable is None:
         return "nothing"
     one = record.committable

@@ -17,7 +17,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, barrier_partition, epoch_key
+from airflow_provider.domain.records import Kind, epoch_key, event_partition
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.stores.base import MetadataReader
 
@@ -79,7 +79,7 @@ def refuse_reruns(
 
 def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
     """Whether *owner* committed it, and another run has committed a later revision over that."""
-    log = reader.scan(job.domain, Kind.BARRIER, barrier_partition(job.name, epoch.start))
+    log = reader.scan(job.domain, Kind.EVENT, event_partition(job.name, epoch.start))
     return any(one.record.state is EpochState.COMMIT and one.record.owner.same_wish(owner) for one in log)
 
 

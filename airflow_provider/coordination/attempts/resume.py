@@ -12,8 +12,8 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     Attempt,
+    AttemptEvent,
     AttemptRecord,
-    BarrierRecord,
     EpochState,
     Owner,
     change_set_id,
@@ -21,7 +21,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, barrier_key, epoch_key, lock_key
+from airflow_provider.domain.records import Stamped, epoch_key, event_key, lock_key
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading
@@ -88,7 +88,7 @@ class Resume:
         start = begun.interval.start
         fence, lock = epoch_key(begun.domain, begun.job, start), lock_key(begun.domain, begun.job, start)
         state = EpochState.COMMIT
-        commit = barrier_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
+        commit = event_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
         reading = self.context.store.read(begun.domain, [fence, lock, commit])
         epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
         if reading.head.incarnation == begun.incarnation and done is not None:
@@ -177,7 +177,7 @@ def earlier_commit(
     job: Job,
     interval: Interval,
     owner: Owner,
-    log: Iterable[Stamped[BarrierRecord]],
+    log: Iterable[Stamped[AttemptEvent]],
 ) -> AlreadyCommitted | None:
     """Return the owner's own commit when another run has committed a later revision over it.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.coordination.attempts.join import tries
-from airflow_provider.domain.epoch import Abandoned, AttemptRecord, BarrierRecord, EpochRecord, EpochState
+from airflow_provider.domain.epoch import Abandoned, AttemptEvent, AttemptRecord, EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Job, Table
@@ -39,13 +39,13 @@ def abandoned(
 class Undoing:
     """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16).
 
-    :param log: reads the epoch's barrier log.
+    :param log: reads the epoch's state log.
     """
 
     formats: TableFormats
     job: Job
     interval: Interval
-    log: Callable[[], Iterable[Stamped[BarrierRecord]]]
+    log: Callable[[], Iterable[Stamped[AttemptEvent]]]
 
     def of(self, attempt: AttemptRecord) -> None:
         """Delete what *attempt*, which has begun, is to undo; idempotent."""
@@ -102,7 +102,7 @@ class Undoing:
         return tries((one.record for one in self.log()), left.token)
 
 
-def _passed_begin(log: Iterable[Stamped[BarrierRecord]], token: int) -> bool:
+def _passed_begin(log: Iterable[Stamped[AttemptEvent]], token: int) -> bool:
     """Whether the attempt with *token* came past its begin, hence has undone what it was to undo.
 
     What it reported says so; that it was ended does not, since others end a silent one.

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from airflow_provider.domain.epoch import Attempt, Provenance
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.publishing import invalidated
-from airflow_provider.domain.records import fence_key
+from airflow_provider.domain.records import rewrite_log_key
 from airflow_provider.stores.base import Reading
 
 
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:
     """:raises Conflict: some of *inputs* were computed again since they were read."""
-    fences = {one.table: reading.records[fence_key(attempt.domain, one.table)] for one in inputs}
-    broken = invalidated(inputs, fences)
+    logs = {one.table: reading.records[rewrite_log_key(attempt.domain, one.table)] for one in inputs}
+    broken = invalidated(inputs, logs)
     if broken:
         raise Conflict(
             f"{attempt}: its inputs were computed again meanwhile: "

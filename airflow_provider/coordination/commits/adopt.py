@@ -17,10 +17,10 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import marked_fence
-from airflow_provider.domain.records import Stamped, fence_key, table_key, topology_key
+from airflow_provider.domain.publishing import with_rewrite
+from airflow_provider.domain.records import Stamped, rewrite_log_key, table_key, topology_key
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import FenceRecord, TableRecord, shown
+from airflow_provider.domain.version import RewriteLog, TableRecord, shown
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
 from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.projection import foreign_commit
@@ -71,7 +71,7 @@ class _Adoption:
     def run(self) -> bool:
         """:raises RequirementFailed: what it decided on changed meanwhile."""
         name, domain = self.table.name, self._domain
-        keys = [table_key(domain, name), fence_key(domain, name), topology_key(domain)]
+        keys = [table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)]
         reading = self.context.store.read(domain, keys)
         refuse_sealed(domain, reading.get(keys[2]))
         refuse_other_warehouse(domain, reading.get(keys[2]), self.context.formats.warehouse)
@@ -117,13 +117,13 @@ class _Adoption:
         self, reading: Reading, span: Interval, published: tuple[Publication, Prepared], extra: list[Exists]
     ) -> Transaction:
         stamped: Stamped[TableRecord] = reading.records[table_key(self._domain, self.table.name)]
-        fence: Stamped[FenceRecord] = reading.records[fence_key(self._domain, self.table.name)]
+        log: Stamped[RewriteLog] = reading.records[rewrite_log_key(self._domain, self.table.name)]
         defaults = self.context.defaults
         updates, number = table_commit(stamped, span, *published, by=ADOPTED_BY, defaults=defaults)
         return Transaction(
             domain=self._domain,
             store=SameStore(reading.head.incarnation),
-            requires=(Exists(stamped.key, stamped.version), Exists(fence.key, fence.version), *extra),
-            updates=(*updates, Put(fence.key, marked_fence(fence, span, defaults))),
+            requires=(Exists(stamped.key, stamped.version), Exists(log.key, log.version), *extra),
+            updates=(*updates, Put(log.key, with_rewrite(log, span, defaults))),
             number=number,
         )

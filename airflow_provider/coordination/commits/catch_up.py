@@ -12,7 +12,7 @@ from airflow_provider.domain.epoch import Attempt, AttemptRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, fence_key, job_key, topology_key
+from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -68,20 +68,20 @@ def refuse_leaving(behind: Sequence[Behind], before: JobRecord, after: JobRecord
 
 
 def is_torn(attempt: Attempt, reading: Reading) -> bool:
-    """Whether *reading* has the topology from before a source was bound anew, and a fence from after: read again.
+    """Whether *reading* has the topology from before a source was bound anew, and a log from after: read again.
 
     Records of one reading are not of one moment in every store.
     """
     topology = reading.records[topology_key(attempt.domain)].record
     names = {one.table for one in attempt.inputs} | {sink.name for sink in attempt.sinks}
-    fences = (reading.get(fence_key(attempt.domain, name)) for name in names)
-    return any(fence is not None and fence.record.binds > topology.binds for fence in fences)
+    logs = (reading.get(rewrite_log_key(attempt.domain, name)) for name in names)
+    return any(log is not None and log.record.binds > topology.binds for log in logs)
 
 
 def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Reading) -> None:
     """Refuse to publish what was computed from epochs that stand behind their source (R18).
 
-    That they do not is decided on the topology; binding touches the fences of their tables, which publish requires.
+    That they do not is decided on the topology; binding touches the logs of their tables, which publish requires.
 
     :raises Conflict: begin again, which waits until they are computed again.
     """

@@ -23,14 +23,14 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.inheriting import inheriting
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
-from airflow_provider.domain.publishing import marked_fence
+from airflow_provider.domain.publishing import with_rewrite
 from airflow_provider.domain.records import (
     Key,
     Kind,
     Stamped,
     chain_key,
-    fence_key,
     job_key,
+    rewrite_log_key,
     table_key,
     topology_key,
 )
@@ -48,7 +48,7 @@ from airflow_provider.domain.sizes import refuse_large
 from airflow_provider.domain.source_bounds import Source, SourceRecord
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import CommitRecord, FenceRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, RewriteLog, TableRecord
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.stores.base import (
     Absent,
@@ -135,8 +135,8 @@ class Register:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         tables = [table_key(job.domain, table.name) for table in job.outputs]
-        fences = [fence_key(job.domain, table.name) for table in job.outputs]
-        reading = self.context.store.read(job.domain, [topology, own, *tables, *fences, *self._chains])
+        logs = [rewrite_log_key(job.domain, table.name) for table in job.outputs]
+        reading = self.context.store.read(job.domain, [topology, own, *tables, *logs, *self._chains])
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
         current: Stamped[JobRecord] | None = reading.get(own)
@@ -284,7 +284,7 @@ class Register:
             elif stamped is None:
                 requires.append(Absent(key))
                 updates.append(Put(key, self._new_table(table, record, start)))
-                updates.append(Put(fence_key(job.domain, table.name), FenceRecord()))
+                updates.append(Put(rewrite_log_key(job.domain, table.name), RewriteLog()))
             elif start != job.origin and None in records:
                 # What is committed decided where the new tables begin.
                 requires.append(Exists(key, stamped.version))
@@ -368,9 +368,9 @@ class Register:
                 )
             except DependentReaders as error:
                 raise origin_is_read(self.job.name, name, span, error) from error
-            fence: Stamped[FenceRecord] = reading.records[fence_key(domain, name)]
-            requires.append(Exists(fence.key, fence.version))
-            updates.append(Put(fence.key, marked_fence(fence, span, self.context.defaults)))
+            log: Stamped[RewriteLog] = reading.records[rewrite_log_key(domain, name)]
+            requires.append(Exists(log.key, log.version))
+            updates.append(Put(log.key, with_rewrite(log, span, self.context.defaults)))
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when

@@ -28,7 +28,7 @@ from airflow_provider.domain.alignment import (
     ReadDefaults,
     checked_lag,
 )
-from airflow_provider.domain.barriers import written_output
+from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Cut, Level, Staged, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -41,7 +41,7 @@ from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import (
     Key,
     Kind,
-    barrier_partition,
+    event_partition,
     job_key,
     lease_key,
     schema_key,
@@ -334,7 +334,7 @@ class Cuts:
         attempt = epoch.attempt
         if attempt is None or attempt.aborted is not None:
             return []
-        log = self.reader.scan(domain, Kind.BARRIER, barrier_partition(record.job, epoch.interval.start))
+        log = self.reader.scan(domain, Kind.EVENT, event_partition(record.job, epoch.interval.start))
         output = written_output(
             (one.record for one in log),
             [table],

@@ -26,11 +26,11 @@ from airflow_provider.domain.outdated import (
     upstream_jobs,
 )
 from airflow_provider.domain.publishing import last_dependent_end
-from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, fence_key, table_key
+from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge, TableKind
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import FenceRecord, Rewrite
+from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
 
 _PAGE = 100
@@ -119,7 +119,7 @@ class OutdatedRows:
         keys: list[Key] = []
         for job, edge in ignoring:
             keys += [
-                fence_key(domain, edge.table),
+                rewrite_log_key(domain, edge.table),
                 *(table_key(domain, table) for table in job.all_outputs),
             ]
         reading = self.reader.read(domain, list(dict.fromkeys(keys)))
@@ -138,8 +138,8 @@ class OutdatedRows:
         self, domain: DomainName, job: JobRecord, edge: Edge, reading: Reading, csn: int
     ) -> Epochs | None:
         """The epochs of *job* that read *edge* before it was computed again; looked for once until either moves."""
-        fence: Stamped[FenceRecord] | None = reading.get(fence_key(domain, edge.table))
-        rewrites = [] if fence is None else known_rewrites(fence, csn)
+        log: Stamped[RewriteLog] | None = reading.get(rewrite_log_key(domain, edge.table))
+        rewrites = [] if log is None else known_rewrites(log, csn)
         outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
         question = (tuple(rewrites), tuple(stamped and stamped.version for stamped in outputs))
         place = (domain, job.name, edge)  # edges of one table reach different epochs

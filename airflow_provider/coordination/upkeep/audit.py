@@ -13,13 +13,13 @@ from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.claims import claimed_versions
 from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
+from airflow_provider.domain.attempt_events import newest_tries
 from airflow_provider.domain.auditing import Change, StaleInput, TableHistory, stale_inputs
-from airflow_provider.domain.barriers import newest_tries
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, source_key, topology_key
+from airflow_provider.domain.records import Kind, Stamped, event_partition, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, TableRecord, TableRef
@@ -274,8 +274,8 @@ def _written(
     if epoch is None or epoch.attempt is None or epoch.attempt.aborted is not None:
         return
     token = epoch.attempt.output_token
-    partition = barrier_partition(job.name, epoch.interval.start)
-    log = [one.record for one in pages(reader, domain, Kind.BARRIER, partition)]
+    partition = event_partition(job.name, epoch.interval.start)
+    log = [one.record for one in pages(reader, domain, Kind.EVENT, partition)]
     newest, tables = newest_tries(log, token), {table.name: table for table in job.outputs}
     for entry in log:
         same_try = entry.token == token and entry.subtoken == newest.get(entry.participant, 0)

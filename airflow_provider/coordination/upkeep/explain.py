@@ -20,7 +20,7 @@ from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import State, as_of
 from airflow_provider.domain.epoch import (
-    BarrierRecord,
+    AttemptEvent,
     EpochRecord,
     EpochState,
     LockRecord,
@@ -35,8 +35,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Kind,
     Stamped,
-    barrier_partition,
     epoch_key,
+    event_partition,
     job_key,
     lock_key,
     retention_key,
@@ -54,7 +54,7 @@ class Explanation:
     """State of one epoch, what it waits for, and what to do.
 
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
-    :param log: the barrier log, oldest first.
+    :param log: the state log, oldest first.
     :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
     :param retired: why nothing more comes of the job; empty while something may.
     :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
@@ -72,7 +72,7 @@ class Explanation:
     summary: str
     waiting_for: tuple[str, ...]
     next_step: str
-    log: tuple[Stamped[BarrierRecord], ...]
+    log: tuple[Stamped[AttemptEvent], ...]
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
     lapsed: datetime | None = None
@@ -122,9 +122,7 @@ def explain(
     tables += [table_key(name, table) for table in record.all_outputs]
     reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = withdrawals(reader, name, reading)
-    log = tuple(
-        sorted(reader.scan(name, Kind.BARRIER, barrier_partition(owner, start)), key=lambda one: one.at)
-    )
+    log = tuple(sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda one: one.at))
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
         explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
@@ -278,7 +276,7 @@ def _begun(
     stamped: Stamped[EpochRecord],
     lock: Stamped[LockRecord] | None,
     now: datetime,
-    log: tuple[Stamped[BarrierRecord], ...],
+    log: tuple[Stamped[AttemptEvent], ...],
 ) -> Explanation:
     epoch = stamped.record
     waiting: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from airflow_provider.coordination.commits.withdrawals import Withdrawals, reten
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.cut import as_of, standing
 from airflow_provider.domain.epoch import (
+    AttemptEvent,
     AttemptRecord,
-    BarrierRecord,
     Commitment,
     EpochRecord,
     EpochState,
@@ -29,7 +29,7 @@ from airflow_provider.domain.lapse import lapsed_since
 from airflow_provider.domain.records import (
     Kind,
     Stamped,
-    barrier_partition,
+    event_partition,
     lock_key,
     retention_key,
     slice_writer,
@@ -359,8 +359,8 @@ class _View:
         start = epoch.interval.start
         key = lock_key(self.domain, job.name, start)
         lock = self.reader.read(self.domain, [key]).get(key)
-        partition = barrier_partition(job.name, start)
-        log = [one.record for one in self.reader.scan(self.domain, Kind.BARRIER, partition)]
+        partition = event_partition(job.name, start)
+        log = [one.record for one in self.reader.scan(self.domain, Kind.EVENT, partition)]
         alive = lock is not None and not expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 
@@ -420,7 +420,7 @@ class _Progress:
 
     @classmethod
     def underway(
-        cls, attempt: AttemptRecord, log: Sequence[BarrierRecord], names: Sequence[TableName], *, alive: bool
+        cls, attempt: AttemptRecord, log: Sequence[AttemptEvent], names: Sequence[TableName], *, alive: bool
     ) -> _Progress:
         sinks: dict[TableName, EpochState] = {}
         for one in log:

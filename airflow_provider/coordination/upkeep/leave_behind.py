@@ -18,8 +18,8 @@ from airflow_provider.domain.behind import Behind, bound_anew
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import touched_fence
-from airflow_provider.domain.records import Key, Stamped, fence_key, job_key, table_key
+from airflow_provider.domain.publishing import with_binds
+from airflow_provider.domain.records import Key, Stamped, job_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -108,15 +108,14 @@ class LeavingBehind:
             self._refuse_over(entry)
         tables = list(dict.fromkeys(table for entry in left.unknown for table in entry.tables))
         found = self._store.read(
-            self.domain, [make(self.domain, table) for table in tables for make in (table_key, fence_key)]
+            self.domain,
+            [make(self.domain, table) for table in tables for make in (table_key, rewrite_log_key)],
         )
         required += [Exists(stamped.key, stamped.version) for stamped in found.records.values()]
         required += self._unread(tables)
         topology = replace(before, behind=behind, binds=before.binds + 1)
-        fences = [found.records[fence_key(self.domain, table)] for table in tables]
-        touched = [
-            Put(fence.key, touched_fence(fence, topology.binds, self.context.defaults)) for fence in fences
-        ]
+        logs = [found.records[rewrite_log_key(self.domain, table)] for table in tables]
+        touched = [Put(log.key, with_binds(log, topology.binds, self.context.defaults)) for log in logs]
         return required, [Put(self.topology.key, topology), *touched]
 
     def _marked(self) -> list[Behind]:

@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import EpochError, RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.leftovers import ended_since, overtaken_since
-from airflow_provider.domain.records import Kind, Stamped, barrier_partition, epoch_key
+from airflow_provider.domain.records import Kind, Stamped, epoch_key, event_partition
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
@@ -122,7 +122,7 @@ def _over(
     :param committed: the epoch with the same end that was published under this revision and token.
     """
     interval = _named(remains, epoch)
-    log = list(pages(reader, epoch.key.domain, Kind.BARRIER, barrier_partition(job, interval.start)))
+    log = list(pages(reader, epoch.key.domain, Kind.EVENT, event_partition(job, interval.start)))
     if committed == interval:
         return overtaken_since(log, remains.token, remains.participant, remains.subtoken)
     return ended_since(epoch.record, log, remains.token, table)

@@ -27,7 +27,7 @@ from airflow_provider.domain.records import (
     Key,
     Kind,
     Stamped,
-    barrier_partition,
+    event_partition,
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
@@ -337,7 +337,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     """All that a domain keeps, but for what :data:`STAYS` names and the commits."""
     jobs: list[JobRecord] = []
     tables: list[str] = []
-    for kind in (Kind.JOB, Kind.TABLE, Kind.FENCE, Kind.RETENTION, Kind.VERSIONS):
+    for kind in (Kind.JOB, Kind.TABLE, Kind.REWRITE_LOG, Kind.RETENTION, Kind.VERSIONS):
         for one in pages(reader, domain, kind, ""):
             if kind is Kind.JOB:
                 jobs.append(one.record)
@@ -347,9 +347,9 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     for job in jobs:
         for epoch in pages(reader, domain, Kind.EPOCH, job.name):
             yield epoch
-            log = barrier_partition(job.name, epoch.record.interval.start)
-            yield from pages(reader, domain, Kind.BARRIER, log)
-    yield from pages(reader, domain, Kind.FENCE, SOURCE_CHAINS)
+            log = event_partition(job.name, epoch.record.interval.start)
+            yield from pages(reader, domain, Kind.EVENT, log)
+    yield from pages(reader, domain, Kind.REWRITE_LOG, SOURCE_CHAINS)
     for source in sorted({name for job in jobs for name in job.all_sources}):
         yield from pages(reader, domain, Kind.SOURCE, source)
     for table in tables:

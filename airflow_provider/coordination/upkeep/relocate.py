@@ -21,7 +21,7 @@ from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.locations import lies_in, names_files, path_name, same_warehouse
 from airflow_provider.tables.relocating import Relocatable, Relocation
 
-_NAMING = frozenset({Kind.TABLE, Kind.EPOCH, Kind.BARRIER, Kind.VERSIONS, Kind.COMMIT})
+_NAMING = frozenset({Kind.TABLE, Kind.EPOCH, Kind.EVENT, Kind.VERSIONS, Kind.COMMIT})
 """Kinds of records that name files of tables. What others name is outside of the warehouse, or declared."""
 _LISTED = 3
 

@@ -70,7 +70,7 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
     A full table gets a copy of what it had at the barrier before, as soon as that is committed, also where earlier
     epochs are missing; the copy depends on it (R18).
 
-    :param reason: why; kept with the commit and in the barrier log. :param by: who says so.
+    :param reason: why; kept with the commit and in the state log. :param by: who says so.
     :raises UnknownName: no such job in the domain.
     :raises InvalidInput: a span that is not made of whole epochs, no reason, or a table that has no columns yet.
     :raises EpochBusy: somebody computes one of them; those before it are skipped.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from airflow_provider.coordination.upkeep.explain import Explanation
 from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row
 from airflow_provider.domain.checks import Finding
-from airflow_provider.domain.epoch import BarrierRecord, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
@@ -149,11 +149,11 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
     return answer
 
 
-def _readable(log: Iterable[Stamped[BarrierRecord]], access: Access) -> Iterable[Stamped[BarrierRecord]]:
+def _readable(log: Iterable[Stamped[AttemptEvent]], access: Access) -> Iterable[Stamped[AttemptEvent]]:
     return (entry for entry in log if access.may_read(entry.record.owner.dag_id))
 
 
-def _entry(stamped: Stamped[BarrierRecord]) -> dict[str, Any]:
+def _entry(stamped: Stamped[AttemptEvent]) -> dict[str, Any]:
     barrier = stamped.record
     output = barrier.committable
     return {

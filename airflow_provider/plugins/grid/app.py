@@ -134,7 +134,7 @@ def epoch_of(
     domain: Name = "default",
     conn_id: ConnectionId = None,
 ) -> dict[str, Any]:
-    """Return one epoch with what it waits for, the next step and its barrier log."""
+    """Return one epoch with what it waits for, the next step and its state log."""
     interval = Interval(run_barrier(explicit=start), run_barrier(explicit=end))
     with _reader(conn_id, user) as reader:
         try:

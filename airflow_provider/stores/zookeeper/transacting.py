@@ -34,7 +34,7 @@ from airflow_provider.stores.zookeeper.turns import Turns
 
 RACES_BEFORE_TURN = 2
 """Number of lost races for the head after which a transaction queues for its turn."""
-_GUESSED_ABSENT = frozenset({Kind.BARRIER, Kind.SLICE, Kind.SOURCE})
+_GUESSED_ABSENT = frozenset({Kind.EVENT, Kind.SLICE, Kind.SOURCE})
 """Kinds that are written once: guessed to be absent, instead of looked up, before they are created."""
 
 
@@ -217,7 +217,7 @@ class Writer:
         wanted = planning.folders_of(self._paths, request.domain, creating, number=request.commit is not None)
         folders = [path for path in wanted if path not in self._known.folders]
         if guess and any(key.kind is Kind.EPOCH for key in creating):  # a new epoch has no log yet
-            logs = {self._paths.partition(*partition_of(key)) for key in creating if key.kind is Kind.BARRIER}
+            logs = {self._paths.partition(*partition_of(key)) for key in creating if key.kind is Kind.EVENT}
             folders = [path for path in folders if path not in logs]
         head = self._known.heads.get(request.domain)
         asks_head = head is None and needs_head(request)

@@ -33,7 +33,7 @@ UNREADABLE = {
 }
 
 FROM_BEFORE_FLOOR = b'{"format": 1, "record": {"latest": null, "earlier": []}}'
-"""A fence's record without the field ``floor``, which has a default."""
+"""A rewrite log without the field ``floor``, which has a default."""
 
 
 class CompatibilityCases(StoreCases):
@@ -71,10 +71,10 @@ class CompatibilityCases(StoreCases):
     def test_a_record_from_before_a_field_with_a_default_is_read(
         self, backend: StoreBackend, store: MetadataStore, domain: DomainName
     ) -> None:
-        key = Key(domain, Kind.FENCE, "", "table")
-        write(store, Put(key, bare(Kind.FENCE)))
+        key = Key(domain, Kind.REWRITE_LOG, "", "table")
+        write(store, Put(key, bare(Kind.REWRITE_LOG)))
         backend.plant(key, FROM_BEFORE_FLOOR)
-        assert store.read(domain, [key]).records[key].record == bare(Kind.FENCE)
+        assert store.read(domain, [key]).records[key].record == bare(Kind.REWRITE_LOG)
 
     def test_a_lost_request_changes_nothing(self, store: MetadataStore, domain: DomainName) -> None:
         faulty = FaultyStore(store, first("transact", Fault.REQUEST_LOST))

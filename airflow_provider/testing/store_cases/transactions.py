@@ -132,7 +132,7 @@ class TransactionCases(StoreCases):
     # --- versions --------------------------------------------------------------------------------------------
 
     def test_no_version_of_a_key_comes_twice(self, store: MetadataStore, domain: DomainName) -> None:
-        """R10: a fence cannot become true again."""
+        """R10: a log cannot become true again."""
         key = counter_key(domain)
         seen = []
         for number in range(5):
@@ -251,12 +251,12 @@ class TransactionCases(StoreCases):
 
     def test_a_rewrites_mark_tells_when_it_was_made(self, store: MetadataStore, domain: DomainName) -> None:
         """A caller that reads the mark only after the rewrite finds its version unchanged, and its CSN too new."""
-        fence = Key(domain, Kind.FENCE, "", "table")
-        write(store, Put(fence, bare(Kind.FENCE)))
+        log = Key(domain, Kind.REWRITE_LOG, "", "table")
+        write(store, Put(log, bare(Kind.REWRITE_LOG)))
         read_csn = publish(store, domain).csn
-        write(store, Put(fence, sample(Kind.FENCE)), number=commit("rewrite"))
-        late = store.read(domain, [fence]).records[fence]
-        write(store, put(counter_key(domain)), requires=[Exists(fence, late.version)])
+        write(store, Put(log, sample(Kind.REWRITE_LOG)), number=commit("rewrite"))
+        late = store.read(domain, [log]).records[log]
+        write(store, put(counter_key(domain)), requires=[Exists(log, late.version)])
         assert read_csn is not None
         assert late.csn == read_csn + 1
 

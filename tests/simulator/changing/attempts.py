@@ -141,7 +141,7 @@ class Try:
     def _look_at(self, attempt: Attempt, error: EpochError) -> None:
         """A conflict is true: an input that minds it has changed, or may be about to (R13).
 
-        Of a table with more rewrites than its fence tells apart, those next to each other are as new as the newest.
+        Of a table with more rewrites than its log tells apart, those next to each other are as new as the newest.
         """
         named = getattr(error, "inputs", None)
         if isinstance(error, Conflict) and "were bound anew meanwhile" in error.message:

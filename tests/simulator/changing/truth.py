@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 
-from airflow_provider.domain.epoch import BarrierRecord, Commitment, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.epoch import AttemptEvent, Commitment, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
@@ -246,7 +246,7 @@ class Truth(History):
         return commit
 
     def _tell(self, put: Put) -> None:
-        if put.key.kind is Kind.BARRIER:
+        if put.key.kind is Kind.EVENT:
             self._report(put.key, put.record)
         elif put.key.kind is Kind.EPOCH:
             self.source.take(put.key.partition, put.record)
@@ -256,7 +256,7 @@ class Truth(History):
             self.topology = put.record
             self.changes += 1
 
-    def _report(self, key: Key, record: BarrierRecord) -> None:
+    def _report(self, key: Key, record: AttemptEvent) -> None:
         if record.state is EpochState.WRITTEN and record.committable is not None:
             job, _, start = key.partition.partition("/")
             uris = frozenset(part.uri for part in record.committable.parts)

@@ -57,7 +57,9 @@ _UNREAD = 0.3
 """How often a file lands at a barrier after everything has ended, where a source has changed its name."""
 _REGRETS = 0.2
 """How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
-_GROW = frozenset({Kind.TABLE, Kind.FENCE, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY})
+_GROW = frozenset(
+    {Kind.TABLE, Kind.REWRITE_LOG, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY}
+)
 """Records that grow with what happens."""
 
 

@@ -1,61 +1,61 @@
-"""Facts about an attempt in its epoch's barrier log: participants, WRITTEN output, passed checks. Pure functions."""
+"""Facts about an attempt in its epoch's state log: participants, WRITTEN output, passed checks. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from airflow_provider.domain.epoch import BarrierRecord, EpochState
+from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.version import Committable
 
 
-def completed(barriers: Iterable[BarrierRecord], token: int) -> bool:
+def completed(events: Iterable[AttemptEvent], token: int) -> bool:
     """Return True if the code of the attempt with *token* came to its end, and did not just write its outputs."""
     return any(
-        entry.token == token and not entry.sink and entry.state is EpochState.WRITTEN for entry in barriers
+        entry.token == token and not entry.sink and entry.state is EpochState.WRITTEN for entry in events
     )
 
 
-def checked(barriers: Iterable[BarrierRecord], tokens: Collection[int]) -> bool:
+def checked(events: Iterable[AttemptEvent], tokens: Collection[int]) -> bool:
     """Return True if the checks have passed on what the attempt with one of *tokens* staged or was to publish."""
-    return any(entry.token in tokens and entry.state is EpochState.CHECKED for entry in barriers)
+    return any(entry.token in tokens and entry.state is EpochState.CHECKED for entry in events)
 
 
-def newest_tries(barriers: Iterable[BarrierRecord], token: int) -> dict[int, int]:
+def newest_tries(events: Iterable[AttemptEvent], token: int) -> dict[int, int]:
     """Return the newest subtoken of each participant that has joined the attempt with *token* (R10)."""
     newest: dict[int, int] = {}
-    for entry in barriers:
+    for entry in events:
         if entry.token == token and entry.state is EpochState.OPEN and entry.subtoken:
             newest[entry.participant] = max(entry.subtoken, newest.get(entry.participant, 0))
     return newest
 
 
 def written_output(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
+    events: Iterable[AttemptEvent], sinks: Collection[TableName], *, token: int, participants: int
 ) -> dict[TableName, tuple[Committable, ...]]:
     """Return the committables of those *sinks* that the newest try of every participant has WRITTEN with *token*."""
     return {
         sink: tuple(committable for _, committable in sorted(parts.items()))
-        for sink, parts in _written_parts(barriers, sinks, token).items()
+        for sink, parts in _written_parts(events, sinks, token).items()
         if len(parts) == participants
     }
 
 
 def unwritten_parts(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], *, token: int, participants: int
+    events: Iterable[AttemptEvent], sinks: Collection[TableName], *, token: int, participants: int
 ) -> dict[TableName, list[int]]:
     """Return the participants whose newest try has not WRITTEN a sink with *token*, by sink; no whole sinks."""
-    written = _written_parts(barriers, sinks, token)
+    written = _written_parts(events, sinks, token)
     missing = {sink: sorted(set(range(participants)) - set(parts)) for sink, parts in written.items()}
     return {sink: numbers for sink, numbers in missing.items() if numbers}
 
 
 def _written_parts(
-    barriers: Iterable[BarrierRecord], sinks: Collection[TableName], token: int
+    events: Iterable[AttemptEvent], sinks: Collection[TableName], token: int
 ) -> dict[TableName, dict[int, Committable]]:
     """Return the committable that the newest try of each participant has WRITTEN, by sink and participant."""
     written: dict[TableName, dict[int, Committable]] = {sink: {} for sink in sinks}
-    log = list(barriers)
+    log = list(events)
     newest = newest_tries(log, token)
     for entry in log:
         # An earlier try of a participant is fenced, whatever it has WRITTEN (R10).
