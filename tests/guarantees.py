@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "guarantees.md"
 
 
-class Standing(StrEnum):
+class PointerStatus(StrEnum):
     """How a promise stands for a kind of table, on a store, with a catalog."""
 
     KEPT = "kept"
@@ -83,33 +83,33 @@ class Promise:
 
     rule: str
     text: str
-    stated: Callable[[Setting], Standing]
-    observed: Callable[[World, TableKind], Standing]
+    stated: Callable[[Setting], PointerStatus]
+    observed: Callable[[World, TableKind], PointerStatus]
 
 
 # --- what is stated ----------------------------------------------------------------------------------------------
 
 
-def kept(_: Setting) -> Standing:
-    return Standing.KEPT
+def kept(_: Setting) -> PointerStatus:
+    return PointerStatus.KEPT
 
 
-def by_cuts(_: Setting) -> Standing:
-    return Standing.BY_CUTS
+def by_cuts(_: Setting) -> PointerStatus:
+    return PointerStatus.BY_CUTS
 
 
-def refused(_: Setting) -> Standing:
-    return Standing.REFUSED
+def refused(_: Setting) -> PointerStatus:
+    return PointerStatus.REFUSED
 
 
-def kept_in_the_store(setting: Setting) -> Standing:
+def kept_in_the_store(setting: Setting) -> PointerStatus:
     """Where one transaction moves records and pointers."""
-    return Standing.BY_CUTS if setting.elsewhere else Standing.KEPT
+    return PointerStatus.BY_CUTS if setting.elsewhere else PointerStatus.KEPT
 
 
-def kept_of_incremental(setting: Setting) -> Standing:
+def kept_of_incremental(setting: Setting) -> PointerStatus:
     """Earlier states of a full table are in no version that the catalog shows."""
-    return Standing.BY_CUTS if setting.kind is TableKind.FULL else Standing.KEPT
+    return PointerStatus.BY_CUTS if setting.kind is TableKind.FULL else PointerStatus.KEPT
 
 
 # --- what is done ------------------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ def _started(world: World, kind: TableKind, *days: int) -> Any:
     return job
 
 
-def _judged(*, by_cut: bool, by_engine: bool) -> Standing:
+def _judged(*, by_cut: bool, by_engine: bool) -> PointerStatus:
     assert by_cut, "a cut does not keep it"
-    return Standing.KEPT if by_engine else Standing.BY_CUTS
+    return PointerStatus.KEPT if by_engine else PointerStatus.BY_CUTS
 
 
 def _alike(world: World, *tables: str) -> bool:
@@ -137,7 +137,7 @@ def _alike(world: World, *tables: str) -> bool:
     return all(world.engine_rows(table) == world.rows(table)[table] for table in tables)
 
 
-def unpublished(world: World, kind: TableKind) -> Standing:
+def unpublished(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
@@ -145,19 +145,19 @@ def unpublished(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.rows("d") == {"d": [(1, 1)]}, by_engine=_alike(world, "d", "e"))
 
 
-def beyond_a_gap(world: World, kind: TableKind) -> Standing:
+def beyond_a_gap(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind, 1, 2, 4)
     return _judged(by_cut=world.cut("d").barrier == barrier(2), by_engine=_alike(world, "d", "e"))
 
 
-def skipped(world: World, kind: TableKind) -> Standing:
+def skipped(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind)
     world.coordinator.skip(DOMAIN, "j", day(2), reason="nothing came", by="me")
     wanted = [(2, 1)] if kind is TableKind.FULL else [(1, 1)]
     return _judged(by_cut=world.rows("d") == {"d": wanted}, by_engine=_alike(world, "d", "e"))
 
 
-def columns(world: World, kind: TableKind) -> Standing:
+def columns(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind)
     changes = [rename("by", "author")]
     world.begin(
@@ -166,7 +166,7 @@ def columns(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.rows("d") == {"d": [(1, 1)]}, by_engine=_alike(world, "d", "e"))
 
 
-def at_once(world: World, kind: TableKind) -> Standing:
+def at_once(world: World, kind: TableKind) -> PointerStatus:
     """A process is killed right after its commit."""
     job = _started(world, kind)
     attempt = world.begin(job, day(2))
@@ -180,7 +180,7 @@ def at_once(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.cut("d", "e").barrier == barrier(2), by_engine=_alike(world, "d", "e"))
 
 
-def one_by_one(world: World, kind: TableKind) -> Standing:
+def one_by_one(world: World, kind: TableKind) -> PointerStatus:
     """A commit comes between the two loads."""
     job = _started(world, kind)
     cut, first = world.cut("d", "e"), world.engine_rows("d")
@@ -189,7 +189,7 @@ def one_by_one(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=whole, by_engine=world.engine_rows("e") == first)
 
 
-def again(world: World, kind: TableKind) -> Standing:
+def again(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     lease = world.leases.cut(DOMAIN, ["d"], name="report", owner="me")
     first = world.engine_rows("d")
@@ -197,14 +197,14 @@ def again(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.rows_of(lease.cut) == {"d": first}, by_engine=world.engine_rows("d") == first)
 
 
-def earlier(world: World, kind: TableKind) -> Standing:
+def earlier(world: World, kind: TableKind) -> PointerStatus:
     """An engine filters the current version by the epoch."""
     _started(world, kind, 1, 2)
     found = [row for row in world.engine_rows("d") if row[0] <= 1]
     return _judged(by_cut=world.rows("d", at=barrier(1)) == {"d": [(1, 1)]}, by_engine=found == [(1, 1)])
 
 
-def one_barrier(world: World, kind: TableKind) -> Standing:
+def one_barrier(world: World, kind: TableKind) -> PointerStatus:
     """Two jobs, one of which is a day ahead."""
     for name, last in (("d", 3), ("e", 2)):
         for number in range(1, last + 1):
@@ -213,7 +213,7 @@ def one_barrier(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.cut("d", "e").barrier == barrier(2), by_engine=found["d"] == found["e"])
 
 
-def missing_file(world: World, kind: TableKind) -> Standing:
+def missing_file(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind)
     (lost,) = world.cuts.files(world.cut("d"), "d")
     world.lose(lost)
@@ -227,37 +227,37 @@ def _fails(read: Callable[[], object]) -> bool:
     return True
 
 
-def others_rows(world: World, kind: TableKind) -> Standing:
+def others_rows(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     commit(world, "d", "append", {1: [7]})
     return _refused(lambda: world.run(job, day(2), [2]), ForeignCommit)
 
 
-def dropped(world: World, kind: TableKind) -> Standing:
+def dropped(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     world.pointers.drop(DOMAIN, "d")
     return _refused(lambda: world.begin(job, day(2)), TableDropped)
 
 
-def read_already(world: World, kind: TableKind) -> Standing:
+def read_already(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind)
     world.run(world.job("r", inputs=[world.table("d", kind=kind)]), day(1))
     again = world.job("j", [world.table(name, kind=kind) for name in ("d", "e")], on_rerun="new_revision")
     return _refused(lambda: world.run(again, day(1), [2], owner("again")), DependentReaders)
 
 
-def skipped_beyond_a_gap(world: World, kind: TableKind) -> Standing:
+def skipped_beyond_a_gap(world: World, kind: TableKind) -> PointerStatus:
     _started(world, kind)
     skips = partial(world.coordinator.skip, DOMAIN, "j", day(3), reason="nothing came", by="me")
-    if _refused(skips, NotReady) is Standing.REFUSED:
-        return Standing.REFUSED
+    if _refused(skips, NotReady) is PointerStatus.REFUSED:
+        return PointerStatus.REFUSED
     return _judged(by_cut=world.cut("d").barrier == barrier(1), by_engine=_alike(world, "d", "e"))
 
 
 # Declarations and sources that change.
 
 
-def below_the_beginning(world: World, kind: TableKind) -> Standing:
+def below_the_beginning(world: World, kind: TableKind) -> PointerStatus:
     """Days are computed one by one below the first one."""
     job = _job(world, kind, origin=None)
     world.run(job, day(3), [3])
@@ -269,7 +269,7 @@ def below_the_beginning(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=world.rows("d") == {"d": wanted}, by_engine=unseen and _alike(world, "d", "e"))
 
 
-def origin_that_was_read(world: World, kind: TableKind) -> Standing:
+def origin_that_was_read(world: World, kind: TableKind) -> PointerStatus:
     table = world.table("d", kind=kind)
 
     def job(origin: int) -> Job:
@@ -279,7 +279,7 @@ def origin_that_was_read(world: World, kind: TableKind) -> Standing:
     return _refused(lambda: world.begin(job(0), day(1)), TopologyError)
 
 
-def left_behind(world: World, kind: TableKind) -> Standing:
+def left_behind(world: World, kind: TableKind) -> PointerStatus:
     """An input is computed again after an epoch has read it by an edge that ignores revisions."""
     _started(world, kind)
     edge = increment if kind is TableKind.INCREMENTAL else state
@@ -290,7 +290,7 @@ def left_behind(world: World, kind: TableKind) -> Standing:
     return _judged(by_cut=labels == ["r"], by_engine=False)
 
 
-def late_file(world: World, kind: TableKind) -> Standing:
+def late_file(world: World, kind: TableKind) -> PointerStatus:
     """The rows are the number of files that the epoch has read."""
     with _folder() as feed:
         job, found = _job(world, kind, inputs=[feed.source]), []
@@ -303,7 +303,7 @@ def late_file(world: World, kind: TableKind) -> Standing:
         return _judged(by_cut=found == [0, 1], by_engine=_alike(world, "d", "e"))
 
 
-def two_revisions(world: World, kind: TableKind) -> Standing:
+def two_revisions(world: World, kind: TableKind) -> PointerStatus:
     with _folder(late="revision") as feed:
         jobs = [world.job(name, [world.table(name, kind=kind)], inputs=[feed.source]) for name in ("d", "e")]
         for job in jobs:
@@ -338,7 +338,7 @@ def _folder(**options: Any) -> Iterator[_Folder]:
 # Attempts.
 
 
-def lost_output(world: World, kind: TableKind) -> Standing:
+def lost_output(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     attempt = world.begin(job, day(2))
     before = world.data()
@@ -347,7 +347,7 @@ def lost_output(world: World, kind: TableKind) -> Standing:
     return _refused(lambda: world.coordinator.publish(attempt), Unavailable)
 
 
-def zombie(world: World, kind: TableKind) -> Standing:
+def zombie(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     first = world.begin(job, day(2))
     world.write(first, [2])
@@ -355,7 +355,7 @@ def zombie(world: World, kind: TableKind) -> Standing:
     return _refused(lambda: world.coordinator.publish(first), Fenced)
 
 
-def restored(world: World, kind: TableKind) -> Standing:
+def restored(world: World, kind: TableKind) -> PointerStatus:
     job = _started(world, kind)
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
@@ -363,18 +363,18 @@ def restored(world: World, kind: TableKind) -> Standing:
     return _refused(lambda: world.coordinator.publish(attempt), Fenced)
 
 
-def checked(world: World, kind: TableKind) -> Standing:
+def checked(world: World, kind: TableKind) -> PointerStatus:
     job = _job(world, kind, checks=[row_count("d", at_least=2)])
     attempt = world.begin(job, day(1))
     world.write(attempt, [1])
     return _refused(lambda: world.coordinator.check(attempt), Vetoed)
 
 
-def _refused(work: Callable[[], object], error: type[Exception]) -> Standing:
+def _refused(work: Callable[[], object], error: type[Exception]) -> PointerStatus:
     with suppress(error):
         work()
-        return Standing.BY_CUTS
-    return Standing.REFUSED
+        return PointerStatus.BY_CUTS
+    return PointerStatus.REFUSED
 
 
 PROMISES = (
@@ -444,7 +444,7 @@ PROMISES = (
     Promise(
         rule="R5",
         text="skipping an epoch whose predecessor is missing",
-        stated=lambda one: Standing.REFUSED if one.kind is TableKind.FULL else Standing.KEPT,
+        stated=lambda one: PointerStatus.REFUSED if one.kind is TableKind.FULL else PointerStatus.KEPT,
         observed=skipped_beyond_a_gap,
     ),
     Promise(

@@ -58,7 +58,7 @@ from airflow_provider.domain.version import Committable
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataStore, StoreCapability
 from airflow_provider.stores.factory import catalog_of, local_url, open_store, redacted
-from airflow_provider.tables.base import Place, TableInfo
+from airflow_provider.tables.base import StagingLocation, TableInfo
 from airflow_provider.tables.factory import TableFormats, open_formats
 
 
@@ -270,7 +270,7 @@ class EpochService:
         """Return the table with the columns of the attempt's rows: see :func:`~.alter.written_columns`."""
         return written_columns(self.context, attempt, sink)
 
-    def place(self, attempt: Attempt, sink: str) -> Place:
+    def place(self, attempt: Attempt, sink: str) -> StagingLocation:
         """Return where *attempt* stages the rows of *sink*."""
         return staging.place(self.context.formats, attempt, sink)
 

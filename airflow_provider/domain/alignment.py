@@ -11,12 +11,12 @@ from airflow_provider.domain.cut import Level, resolve
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 
 _LONGEST_SEARCH = 1_000
 _MOMENT = timedelta(microseconds=1)
 
-Stood = Mapping[TableName, tuple[TableRecord, Moved]]
+VersionedTables = Mapping[TableName, tuple[TableRecord, TableVersion]]
 
 
 class Align(StrEnum):
@@ -56,7 +56,9 @@ class Aligned:
     tables: Mapping[TableName, datetime]
 
 
-def aligned(tables: Stood, at: datetime | None, align: Align, max_lag: timedelta | None) -> Aligned | None:
+def aligned(
+    tables: VersionedTables, at: datetime | None, align: Align, max_lag: timedelta | None
+) -> Aligned | None:
     """Return the greatest barrier at or before *at* that *tables* allow; None when there is none.
 
     :param max_lag: how far a full table may lag behind the cut's barrier, with :attr:`Align.FLOOR`.
@@ -81,23 +83,23 @@ def aligned(tables: Stood, at: datetime | None, align: Align, max_lag: timedelta
     return None
 
 
-def _leading(tables: Stood, limit: datetime | None) -> datetime | None:
+def _leading(tables: VersionedTables, limit: datetime | None) -> datetime | None:
     """Return the barrier of the tables that may not lag: the incremental ones, or the fastest where all are full."""
-    exact = {name: stood for name, stood in tables.items() if stood[0].kind is TableKind.INCREMENTAL}
+    exact = {name: table for name, table in tables.items() if table[0].kind is TableKind.INCREMENTAL}
     if exact:
         return resolve(exact, limit)
-    alone = (resolve({name: stood}, limit) for name, stood in tables.items())
+    alone = (resolve({name: table}, limit) for name, table in tables.items())
     return max((barrier for barrier in alone if barrier is not None), default=None)
 
 
-def _own(record: TableRecord, moved: Moved, barrier: datetime) -> datetime | None:
+def _own(record: TableRecord, moved: TableVersion, barrier: datetime) -> datetime | None:
     """Return the barrier at which a table is read in a cut at *barrier*."""
     if record.kind is TableKind.INCREMENTAL:
         return barrier
     return resolve({TableName(""): (record, moved)}, barrier)
 
 
-def published_by_all(records: Iterable[tuple[TableRecord, Moved]]) -> datetime | None:
+def published_by_all(records: Iterable[tuple[TableRecord, TableVersion]]) -> datetime | None:
     """Return the last moment up to which every table has published all of its barriers; None when nothing limits it.
 
     A table without any commit limits nothing: a new job blocks no cut of older tables (R7). A table that joined the

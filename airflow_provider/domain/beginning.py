@@ -32,7 +32,7 @@ from airflow_provider.domain.topology import (
     Table,
     TableKind,
 )
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.domain.withdrawn import Withdrawals
 
 
@@ -122,7 +122,7 @@ def decide(
     if skips and epoch.committed is not None and not fills:
         return Beginning.COMMITTED
     # A retry of the generation that committed: the work is done, and at most its reply was lost.
-    if not skips and epoch.committed is not None and epoch.committed.owner.same_wish(owner):
+    if not skips and epoch.committed is not None and epoch.committed.owner.same_generation(owner):
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
     _refuse_live(job.name, epoch, lock, owner, now)
@@ -148,7 +148,7 @@ def decide(
 def computes_again(epoch: EpochRecord, owner: Owner) -> bool:
     """Return True if *owner* asks for a new generation of an epoch that was computed and committed, not skipped."""
     committed = epoch.committed
-    return committed is not None and not committed.skipped and not committed.owner.same_wish(owner)
+    return committed is not None and not committed.skipped and not committed.owner.same_generation(owner)
 
 
 def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
@@ -223,7 +223,7 @@ def adoptable(attempt: AttemptRecord, job: JobRecord, owner: Owner) -> bool:
     """
     return (
         attempt.aborted is None
-        and attempt.owner.same_wish(owner)
+        and attempt.owner.same_generation(owner)
         and job.determinism in (Determinism.DETERMINISTIC, Determinism.KEEP_FIRST)
     )
 
@@ -357,7 +357,7 @@ def still_needed(
     return any(edge_range(edge, epoch, record)[1] <= barrier for edge in job.all_edges if edge.table == table)
 
 
-def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
+def _not_ready(record: TableRecord, moved: TableVersion, low: datetime | None, high: datetime) -> str:
     """Return the reason why ``[low, high)`` cannot be read yet; empty when it can."""
     if not reached(record, moved, high):
         lag = lagging({TableName("input"): (record, moved)}, high)[0]
@@ -365,7 +365,7 @@ def _not_ready(record: TableRecord, moved: Moved, low: datetime | None, high: da
     return before_origin(record, moved, low)
 
 
-def _way_out(record: TableRecord, moved: Moved, low: datetime | None, high: datetime) -> str:
+def _way_out(record: TableRecord, moved: TableVersion, low: datetime | None, high: datetime) -> str:
     """Return the next step for an input that waiting alone does not bring; empty for one that waiting may bring."""
     progress, origin = record.progress, moved.origin
     if progress.begins is not None and high <= progress.begins:

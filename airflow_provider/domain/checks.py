@@ -17,7 +17,7 @@ from string import Formatter
 from typing import Protocol
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import TableName, column_name, kept_text, table_name
+from airflow_provider.domain.identifiers import TableName, column_name, table_name, validate_text
 
 Value = str | bool | int | float | Decimal | date | datetime
 
@@ -216,7 +216,7 @@ def _of_columns(
 
 
 def _of_sql(kind: CheckKind, sql: str, name: str, words: str) -> Check:
-    query = kept_text(sql, "sql").strip().rstrip(";")
+    query = validate_text(sql, "sql").strip().rstrip(";")
     try:
         named = [tuple(field[1:]) for field in Formatter().parse(query) if field[1] is not None]
     except ValueError as error:
@@ -242,7 +242,7 @@ def _named(name: str) -> str:
 
     :raises InvalidInput: not text that a store can keep; names ``name``.
     """
-    return kept_text(name, "name").strip()
+    return validate_text(name, "name").strip()
 
 
 def _table(table: NamedTable | str) -> TableName:
@@ -263,7 +263,7 @@ def _text(value: Value, field: str) -> str:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, str):
-        return kept_text(value, field)
+        return validate_text(value, field)
     if _is_number(value):
         return str(value)
     raise InvalidInput(
@@ -337,7 +337,7 @@ def judge_count(check: Check, rows: int, of_rows: int | None = None) -> Finding 
     return Finding(check=check.name, table=check.table, figure=f"{rows} rows{compared}")
 
 
-def judge_answer(check: Check, rows: int, sample: Sequence[Mapping[str, object]]) -> Finding | None:
+def judge_result(check: Check, rows: int, sample: Sequence[Mapping[str, object]]) -> Finding | None:
     """Return the finding of a query that returned *rows* rows; None if the check has passed."""
     if check.kind is CheckKind.NO_ROWS:
         if not rows:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from airflow_provider.domain.errors import Conflict, InvalidInput, SchemaMismatch
-from airflow_provider.domain.identifiers import column_name, kept_text
+from airflow_provider.domain.identifiers import column_name, validate_text
 
 _SCALARS = {
     "boolean": "boolean",
@@ -206,7 +206,7 @@ def column_type(text: object) -> ColumnType:
 
     :raises InvalidInput: not a type that a column can have.
     """
-    words = kept_text(text, "type", limit=_LONGEST_TYPE)
+    words = validate_text(text, "type", limit=_LONGEST_TYPE)
     tokens = _TOKEN.findall(words)
     parser = _TypeParser(words, tokens if "".join(tokens) == "".join(words.split()) else [])
     found = parser.type()

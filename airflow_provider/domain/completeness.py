@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import column_name, kept_text
+from airflow_provider.domain.identifiers import column_name, validate_text
 
 _MOST_FILES = 1_000_000
 _LONGEST_QUIET = timedelta(days=31)
@@ -53,7 +53,7 @@ def marker(location: str = "_SUCCESS") -> Condition:
     :param location: a name beside the files, an absolute path or a URI; may hold ``{start}``, ``{end}`` and wildcards.
     :raises InvalidInput: *location* is no text.
     """
-    return Condition(kind=ConditionKind.MARKER, location=kept_text(location, "marker"))
+    return Condition(kind=ConditionKind.MARKER, location=validate_text(location, "marker"))
 
 
 def min_files(number: int) -> Condition:

@@ -18,9 +18,9 @@ from airflow_provider.domain.version import (
     NOTHING_SHOWN,
     TOLD_APART_SINCE,
     Committable,
-    Moved,
     TableRecord,
     TableRef,
+    TableVersion,
     shown,
 )
 from airflow_provider.domain.watermark import Progress
@@ -139,20 +139,20 @@ class Lag:
     staleness: Staleness | None = None
 
 
-def as_of(stamped: Stamped[TableRecord], csn: int) -> Moved | None:
+def as_of(stamped: Stamped[TableRecord], csn: int) -> TableVersion | None:
     """Return origin, watermark and version of the table at *csn*; None if its record does not reach back so far.
 
     Then the caller reads the head again.
     """
     if (stamped.csn or 0) <= csn:
-        return standing(stamped)
+        return newest_version(stamped)
     return next((moved for moved in stamped.record.earlier if moved.csn <= csn), None)
 
 
-def standing(stamped: Stamped[TableRecord]) -> Moved:
+def newest_version(stamped: Stamped[TableRecord]) -> TableVersion:
     """Return origin, watermark and version of the table now, without the parts of its version that expire."""
     progress, ref = stamped.record.progress, stamped.record.ref
-    return Moved(
+    return TableVersion(
         csn=stamped.csn or 0,
         origin=progress.origin,
         watermark=progress.watermark,
@@ -178,7 +178,7 @@ def shown_states(stamped: Stamped[TableRecord]) -> list[State]:
     ]
 
 
-def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:
+def reached(record: TableRecord, moved: TableVersion, barrier: datetime) -> bool:
     """Return True if *barrier* is on the table's calendar, after its origin, and not beyond its watermark."""
     if moved.watermark is None or moved.origin is None:
         return False
@@ -186,7 +186,7 @@ def reached(record: TableRecord, moved: Moved, barrier: datetime) -> bool:
 
 
 def resolve(
-    tables: Mapping[TableName, tuple[TableRecord, Moved]], at: datetime | None = None
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], at: datetime | None = None
 ) -> datetime | None:
     """Return the greatest barrier at or before *at* that all *tables* have reached; None when there is none.
 
@@ -209,7 +209,9 @@ def resolve(
     return None
 
 
-def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: datetime) -> datetime | None:
+def following(
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], after: datetime
+) -> datetime | None:
     """Return the least barrier later than *after* that all *tables* have reached; None when there is none."""
     cadences = list(dict.fromkeys(record.cadence for record, _ in tables.values()))
     barrier = max(cadence.next_after(after) for cadence in cadences)
@@ -223,7 +225,7 @@ def following(tables: Mapping[TableName, tuple[TableRecord, Moved]], after: date
 
 
 def nearest_kept(
-    tables: Mapping[TableName, tuple[TableRecord, Moved]], retention: Withdrawals, barrier: datetime
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], retention: Withdrawals, barrier: datetime
 ) -> tuple[datetime, ...]:
     """Return the nearest common barriers before and after *barrier* that are not withdrawn: two, one or none."""
 
@@ -239,7 +241,9 @@ def nearest_kept(
     return tuple(dict.fromkeys(moment for moment in (before, after) if moment is not None))
 
 
-def lagging(tables: Mapping[TableName, tuple[TableRecord, Moved]], barrier: datetime) -> tuple[Lag, ...]:
+def lagging(
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], barrier: datetime
+) -> tuple[Lag, ...]:
     """Return each table that has not reached *barrier*, with the reason."""
     found = []
     for name, (record, moved) in sorted(tables.items()):
@@ -294,7 +298,7 @@ def starts_with(edge: Edge, record: TableRecord, high: datetime) -> bool:
     return edge.kind is EdgeKind.PREVIOUS and begins is not None and high <= begins
 
 
-def before_origin(record: TableRecord, moved: Moved, low: datetime | None) -> str:
+def before_origin(record: TableRecord, moved: TableVersion, low: datetime | None) -> str:
     """Return the reason why a range from *low* on cannot be read; empty if it can.
 
     Before an origin that is not declared, and while epochs below the origin are being computed, "no rows" may mean

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, told_apart
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, validate_identity
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.records import Key, Stamped, event_key
@@ -73,7 +73,7 @@ class Owner:
     def same_run(self, other: Owner) -> bool:
         return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
 
-    def same_wish(self, other: Owner) -> bool:
+    def same_generation(self, other: Owner) -> bool:
         """Return True if both are tries of one generation of one run."""
         return self.same_run(other) and self.generation == other.generation
 
@@ -94,7 +94,7 @@ def as_owner(value: object) -> Owner:
             next_step="say who asks: Owner(dag_id='my program', run_id='of 2024-05-01').",
         )
     texts = {"dag_id": value.dag_id, "run_id": value.run_id}
-    told_apart(texts, {"generation": value.generation, "try_number": value.try_number})
+    validate_identity(texts, {"generation": value.generation, "try_number": value.try_number})
     return value
 
 

@@ -71,7 +71,7 @@ def format_name(value: object) -> str:
     return _checked(value, "format")
 
 
-def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
+def validate_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
     """Return *value*, free text that every store can keep: SQL, a reason, a location.
 
     :param limit: maximum length, in bytes of UTF-8.
@@ -89,13 +89,13 @@ def kept_text(value: object, field: str, *, limit: int = MAX_TEXT_BYTES) -> str:
     return value
 
 
-def told_apart(texts: Mapping[str, object], numbers: Mapping[str, object]) -> None:
+def validate_identity(texts: Mapping[str, object], numbers: Mapping[str, object]) -> None:
     """Check the parts of an identity, by field: *texts* must not be blank, *numbers* are counts.
 
     :raises InvalidInput: names the field.
     """
     for field, value in texts.items():
-        if not kept_text(value, field, limit=_MOST_OF_AN_ID).strip():
+        if not validate_text(value, field, limit=_MOST_OF_AN_ID).strip():
             raise InvalidInput(field=field, value=value, expected="text that is not blank")
     for field, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value not in range(_MOST_COUNTED):

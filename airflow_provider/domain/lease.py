@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
-from airflow_provider.domain.identifiers import LeaseId, TableName, kept_text, lease_id
+from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id, validate_text
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.record_format import since
@@ -77,7 +77,7 @@ def checked_owner(owner: str) -> str:
 
     :raises InvalidInput: not text, or blank.
     """
-    if not kept_text(owner, "owner").strip():
+    if not validate_text(owner, "owner").strip():
         raise InvalidInput(
             field="owner",
             value=owner,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from airflow_provider.domain.columns import AppliedChange, ColumnChange
-from airflow_provider.domain.cut import standing
+from airflow_provider.domain.cut import newest_version
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, EpochRecord, Provenance
 from airflow_provider.domain.identifiers import TableName
@@ -77,7 +77,7 @@ def moved_table(
         record,
         progress=record.progress.adding(interval),
         ref=ref,
-        earlier=(standing(stamped), *record.earlier)[: defaults.states_remembered],
+        earlier=(newest_version(stamped), *record.earlier)[: defaults.states_remembered],
         heard=None,
         changes=tuple(AppliedChange(change) for change in declared) if made else record.changes,
     )

@@ -143,7 +143,7 @@ class SourceRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class BoundsRequest:
     """A request for a source's bounds at one barrier, with the bounds recorded around it.
 
     :param before: bounds at earlier barriers, the nearest first, each in its newest revision: those within the source's
@@ -186,7 +186,7 @@ class Asked:
         return self.low if newest is None else newest
 
 
-def check_bounds(asked: Asked, bounds: SourceBounds) -> None:
+def check_bounds(asked: BoundsRequest, bounds: SourceBounds) -> None:
     """Refuse bounds that would lose a row, or give it to two barriers.
 
     :raises InvalidInput: the bounds are of another source or kind, or do not join those around them.

@@ -21,7 +21,7 @@ from airflow_provider.domain.completeness import (
     checked_conditions,
 )
 from airflow_provider.domain.errors import InvalidInput, choice
-from airflow_provider.domain.identifiers import column_name, kept_text, table_name
+from airflow_provider.domain.identifiers import column_name, table_name, validate_text
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.record_format import formerly, since
 
@@ -258,7 +258,7 @@ class FileSource(Source):
             )
 
     def _check_place(self) -> None:
-        kept_text(self.location, "location")
+        validate_text(self.location, "location")
 
     @property
     def looks_around(self) -> bool:
@@ -385,7 +385,7 @@ _CLASSES: Mapping[SourceKind, type[Source]] = {
 
 def _check_table(table: object, counts: range, form: str) -> None:
     """:raises InvalidInput: *table* does not have the *form*, whose number of parts is one of *counts*."""
-    parts = kept_text(table, "table", limit=1000).split(".")
+    parts = validate_text(table, "table", limit=1000).split(".")
     if len(parts) not in counts or not all(part and part == part.strip() for part in parts):
         raise InvalidInput(field="table", value=table, expected=form)
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from airflow_provider.domain.cut import Lag, Staleness
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 
 _NOTHING = timedelta(0)
 
 
-def staleness(record: TableRecord, moved: Moved, barrier: datetime, now: datetime) -> Staleness:
+def staleness(record: TableRecord, moved: TableVersion, barrier: datetime, now: datetime) -> Staleness:
     """Return the staleness of the table in a cut that reads it at *barrier*."""
     watermark = moved.watermark or barrier
     return Staleness(
@@ -24,7 +24,7 @@ def staleness(record: TableRecord, moved: Moved, barrier: datetime, now: datetim
 
 
 def too_old(
-    tables: Mapping[TableName, tuple[TableRecord, Moved]],
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]],
     barriers: Mapping[TableName, datetime],
     now: datetime,
     max_staleness: timedelta,
@@ -42,7 +42,7 @@ def too_old(
         for name, (record, moved) in tables.items()
         if moved.watermark is None or moved.watermark < wanted
     }
-    named = old or {name: stood for name, stood in tables.items() if barriers[name] < wanted}
+    named = old or {name: table for name, table in tables.items() if barriers[name] < wanted}
     lags = []
     for name, (record, moved) in named.items():
         age = staleness(record, moved, barriers[name], now)

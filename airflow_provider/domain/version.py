@@ -81,7 +81,7 @@ class Committable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
+class TableVersion:
     """Origin, watermark and version of a table after the commit *csn*."""
 
     csn: int
@@ -108,7 +108,7 @@ class TableRecord:
     cadence: Cadence
     progress: Progress
     ref: TableRef | None = None
-    earlier: tuple[Moved, ...] = ()
+    earlier: tuple[TableVersion, ...] = ()
     ended: str = ""
     heard: datetime | None = None
     changes: tuple[AppliedChange, ...] = ()

@@ -18,8 +18,8 @@ from airflow_provider.tables.locations import checked_warehouse
 
 __all__ = [
     "CONN_TYPE",
+    "Addresses",
     "ConnectionFields",
-    "Place",
     "catalog_url_of",
     "checked_conn_id",
     "database_url_of",
@@ -38,7 +38,7 @@ WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Addresses:
     """Addresses that a connection leads to.
 
     :param store_url: URL of the metadata store; may hold a password, hence never shown.
@@ -92,13 +92,13 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def place_of(connection: ConnectionFields) -> Place:
+def place_of(connection: ConnectionFields) -> Addresses:
     """Return the addresses that *connection* leads to.
 
     :raises InvalidInput: a field of the connection is wrong; names it. No message holds a password.
     """
     store = _store(connection)
-    return Place(
+    return Addresses(
         store_url=store.url_of(connection),
         warehouse=_warehouse(connection),
         catalog=_catalog(connection, needed=store.backend not in catalog_holders()),

@@ -18,8 +18,8 @@ from airflow_provider.domain.alignment import READ_DEFAULTS
 from airflow_provider.domain.errors import EpochError, UnknownConnection
 from airflow_provider.hooks.connection import (
     CONN_TYPE,
+    Addresses,
     ConnectionFields,
-    Place,
     catalog_url_of,
     checked_conn_id,
     database_url_of,
@@ -172,7 +172,7 @@ def _fields_of(connection: Any) -> ConnectionFields:
     )
 
 
-def _settings_of(place: Place, catalog: Any) -> Settings:
+def _settings_of(place: Addresses, catalog: Any) -> Settings:
     return Settings(
         store_url=place.store_url,
         warehouse=place.warehouse,

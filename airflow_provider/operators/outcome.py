@@ -236,11 +236,11 @@ def _fulfilled(
     committed = stamped.record.committed
     if committed is None:
         return False
-    if stays or committed.owner.same_wish(owner):
+    if stays or committed.owner.same_generation(owner):
         return True
     # A commit of this owner may have been followed by one of another: this task's own work is done all the same.
     log = _log(reader, job.domain, job.name, stamped.record.interval)
-    return any(barrier.state is EpochState.COMMIT and barrier.owner.same_wish(owner) for barrier in log)
+    return any(barrier.state is EpochState.COMMIT and barrier.owner.same_generation(owner) for barrier in log)
 
 
 def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[AttemptEvent]:

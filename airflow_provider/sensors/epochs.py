@@ -95,11 +95,11 @@ class EpochSensor(BaseSensorOperator):
         with final_errors_end_retries():
             if not self.deferrable:
                 return super().execute(context)
-            return self._found_or_defer(self._wish(context), context, datetime.now(UTC))
+            return self._found_or_defer(self._request(context), context, datetime.now(UTC))
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Ask once."""
-        answer = self._ask(self._wish(context), context)
+        answer = self._ask(self._request(context), context)
         return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
 
     def resumed(
@@ -115,24 +115,24 @@ class EpochSensor(BaseSensorOperator):
         """
         with final_errors_end_retries():
             started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
-            return self._found_or_defer(self._wish(context), context, started)
+            return self._found_or_defer(self._request(context), context, started)
 
-    def _wish(self, context: Context) -> datetime | JobInputs:
+    def _request(self, context: Context) -> datetime | JobInputs:
         """Return the barrier to wait for, or the inputs of the job's epochs; also sets the query of the grid link."""
         if self.job is None:
-            wish: datetime | JobInputs = task_barrier(
+            request: datetime | JobInputs = task_barrier(
                 context, self.cadence, explicit=self.at, domain=self.domain
             )
         else:
-            wish = JobInputs.of(self.job, self._interval(context, self.job))
-        barrier = wish.interval.end if isinstance(wish, JobInputs) else wish
+            request = JobInputs.of(self.job, self._interval(context, self.job))
+        barrier = request.interval.end if isinstance(request, JobInputs) else request
         self.grid_query = {
             "conn_id": self.epochs_conn_id,
             "domain": self.domain,
             "to": barrier.isoformat(),
             "table": ",".join(self.tables),
         }
-        return wish
+        return request
 
     def _interval(self, context: Context, job: Job) -> Interval:
         """Return the interval of *job* that the run computes."""
@@ -150,15 +150,15 @@ class EpochSensor(BaseSensorOperator):
         batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
         return next((batch for batch in batches if batch is not None), None)
 
-    def _ask(self, wish: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
+    def _ask(self, request: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
         hook = EpochsHook(self.epochs_conn_id)
         try:
             with hook.get_reader() as reader:
-                if isinstance(wish, JobInputs):
-                    source_readers = SourceReaders(hook.connection_urls(wish.connections))
-                    answer = check_inputs(reader, self.domain, wish, source_readers)
+                if isinstance(request, JobInputs):
+                    source_readers = SourceReaders(hook.connection_urls(request.connections))
+                    answer = check_inputs(reader, self.domain, request, source_readers)
                 else:
-                    answer = check(reader, self.domain, self.tables, wish)
+                    answer = check(reader, self.domain, self.tables, request)
                 self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
                 if not self._told:
                     tables = [lag.table for lag in answer.missing if lag.table in self.tables]
@@ -167,12 +167,12 @@ class EpochSensor(BaseSensorOperator):
             if not error.details.get("absent"):
                 raise
             self.log.warning("%s", error)  # the store is a file, which the first run of a job creates
-            return self._nothing_yet(wish, error)
+            return self._nothing_yet(request, error)
         self._told = True
         return answer
 
-    def _nothing_yet(self, wish: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
-        barrier = wish.interval.end if isinstance(wish, JobInputs) else wish
+    def _nothing_yet(self, request: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
+        barrier = request.interval.end if isinstance(request, JobInputs) else request
         missing = (
             Lag(table=TableName(name), watermark=None, wanted=barrier, reason=error.message)
             for name in self.tables
@@ -183,11 +183,11 @@ class EpochSensor(BaseSensorOperator):
         return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
 
     def _found_or_defer(
-        self, wish: datetime | JobInputs, context: Mapping[str, Any], started: datetime
+        self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime
     ) -> dict[str, Any]:
-        answer = self._ask(wish, context)
+        answer = self._ask(request, context)
         if not answer.ready:
-            self._defer(answer, as_plain_values(wish) if isinstance(wish, JobInputs) else {}, started)
+            self._defer(answer, as_plain_values(request) if isinstance(request, JobInputs) else {}, started)
         return self._found(answer)
 
     def _defer(self, answer: Readiness, inputs: Mapping[str, Any], started: datetime) -> NoReturn:

@@ -32,10 +32,10 @@ from airflow_provider.tables.storage import open_root, split
 
 if TYPE_CHECKING:
     from airflow_provider.domain.interval import Cadence, Interval
-    from airflow_provider.domain.source_bounds import Asked, Source
+    from airflow_provider.domain.source_bounds import BoundsRequest, Source
 
 
-def refuse_between(asked: Asked) -> None:
+def refuse_between(asked: BoundsRequest) -> None:
     """Refuse bounds if the location is finer than the cadence and files lie where no epoch reads.
 
     Sources declared by older versions of the package are exempt.

@@ -36,7 +36,7 @@ from airflow_provider.tables.storage import filesystem, open_root, split
 if TYPE_CHECKING:
     from airflow_provider.domain.completeness import Condition
     from airflow_provider.domain.interval import Cadence, Interval
-    from airflow_provider.domain.source_bounds import Asked, Source, SourceRecord
+    from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceRecord
     from airflow_provider.sources.reader import Rows
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class FileReader(SourceReader):
     """Reader of a :class:`~airflow_provider.domain.source_bounds.FileSource`."""
 
     @_answering
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return the files at the epoch's location now, and with ``late="next"`` those that came late to earlier ones.
 
         The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
@@ -109,7 +109,7 @@ class FileReader(SourceReader):
         return SourceBounds(source=own.source, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
 
     @_answering
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         """Return whether the files of *recorded* are unchanged.
 
         :raises Unavailable: further files came late, and the source refuses them.
@@ -280,12 +280,12 @@ def _listed(source: Source, interval: Interval) -> tuple[BoundFile, ...] | None:
     return tuple(_bound(source, prefix, info) for info in infos)
 
 
-def _known(asked: Asked) -> dict[str, BoundFile]:
+def _known(asked: BoundsRequest) -> dict[str, BoundFile]:
     """Return the files that epochs around this one read, by URI."""
     return {file.uri: file for record in (*asked.before, *asked.after) for file in record.whole.files}
 
 
-def _late_files(asked: Asked, known: Mapping[str, BoundFile]) -> list[BoundFile]:
+def _late_files(asked: BoundsRequest, known: Mapping[str, BoundFile]) -> list[BoundFile]:
     """Return the files at locations of earlier barriers that no epoch reads.
 
     Locations that epochs outside of the source's window share are left out: those epochs may have read the files.
@@ -344,7 +344,7 @@ def _is_another(file: BoundFile, info: pafs.FileInfo) -> bool:
     return there and (info.size, _modified(info)) != (file.size_bytes, file.modified)
 
 
-def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
+def _refuse_late(asked: BoundsRequest, late: list[BoundFile]) -> None:
     if late:
         source, uri = asked.source, late[0].uri
         known = [record.interval for record in asked.before if record.interval is not None]
@@ -360,7 +360,7 @@ def _refuse_late(asked: Asked, late: list[BoundFile]) -> None:
         )
 
 
-def _refuse_replaced(asked: Asked, replaced: list[BoundFile]) -> None:
+def _refuse_replaced(asked: BoundsRequest, replaced: list[BoundFile]) -> None:
     """:raises Unavailable: files at the epoch's own location were replaced after another epoch read them."""
     if replaced:
         raise Unavailable(

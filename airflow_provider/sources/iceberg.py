@@ -19,7 +19,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds, SourceReads, Span
+from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceBounds, SourceReads, Span
 from airflow_provider.sources.reader import ParquetRows, SourceReader, span_of
 from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
 
@@ -34,7 +34,7 @@ _SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
 class IcebergReader(SourceReader):
     """Reader of a :class:`~airflow_provider.domain.source_bounds.IcebergSource`."""
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return the span from the barrier before to the newest snapshot, or to the beginning of the barrier after.
 
         :raises NotReady: the table does not exist. :raises SourceUnavailable: the catalog does not answer.

@@ -16,7 +16,14 @@ from urllib.parse import quote
 
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
-from airflow_provider.domain.source_bounds import Asked, Late, Source, SourceBounds, SourceRecord, Span
+from airflow_provider.domain.source_bounds import (
+    BoundsRequest,
+    Late,
+    Source,
+    SourceBounds,
+    SourceRecord,
+    Span,
+)
 from airflow_provider.sources.reader import JdbcRows, SourceReader, span_of
 from airflow_provider.stores.sql.postgresql.address import Address, parsed
 
@@ -77,7 +84,7 @@ _CONTINUED_KEY = """
 class PostgresReader(SourceReader):
     """Reader of a :class:`~airflow_provider.domain.source_bounds.PostgresSource`."""
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return the ids after the barrier before, up to the greatest one, or to the beginning of the barrier after.
 
         :raises NotReady: a condition is not met, the table does not exist, or a transaction writes to it for long.
@@ -204,7 +211,7 @@ def _changed(source: Source, span: Span, found: int, interval: Interval | None =
     )
 
 
-def _look_for_late(asked: Asked, ids: _Ids) -> None:
+def _look_for_late(asked: BoundsRequest, ids: _Ids) -> None:
     """Look for late rows: their ids lie in a span that an epoch has read, among rows that it did read.
 
     Counts every span within the source's window: late rows may be in any of them.

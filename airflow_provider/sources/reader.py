@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput, Unavailable
-from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds, SourceRecord, Span
+from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceBounds, SourceRecord, Span
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,7 +61,7 @@ class SourceReader(ABC):
         self._urls = urls
 
     @abstractmethod
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return what the epoch of *asked* reads: what is there now and belongs to no bounds around it.
 
         Precondition: *asked* is of this source, and holds the bounds recorded around its barrier. Repeatable: while
@@ -72,7 +72,7 @@ class SourceReader(ABC):
         :raises Unavailable: data of earlier bounds changed, or came late and is refused; names it.
         """
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         """Return whether the source still has exactly what is within *recorded*, the bounds at the barrier of *asked*.
 
         :raises Unavailable: further data came late, and the source refuses it.

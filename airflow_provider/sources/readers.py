@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds, SourceKind, SourceRecord
+from airflow_provider.domain.source_bounds import (
+    BoundsRequest,
+    Source,
+    SourceBounds,
+    SourceKind,
+    SourceRecord,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,11 +47,11 @@ class SourceReaders:
 
                 return PostgresReader(source, self._urls)
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return what the epoch of *asked* reads."""
         return self.reader(asked.source).bounds(asked)
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         """Return whether the source still has exactly what is within *recorded*."""
         return self.reader(asked.source).holds(asked, recorded)
 

@@ -36,7 +36,7 @@ from airflow_provider.spark.heartbeat import Heartbeat
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_provider.coordination.attempts.sql_checks import Answer, Readable
+    from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable
     from airflow_provider.coordination.service import EpochService
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.version import Committable
@@ -313,10 +313,10 @@ class EpochRun:
                 self.abandon(problem)
             raise
 
-    def _answer(self, sql: str, tables: Mapping[str, Readable]) -> Answer:
+    def _answer(self, sql: str, tables: Mapping[str, Readable]) -> QueryResult:
         """Run a check's SQL in the session that computed the rows."""
         with self._interruptible():
-            return sql_checks.spark_answer(self.spark, sql, tables)
+            return sql_checks.spark_result(self.spark, sql, tables)
 
     def _siblings_use(self, known: TableInfo | None) -> bool:  # noqa: ARG002 - for the run of a participant
         """Return whether other participants of this attempt have WRITTEN rows for table *known* as it is."""

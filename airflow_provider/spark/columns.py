@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812  (Spark's own documentation nam
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import kept_text
+from airflow_provider.domain.identifiers import validate_text
 from airflow_provider.spark import refusals
 from airflow_provider.tables.base import EPOCH_COLUMN
 
@@ -60,7 +60,7 @@ def no_rows(spark: SparkSession, ddl: object, *, and_epoch: bool = False) -> Dat
     from pyspark.errors import PySparkException
 
     try:
-        text = kept_text(ddl, "schema")
+        text = validate_text(ddl, "schema")
         df = spark.createDataFrame([], f"{text}, {EPOCH_COLUMN} timestamp" if and_epoch else text)
         empty = not df.schema.fields
     except InvalidInput as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.topology import Table
     from airflow_provider.domain.version import Committable
-    from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
+    from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, WrittenFile
 
 RUNTIME = "org.apache.iceberg.spark.SparkCatalog"
 """The class of Iceberg's Spark runtime that a session needs on its class path."""
@@ -61,7 +61,11 @@ def target(
 
 
 def opened(
-    spark: SparkSession, table_format: DraftingFormat, place: Place, info: TableInfo, base: State | None
+    spark: SparkSession,
+    table_format: DraftingFormat,
+    place: StagingLocation,
+    info: TableInfo,
+    base: State | None,
 ) -> Draft:
     """Make a draft that *spark* can write and that holds the rows of *base*.
 
@@ -123,7 +127,7 @@ def _settings(draft: Draft) -> dict[str, str]:
     return {"": RUNTIME, ".type": "hadoop", ".warehouse": draft.warehouse, ".cache-enabled": "false"}
 
 
-def _refuse_unreachable(place: Place) -> None:
+def _refuse_unreachable(place: StagingLocation) -> None:
     scheme = place.uri.partition("://")[0]
     if scheme not in reads.HADOOPS_OWN:
         raise InvalidInput(

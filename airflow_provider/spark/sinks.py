@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_provider.domain.topology import Table
-    from airflow_provider.tables.base import Place, TableFormat, TableInfo, WrittenFile
+    from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, WrittenFile
 
 
 def check_dataframe(value: object) -> None:
@@ -69,7 +69,9 @@ def target(
     return info
 
 
-def stage(df: DataFrame, place: Place, info: TableInfo, table_format: TableFormat) -> list[WrittenFile]:
+def stage(
+    df: DataFrame, place: StagingLocation, info: TableInfo, table_format: TableFormat
+) -> list[WrittenFile]:
     """Run *df* and write its rows as files of *place*, in the layout that the table declares.
 
     :return: the files of successful tasks, with their statistics.

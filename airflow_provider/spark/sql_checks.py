@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.attempts.sql_checks import Answer, Readable
+from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable
 from airflow_provider.domain.checks import MOST_SAMPLED
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import reads, session
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) -> Answer:
+def spark_result(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) -> QueryResult:
     """Run *sql* over *tables*, each a temporary view of its name meanwhile.
 
     :raises InvalidInput: Spark cannot parse *sql*, or cannot compute it over these rows.
@@ -45,4 +45,4 @@ def spark_answer(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) 
     finally:
         for name in tables:
             spark.catalog.dropTempView(name)
-    return Answer(rows, sample[:MOST_SAMPLED])
+    return QueryResult(rows, sample[:MOST_SAMPLED])

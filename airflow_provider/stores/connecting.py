@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from airflow_provider.domain.errors import InvalidInput, shown
-from airflow_provider.domain.identifiers import kept_text
+from airflow_provider.domain.identifiers import validate_text
 
 _MOST_BYTES = 4096
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -98,7 +98,7 @@ def text_of(connection: ConnectionFields, name: str, value: object) -> str:
     :raises InvalidInput: a URL cannot hold it; a password is not shown.
     """
     try:
-        return kept_text(value, name, limit=_MOST_BYTES)
+        return validate_text(value, name, limit=_MOST_BYTES)
     except InvalidInput as error:
         found = "(a password)" if name == "password" else value
         raise refused(connection, name, found, error.expected) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
-from airflow_provider.domain.identifiers import DomainName, kept_text
+from airflow_provider.domain.identifiers import DomainName, validate_text
 from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import CommitRecord
@@ -160,7 +160,7 @@ def check_text(field: str, value: object, *, empty: bool) -> None:
     """
     if value.__class__ is str and _is_plain(value) and (value or empty):
         return
-    if not kept_text(value, field, limit=MAX_KEY_BYTES) and not empty:
+    if not validate_text(value, field, limit=MAX_KEY_BYTES) and not empty:
         raise InvalidInput(field=field, value=value, expected="text that is not empty")
 
 

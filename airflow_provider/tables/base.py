@@ -25,7 +25,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
-from airflow_provider.tables.standing import Compared
+from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.tables.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class TableInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class StagingLocation:
     """Staging directory of one attempt for one table; unique per epoch of a job, token, participant and subtoken.
 
     :param by_end: the directory's name lacks the start of the epoch, as the names of earlier versions did.
@@ -273,14 +273,14 @@ class TableFormat(ABC):
         participant: int = 0,
         subtoken: int = 0,
         by_end: bool = False,
-    ) -> Place:
+    ) -> StagingLocation:
         """Return the staging directory of an attempt; a pure function of its arguments, creates nothing.
 
         :param by_end: return the directory that an earlier version of the package used, in order to delete it.
         """
 
     @abstractmethod
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         """Return the writer that each task runs over its batches.
 
         Input: batches with the table's columns except :data:`EPOCH_COLUMN`, which the writer adds; columns are
@@ -289,7 +289,9 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+    def describe_output(
+        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
+    ) -> Committable:
         """Turn the files of the successful tasks into the committable that WRITTEN records (Iceberg: their manifest).
 
         No reader can reach it. A repeated call returns an equal committable: same rows, files and checksum.
@@ -377,7 +379,7 @@ class TableFormat(ABC):
         """Return the staging directories of *job* in *table* that exist, published or not."""
 
     @abstractmethod
-    def discard(self, place: Place) -> None:
+    def discard(self, place: StagingLocation) -> None:
         """Delete everything staged under *place*; idempotent. Never call it for published output."""
 
     @abstractmethod

@@ -17,8 +17,8 @@ from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import (
-    Place,
     Publication,
+    StagingLocation,
     TableDropped,
     TableInfo,
     TableRecreated,
@@ -131,13 +131,13 @@ def refuse_published(info: TableInfo) -> None:
         )
 
 
-def refuse_other_place(place: Place, own: Place) -> None:
+def refuse_other_place(place: StagingLocation, own: StagingLocation) -> None:
     """:raises InvalidInput: *place* differs from *own*, this format's staging directory: it must not be deleted."""
     if place.uri != own.uri:
         raise InvalidInput(field="place", value=place.uri, expected=f"the attempt's own place {own.uri}")
 
 
-def refuse_foreign_files(place: Place, files: Sequence[WrittenFile]) -> None:
+def refuse_foreign_files(place: StagingLocation, files: Sequence[WrittenFile]) -> None:
     """:raises InvalidInput: a file lies outside of *place*, or occurs twice."""
     seen = set()
     for file in files:
@@ -153,7 +153,7 @@ def refuse_foreign_files(place: Place, files: Sequence[WrittenFile]) -> None:
 
 def committable(
     name: str,
-    place: Place,
+    place: StagingLocation,
     info: TableInfo,
     files: Sequence[WrittenFile],
     parts: tuple[Part, ...],

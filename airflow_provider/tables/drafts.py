@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.version import Committable
-from airflow_provider.tables.base import Place, TableFormat, TableInfo
+from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class Draft:
     :param base: the state whose rows the draft starts with; None for no rows.
     """
 
-    place: Place
+    place: StagingLocation
     info: TableInfo
     table_uuid: str
     warehouse: str
@@ -48,7 +48,7 @@ class DraftingFormat(TableFormat):
         """
 
     @abstractmethod
-    def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
+    def open_draft(self, place: StagingLocation, info: TableInfo, base: State | None) -> Draft:
         """Create a private table below *place* that starts with the rows of *base*; each call creates another one.
 
         The draft refers to the files of *base* until a statement replaces them; the files are never changed.

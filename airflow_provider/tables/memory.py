@@ -26,11 +26,11 @@ from airflow_provider.stores.memory import MemoryCatalog, memory_catalog
 from airflow_provider.tables import checks, memory_versions, projection
 from airflow_provider.tables.base import (
     MissingFile,
-    Place,
     Prepared,
     Projected,
     Publication,
     Remains,
+    StagingLocation,
     TableCapability,
     TableFormat,
     TableInfo,
@@ -40,8 +40,8 @@ from airflow_provider.tables.base import (
 from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, table_schema
 from airflow_provider.tables.locations import place_path, places_path, remains_at, table_path
 from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.rows import fitted
-from airflow_provider.tables.standing import Compared, Standing
 
 NAMESPACE = uuid.UUID("5c3b6d5e-7a0f-4f2c-9d51-6a3a0f6f5e11")
 
@@ -116,7 +116,7 @@ class MemoryFormat(TableFormat):
         participant: int = 0,
         subtoken: int = 0,
         by_end: bool = False,
-    ) -> Place:
+    ) -> StagingLocation:
         path = place_path(
             table.domain,
             table.name,
@@ -128,7 +128,7 @@ class MemoryFormat(TableFormat):
             subtoken=subtoken,
             by_end=by_end,
         )
-        return Place(
+        return StagingLocation(
             table=table,
             job=job,
             interval=interval,
@@ -140,7 +140,7 @@ class MemoryFormat(TableFormat):
             uri=f"{self._warehouse}/{path}/",
         )
 
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         schema = self.arrow_schema(info.schema)
         epoch = pa.scalar(place.interval.end, EPOCH_TYPE)
 
@@ -152,7 +152,9 @@ class MemoryFormat(TableFormat):
 
         return write
 
-    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+    def describe_output(
+        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
+    ) -> Committable:
         checks.refuse_foreign_files(place, files)
         parts = tuple(
             Part(uri=file.uri, size_bytes=file.size_bytes, files=1, rows=file.rows) for file in files
@@ -209,7 +211,7 @@ class MemoryFormat(TableFormat):
     def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         info = self.describe(table)
         if info is None and recorded is None:
-            return Compared(standing=Standing.CURRENT, pointer="", version=0)
+            return Compared(status=PointerStatus.CURRENT, pointer="", version=0)
         return self._compared(table, checks.existing(info, table, recorded).pointer, recorded)
 
     def project(self, table: Table, recorded: TableRef) -> Projected:
@@ -229,21 +231,21 @@ class MemoryFormat(TableFormat):
         if recorded is not None and not self._swaps:
             wanted = self._description(recorded.location)
             if projection.lags(pointed, wanted):
-                return projection.strayed(pointed, wanted, follows=True)
+                return projection.compare_unrelated(pointed, wanted, follows=True)
         if recorded is not None and pointed.table_uuid != recorded.table_uuid:
             raise checks.recreated(table, recorded.table_uuid, pointed.table_uuid)
         way = memory_versions.way(self._version, pointer, base)
         if way is None:
             wanted = self._description(pointer if recorded is None else recorded.location)
-            return self._strayed(pointed, wanted)
+            return self._compare_unrelated(pointed, wanted)
         steps = memory_versions.steps(way)
-        return projection.judged(
+        return projection.compare_descendant(
             table, pointed, steps, lambda: memory_versions.changed(way, self._catalog.objects)
         )
 
-    def _strayed(self, pointed: projection.Description, wanted: projection.Description) -> Compared:
+    def _compare_unrelated(self, pointed: projection.Description, wanted: projection.Description) -> Compared:
         if self._swaps:
-            return projection.strayed(pointed, wanted, follows=False)
+            return projection.compare_unrelated(pointed, wanted, follows=False)
         versions = memory_versions.compaction(self._version, pointed.uri)
         under = versions[0].marks if len(versions) > 1 else None
         objects = self._catalog.objects
@@ -275,7 +277,7 @@ class MemoryFormat(TableFormat):
         named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
         return [remains for remains in named if remains is not None]
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: StagingLocation) -> None:
         checks.refuse_other_place(
             place,
             self.place(
@@ -397,7 +399,7 @@ class MemoryFormat(TableFormat):
         self._catalog.objects[uri] = version
         return uri
 
-    def _write(self, place: Place, rows: pa.Table) -> WrittenFile:
+    def _write(self, place: StagingLocation, rows: pa.Table) -> WrittenFile:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)

@@ -17,7 +17,7 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks
 from airflow_provider.tables.base import Projected, Publication, TableFormat, TablesAhead
 from airflow_provider.tables.checks import Marks
-from airflow_provider.tables.standing import Compared, Foreign, Standing
+from airflow_provider.tables.pointer_status import Compared, Foreign, PointerStatus
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +88,10 @@ def project(
     # A failed compare-and-set means that another process moved the pointer in between: compare it again.
     while True:
         compared = table_format.compare(table, recorded)
-        if compared.standing is Standing.FOREIGN:
+        if compared.status is PointerStatus.FOREIGN:
             raise foreign_commit(table, recorded, compared)
-        if compared.standing is not Standing.BEHIND:
-            return Projected(moved=False, csn=compared.csn, ahead=compared.standing is Standing.AHEAD)
+        if compared.status is not PointerStatus.BEHIND:
+            return Projected(moved=False, csn=compared.csn, ahead=compared.status is PointerStatus.AHEAD)
         if move(compared.pointer):
             return Projected(moved=True, csn=compared.csn)
 
@@ -146,49 +146,51 @@ class Step:
     marks: Marks | None
 
 
-def judged(table: Table, pointed: Description, way: Sequence[Step], rows: Callable[[], Foreign]) -> Compared:
-    """Decide the standing of a pointer whose version descends from the recorded one by *way*, oldest first.
+def compare_descendant(
+    table: Table, pointed: Description, way: Sequence[Step], rows: Callable[[], Foreign]
+) -> Compared:
+    """Decide the status of a pointer whose version descends from the recorded one by *way*, oldest first.
 
     :param rows: compares the rows; called only if all versions on the way are other programs'.
     """
     own = [step.marks for step in way if step.marks is not None and step.marks.domain == table.domain]
     if own:
-        ahead = _compared(Standing.AHEAD, pointed)
+        ahead = _compared(PointerStatus.AHEAD, pointed)
         return replace(ahead, csn=own[-1].csn, incarnation=own[-1].incarnation)
     if not way:
-        return _compared(Standing.CURRENT, pointed)
+        return _compared(PointerStatus.CURRENT, pointed)
     foreign = rows()
-    standing = Standing.COMPACTED if foreign.same_rows else Standing.FOREIGN
-    return replace(_compared(standing, pointed), foreign=foreign)
+    status = PointerStatus.COMPACTED if foreign.same_rows else PointerStatus.FOREIGN
+    return replace(_compared(status, pointed), foreign=foreign)
 
 
-def strayed(pointed: Description, recorded: Description, *, follows: bool) -> Compared:
-    """Decide the standing of a pointer whose version does not descend from the recorded one.
+def compare_unrelated(pointed: Description, recorded: Description, *, follows: bool) -> Compared:
+    """Decide the status of a pointer whose version does not descend from the recorded one.
 
     :param follows: whether pointers move after the store's transaction, so that they may lag.
     """
     if follows and lags(pointed, recorded):
-        return replace(_compared(Standing.BEHIND, pointed), csn=recorded.csn)
+        return replace(_compared(PointerStatus.BEHIND, pointed), csn=recorded.csn)
     if pointed.marks is not None and pointed.descends_from(recorded) and pointed.csn > recorded.csn:
-        return _compared(Standing.AHEAD, pointed)
+        return _compared(PointerStatus.AHEAD, pointed)
     obstacle = f"it does not come from version {recorded.version}"
-    return replace(_compared(Standing.FOREIGN, pointed), foreign=Foreign(obstacle=obstacle))
+    return replace(_compared(PointerStatus.FOREIGN, pointed), foreign=Foreign(obstacle=obstacle))
 
 
 def overtaken(
     pointed: Description, recorded: Description, under: Marks | None, rows: Callable[[], Foreign]
 ) -> Compared:
-    """Decide the standing of a pointer that moved while the store recorded another commit on the same version.
+    """Decide the status of a pointer that moved while the store recorded another commit on the same version.
 
     A compaction that a publish overtook adds no rows: the pointer is merely behind.
 
     :param under: the commit that the version below that compaction carries; None if there is no compaction.
     :param rows: compares that version's rows with those of the pointer's version.
     """
-    compared = strayed(pointed, recorded, follows=True)
+    compared = compare_unrelated(pointed, recorded, follows=True)
     earlier = under is not None and recorded.marks is not None and under.precedes(recorded.marks)
-    if compared.standing is Standing.FOREIGN and earlier and rows().same_rows:
-        return replace(_compared(Standing.BEHIND, pointed), csn=recorded.csn)
+    if compared.status is PointerStatus.FOREIGN and earlier and rows().same_rows:
+        return replace(_compared(PointerStatus.BEHIND, pointed), csn=recorded.csn)
     return compared
 
 
@@ -198,10 +200,13 @@ def refuse_head(publication: Publication, found: Compared) -> None:
     :raises TablesAhead: the head carries a CSN that the store has not issued before this publication's.
     :raises ForeignCommit: any other difference.
     """
-    if found.standing in (Standing.CURRENT, Standing.COMPACTED) or found.version == publication.adopts:
+    if (
+        found.status in (PointerStatus.CURRENT, PointerStatus.COMPACTED)
+        or found.version == publication.adopts
+    ):
         return
     table = publication.table
-    if found.standing is Standing.AHEAD or found.csn >= publication.csn:
+    if found.status is PointerStatus.AHEAD or found.csn >= publication.csn:
         raise TablesAhead(
             f"table {table.name!r} was published with CSN {found.csn}, and the store's last commit is "
             f"{publication.csn - 1}: the store was restored from a backup, or another publish was faster.",
@@ -214,9 +219,9 @@ def refuse_head(publication: Publication, found: Compared) -> None:
     raise foreign_commit(table, publication.base, found)
 
 
-def _compared(standing: Standing, pointed: Description) -> Compared:
+def _compared(status: PointerStatus, pointed: Description) -> Compared:
     return Compared(
-        standing=standing,
+        status=status,
         pointer=pointed.uri,
         version=pointed.version,
         csn=pointed.csn,

@@ -12,7 +12,7 @@ from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import Committable
 from airflow_provider.spark import drafts
 from airflow_provider.stores.factory import catalog_of
-from airflow_provider.tables.base import Place, TableInfo, TaskWriter, WrittenFile
+from airflow_provider.tables.base import StagingLocation, TableInfo, TaskWriter, WrittenFile
 from airflow_provider.tables.drafts import Draft
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.iceberg.format import IcebergFormat
@@ -39,7 +39,7 @@ class StatementFormat(IcebergFormat):
         self._files = IcebergFormat(catalog_url, warehouse, swaps=swaps)
         self._written: dict[str, Draft] = {}  # of full tables, by their place
 
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
             draft = drafts.opened(self._spark, self, place, info, None)
             with ExitStack() as ending:
@@ -56,7 +56,9 @@ class StatementFormat(IcebergFormat):
 
         return write
 
-    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+    def describe_output(
+        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
+    ) -> Committable:
         if place.table.kind is not TableKind.FULL:
             return super().describe_output(place, info, files)
         draft = self._written.pop(place.uri)

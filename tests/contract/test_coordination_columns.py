@@ -12,7 +12,7 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.skip import skip
 from airflow_provider.domain.checks import not_null, unique
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
-from airflow_provider.domain.cut import Level, as_of, standing
+from airflow_provider.domain.cut import Level, as_of, newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, SchemaMismatch, Vetoed
@@ -433,5 +433,5 @@ def test_where_a_table_stood_before_its_columns_changed_is_remembered(world: Wor
     world.begin(declared(world, add("more", "double")), day(3))
     after = world.store.read(DOMAIN, [key]).records[key]
     assert after.csn == before.csn + 1
-    assert as_of(after, before.csn) == standing(before)
+    assert as_of(after, before.csn) == newest_version(before)
     assert as_of(after, before.csn - 1) == as_of(before, before.csn - 1)

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.source_bounds import Asked, FileSource, SourceBounds
+from airflow_provider.domain.source_bounds import BoundsRequest, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, increment, previous, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
@@ -20,10 +20,10 @@ WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
 class Silent:
     """A source that does not answer."""
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         raise SourceUnavailable(f"{asked.source.name} does not answer.", source=asked.source.name)
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         raise AssertionError(asked, recorded)
 
 

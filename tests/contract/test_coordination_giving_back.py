@@ -17,7 +17,7 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.source_bounds import (
-    Asked,
+    BoundsRequest,
     FileSource,
     IcebergSource,
     PostgresSource,
@@ -39,12 +39,12 @@ class Ids:
     newest = 0
     late = 0
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         low, high = asked.low, asked.high(self.newest)
         rows = (high or 0) - (low or 0) + self.late
         return SourceBounds(source=asked.source.name, span=Span(low=low, high=high, rows=rows))
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:  # noqa: ARG002
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:  # noqa: ARG002
         return recorded.span is not None and recorded.span.rows == len(ids(recorded)) + self.late
 
     def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:

@@ -20,8 +20,8 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables.base import Place, Remains
-from airflow_provider.tables.standing import Compared
+from airflow_provider.tables.base import Remains, StagingLocation
+from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows, side_by_side
@@ -376,7 +376,7 @@ def test_what_a_fenced_try_of_a_participant_writes_is_swept(table_world: World) 
 class FirstNames(EpochService):
     """A worker of the time when places were named by the end of the epoch alone."""
 
-    def place(self, attempt: Attempt, sink: str) -> Place:
+    def place(self, attempt: Attempt, sink: str) -> StagingLocation:
         """Return the place of that name."""
         place = super().place(attempt, sink)
         return self.formats[place.table.format].place(

@@ -15,7 +15,7 @@ from airflow_provider.domain.completeness import marker, none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.source_bounds import Asked, FileSource, Source
+from airflow_provider.domain.source_bounds import BoundsRequest, FileSource, Source
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -162,7 +162,7 @@ def test_a_declaration_of_an_older_version_reads_on_as_it_did(tmp_path: Path) ->
         {"name": "landing", "location": location, "late": "ignore", "kind": "files"}, Source
     )
     assert older.is_older
-    (file,) = FILES.bounds(Asked(source=older, interval=day(1), cadence=Cadence("@daily"))).files
+    (file,) = FILES.bounds(BoundsRequest(source=older, interval=day(1), cadence=Cadence("@daily"))).files
     assert file.uri.endswith(f"{DATE}T00/a.csv")
 
 

@@ -11,7 +11,7 @@ from airflow_provider.coordination.commits.register import Register
 from airflow_provider.coordination.reading.wait import check
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
-from airflow_provider.domain.cut import as_of, standing
+from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import (
     DependentReaders,
@@ -325,7 +325,7 @@ def test_where_a_table_stood_before_it_was_retired_is_remembered(world: World) -
     world.coordinator.retire(DOMAIN, "d", **WHY)
     after = world.store.read(DOMAIN, [key]).records[key]
     assert after.csn == before.csn + 1
-    assert as_of(after, before.csn) == standing(before)
+    assert as_of(after, before.csn) == newest_version(before)
     assert as_of(after, before.csn - 1) == as_of(before, before.csn - 1)
 
 

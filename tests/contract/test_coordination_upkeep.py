@@ -13,7 +13,7 @@ import pytest
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain import sizes
-from airflow_provider.domain.cut import as_of, standing
+from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import RecordFull, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
@@ -216,7 +216,7 @@ def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> Non
     stamped = world.store.read(DOMAIN, [key]).records[key]
     assert stamped.record.heard is not None
     assert len(world.commits()) == 8
-    assert as_of(stamped, 7) == replace(standing(stamped), csn=7)
+    assert as_of(stamped, 7) == replace(newest_version(stamped), csn=7)
     assert world.rows_of(cut) == world.rows("t")
 
 

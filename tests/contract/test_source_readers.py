@@ -10,8 +10,8 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.source_bounds import (
-    Asked,
     BoundFile,
+    BoundsRequest,
     FileSource,
     Source,
     SourceBounds,
@@ -31,7 +31,7 @@ def recorded(bounds: SourceBounds, number: int) -> SourceRecord:
 def asked(lake: Lake, source: Source, number: int, *before: SourceBounds) -> SourceBounds:
     """The bounds of a barrier, given those of the barriers before it, the nearest first."""
     known = tuple(recorded(one, number - back) for back, one in enumerate(before, 1))
-    return lake.sources().bounds(Asked(source=source, interval=day(number), before=known))
+    return lake.sources().bounds(BoundsRequest(source=source, interval=day(number), before=known))
 
 
 def span_of(bounds: SourceBounds) -> Span:
@@ -48,7 +48,9 @@ def test_the_state_of_a_table_of_others(lake: Lake) -> None:
     second = asked(lake, source, 2, first)
     lake.append(9)
     between = lake.sources().bounds(
-        Asked(source=source, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),))
+        BoundsRequest(
+            source=source, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),)
+        )
     )
     found = [lake.values(source, span_of(one)) for one in (first, between, second)]
     assert found == [[1], [1], [7, 8]]
@@ -118,12 +120,16 @@ def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) 
         return SourceRecord(bounds=SourceBounds(source="landing"), job=JobName("a"), interval=day(number))
 
     near = tuple(one(number) for number in range(32, 25, -1))
-    found = SourceReaders().bounds(Asked(source=source, interval=day(33), before=near, beyond=one(25)))
+    found = SourceReaders().bounds(
+        BoundsRequest(source=source, interval=day(33), before=near, beyond=one(25))
+    )
     assert [Path(file.uri).name for file in found.files] == ["1.csv"]
-    found = SourceReaders().bounds(Asked(source=source, interval=day(33), before=near))
+    found = SourceReaders().bounds(BoundsRequest(source=source, interval=day(33), before=near))
     assert [Path(file.uri).name for file in found.files] == ["0.csv", "1.csv"]
     with pytest.raises(InvalidInput, match="at most 7 days, 0:00:00 share") as refused:
-        SourceReaders().bounds(Asked(source=source, interval=day(43), before=(one(42),), beyond=one(35)))
+        SourceReaders().bounds(
+            BoundsRequest(source=source, interval=day(43), before=(one(42),), beyond=one(35))
+        )
     assert "late_window" in refused.value.next_step
 
 

@@ -13,7 +13,7 @@ from airflow_provider.domain.completeness import ids_reached
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.source_bounds import (
-    Asked,
+    BoundsRequest,
     PostgresSource,
     Source,
     SourceBounds,
@@ -53,7 +53,7 @@ class Shop:
     ) -> SourceBounds:
         later = SourceBounds(source="orders", span=after)
         return SourceReaders({"shop": self.url}).bounds(
-            Asked(
+            BoundsRequest(
                 source=source,
                 interval=day(number),
                 before=() if before is None else (recorded(before, number - 1),),
@@ -174,12 +174,12 @@ def test_rows_that_come_or_go_within_bounds_are_told(shop: Shop) -> None:
         bounds=SourceBounds(source="orders", span=span(5, 5, 0)), job=JobName("a"), interval=day(2)
     )
     with pytest.raises(Unavailable, match="3 rows with id"):
-        readers.bounds(Asked(source=source, interval=day(3), before=(empty, recorded(first, 1))))
+        readers.bounds(BoundsRequest(source=source, interval=day(3), before=(empty, recorded(first, 1))))
     revised = orders(late="revision")
-    assert readers.bounds(Asked(source=revised, interval=day(2), before=(recorded(first, 1),))).span == span(
-        5, 5, 0
-    )
-    assert not readers.holds(Asked(source=revised, interval=day(1)), first)
+    assert readers.bounds(
+        BoundsRequest(source=revised, interval=day(2), before=(recorded(first, 1),))
+    ).span == span(5, 5, 0)
+    assert not readers.holds(BoundsRequest(source=revised, interval=day(1)), first)
     anew = shop.bounds(revised, 1)
     assert anew.span == span(None, 5, 3)
     shop.execute("DELETE FROM orders WHERE id = 1")
@@ -280,7 +280,7 @@ def test_a_database_that_is_not_there(shop: Shop) -> None:
         shop.bounds(PostgresSource("orders", "public.nowhere", connection="shop", id_column="id"), 1)
     url = f"postgresql+psycopg://ada:s3cret@127.0.0.1:{free_port()}/shop"
     with pytest.raises(SourceUnavailable, match="did not answer") as refused:
-        SourceReaders({"shop": url}).bounds(Asked(source=orders(), interval=day(1)))
+        SourceReaders({"shop": url}).bounds(BoundsRequest(source=orders(), interval=day(1)))
     assert "s3cret" not in str(refused.value)
     with pytest.raises(InvalidInput, match="postgresql"):
-        SourceReaders({"shop": "sqlite:////a"}).bounds(Asked(source=orders(), interval=day(1)))
+        SourceReaders({"shop": "sqlite:////a"}).bounds(BoundsRequest(source=orders(), interval=day(1)))

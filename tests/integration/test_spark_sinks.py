@@ -23,7 +23,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
 from airflow_provider.spark import sinks
 from airflow_provider.spark.shipping import shipped
-from airflow_provider.tables.base import Place, TableFormat, TableInfo, TaskWriter, WrittenFile
+from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, TaskWriter, WrittenFile
 from airflow_provider.testing.table_cases.backend import Publisher
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def published(df: DataFrame, table: Table, service: EpochService) -> TableInfo:
     return info
 
 
-def place_in(table: Table, table_format: TableFormat) -> Place:
+def place_in(table: Table, table_format: TableFormat) -> StagingLocation:
     return table_format.place(table, job=JobName("clean"), interval=HOUR, revision=1, token=1)
 
 
@@ -252,7 +252,7 @@ class FailsAfterWriting:
 
     inner: TableFormat
 
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         write = self.inner.task_writer(place, info)
 
         def try_twice(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.source_bounds import Asked, FileSource, Source, SourceBounds
+from airflow_provider.domain.source_bounds import BoundsRequest, FileSource, Source, SourceBounds
 from airflow_provider.sources.readers import SourceReaders
 
 START = datetime(2013, 2, 8, 13, tzinfo=UTC)
@@ -48,7 +48,7 @@ def check_unchanged(bounds: SourceBounds) -> None:
 
 def bounds_of(location: str) -> SourceBounds:
     """What lies at *location* now."""
-    return SourceReaders().bounds(Asked(source=landed(location), interval=HOUR))
+    return SourceReaders().bounds(BoundsRequest(source=landed(location), interval=HOUR))
 
 
 def names(bounds: SourceBounds, landing: Path) -> list[str]:

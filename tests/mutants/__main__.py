@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             first = list(pool.map(lambda one: unchanged.run("known tests", one), _known_tests(chosen)))
             judge = Judge(Path(directory), unchanged, known_s=max(first, default=SHORTEST_LIMIT_S))
-            verdicts = list(pool.map(lambda one: _told(judge.judged(one)), chosen))
+            verdicts = list(pool.map(lambda one: _told(judge.compare_descendant(one)), chosen))
         except BrokenBeforeError as broken:
             pool.shutdown(cancel_futures=True)
             print(broken)
@@ -225,7 +225,7 @@ class Judge:
     unchanged: Unchanged
     known_s: float
 
-    def judged(self, mutant: Mutant) -> Verdict:
+    def compare_descendant(self, mutant: Mutant) -> Verdict:
         """Plant it in a copy, and run what may notice it until something does."""
         started = time.monotonic()
         place = _copy(self.directory, f"mutant-{PLANTED.index(mutant)}")

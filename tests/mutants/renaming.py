@@ -393,7 +393,7 @@ PLANTED_IN_NAMES = (
         rule="I11",
         file="coordination/upkeep/unread.py",
         old="            if replaced:\n                where, left",
-        new="            if not standing:\n                where, left",
+        new="            if not committed:\n                where, left",
         tests=(RENAMED,),
         by="test_files_that_were_replaced_are_named_by_a_source_that_was_left",
     ),

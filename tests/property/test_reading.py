@@ -18,7 +18,7 @@ from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.session import Seen, Session
 from airflow_provider.domain.staleness import staleness, too_old
 from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.domain.watermark import Progress, merged
 
 HOUR = timedelta(hours=1)
@@ -27,11 +27,11 @@ HOURS = 60
 MOMENTS = [START + number * HOUR for number in range(HOURS + 1)]
 CADENCES = [Cadence("@hourly"), Cadence("0 */3 * * *"), Cadence("@daily")]
 
-Stood = dict[TableName, tuple[TableRecord, Moved]]
+VersionedTables = dict[TableName, tuple[TableRecord, TableVersion]]
 
 
 @st.composite
-def table(draw: st.DrawFn) -> tuple[TableRecord, Moved]:
+def table(draw: st.DrawFn) -> tuple[TableRecord, TableVersion]:
     """A table with some committed epochs of its cadence, or none."""
     cadence = draw(st.sampled_from(CADENCES))
     epochs = cadence.split(Interval(START, START + HOURS // 24 * 24 * HOUR))
@@ -43,21 +43,21 @@ def table(draw: st.DrawFn) -> tuple[TableRecord, Moved]:
     progress = Progress(origin=origin, islands=islands, declared=True)
     kind = draw(st.sampled_from(list(TableKind)))
     record = TableRecord(job=JobName("j"), kind=kind, cadence=cadence, progress=progress)
-    return record, Moved(csn=1, origin=progress.origin, watermark=progress.watermark, ref=None)
+    return record, TableVersion(csn=1, origin=progress.origin, watermark=progress.watermark, ref=None)
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Stood:
+def tables(draw: st.DrawFn) -> VersionedTables:
     many = draw(st.integers(1, 3))
     return {TableName(f"t{number}"): draw(table()) for number in range(many)}
 
 
-def own(stood: tuple[TableRecord, Moved], barrier: datetime) -> datetime | None:
+def own(stood: tuple[TableRecord, TableVersion], barrier: datetime) -> datetime | None:
     """The last barrier at or before *barrier* that a table has reached."""
     return max((one for one in MOMENTS if one <= barrier and reached(*stood, one)), default=None)
 
 
-def searched(found: Stood, at: datetime | None, max_lag: timedelta) -> datetime | None:
+def searched(found: VersionedTables, at: datetime | None, max_lag: timedelta) -> datetime | None:
     """The greatest barrier at which exact tables are, and full ones not too far behind."""
     for moment in reversed(MOMENTS):
         if at is not None and moment > at:
@@ -75,7 +75,9 @@ def searched(found: Stood, at: datetime | None, max_lag: timedelta) -> datetime 
 
 
 @given(tables(), st.sampled_from([None, *MOMENTS]), st.sampled_from([0, 1, 3, 6, 24, 48]))
-def test_r19_floor_is_the_greatest_barrier_that_fits(found: Stood, at: datetime | None, lag: int) -> None:
+def test_r19_floor_is_the_greatest_barrier_that_fits(
+    found: VersionedTables, at: datetime | None, lag: int
+) -> None:
     """R19: each full table at its own last barrier, none further behind than allowed."""
     answer = aligned(found, at, Align.FLOOR, lag * HOUR)
     wanted = searched(found, at, lag * HOUR)
@@ -87,7 +89,7 @@ def test_r19_floor_is_the_greatest_barrier_that_fits(found: Stood, at: datetime 
 
 
 @given(tables(), st.sampled_from([None, *MOMENTS]))
-def test_r3_exact_is_the_greatest_common_barrier(found: Stood, at: datetime | None) -> None:
+def test_r3_exact_is_the_greatest_common_barrier(found: VersionedTables, at: datetime | None) -> None:
     """R3: all tables have reached it, and no later one."""
     answer = aligned(found, at, Align.EXACT, None)
     common = [
@@ -99,7 +101,7 @@ def test_r3_exact_is_the_greatest_common_barrier(found: Stood, at: datetime | No
 
 
 @given(tables())
-def test_der4_what_the_whole_domain_has_published(found: Stood) -> None:
+def test_der4_what_the_whole_domain_has_published(found: VersionedTables) -> None:
     """Up to the limit, and not beyond, every table with a commit has all barriers of its calendar."""
     limit = published_by_all(found.values())
     counted = [one for one in found.values() if one[0].progress.islands]
@@ -115,7 +117,7 @@ def test_der4_what_the_whole_domain_has_published(found: Stood) -> None:
 
 
 @given(tables(), st.data())
-def test_r24_the_nearest_barriers_that_are_kept(found: Stood, data: st.DataObject) -> None:
+def test_r24_the_nearest_barriers_that_are_kept(found: VersionedTables, data: st.DataObject) -> None:
     """R24: of the common barriers that are not withdrawn, the last before and the first after."""
     common = [one for one in MOMENTS if all(reached(*stood, one) for stood in found.values())]
     retention, withdrawn = RetentionRecord(), set()
@@ -136,7 +138,7 @@ def test_r24_the_nearest_barriers_that_are_kept(found: Stood, data: st.DataObjec
 
 
 @given(tables(), st.integers(0, HOURS), st.integers(1, HOURS))
-def test_r21_too_old_is_told_by_age_alone(found: Stood, now: int, limit: int) -> None:
+def test_r21_too_old_is_told_by_age_alone(found: VersionedTables, now: int, limit: int) -> None:
     """R21: some table is named exactly when one is older; its lags add up to at most its age."""
     answer = aligned(found, None, Align.EXACT, None)
     if answer is None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import (
-    Asked,
+    BoundsRequest,
     IcebergSource,
     Late,
     SourceBounds,
@@ -40,7 +40,7 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
         rows += added
         before = [known[one] for one in sorted(known, reverse=True) if one < number]
         after = [known[one] for one in sorted(known) if one > number]
-        asked = Asked(source=ROOT, interval=day(number), before=tuple(before), after=tuple(after))
+        asked = BoundsRequest(source=ROOT, interval=day(number), before=tuple(before), after=tuple(after))
         span = Span(low=asked.low, high=asked.high(rows or None))
         recorded = known[number].bounds.revision if number in known else 0
         bounds = SourceBounds(source="orders", span=span)
@@ -60,7 +60,7 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
 def test_a_source_without_rows_ends_where_the_barrier_before_did() -> None:
     """I11: it was emptied after it was read: the chain goes on from there, not from its beginning."""
     before = record(1, Span(low=None, high=5), 1)
-    asked = Asked(source=ROOT, interval=day(2), before=(before,))
+    asked = BoundsRequest(source=ROOT, interval=day(2), before=(before,))
     assert (asked.low, asked.high(None)) == (5, 5)
 
 

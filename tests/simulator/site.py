@@ -29,7 +29,7 @@ from airflow_provider.stores.base import (
     Transaction,
 )
 from airflow_provider.stores.memory import MemoryStore
-from airflow_provider.tables.base import Place, TableFormat
+from airflow_provider.tables.base import StagingLocation, TableFormat
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.faults import FaultyStore
@@ -203,7 +203,7 @@ class Site(ABC):
         """Look at one that it has refused."""
 
     @abstractmethod
-    def _discard(self, place: Place, discard: Callable[[], None]) -> None:
+    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
         """Let what was staged be deleted, and look at what went."""
 
     def _reclaim(self, delete: Callable[[], list[str]]) -> list[str]:

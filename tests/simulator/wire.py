@@ -21,9 +21,9 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores.base import MetadataStore, Reading, Receipt, StoreCapability, Transaction
 from airflow_provider.tables.base import (
-    Place,
     Prepared,
     Publication,
+    StagingLocation,
     TableFormat,
     TableInfo,
     TaskWriter,
@@ -239,7 +239,7 @@ def plan_of(line: Line) -> Plan:
     return lambda call: line.before(f"store.{call.method}")
 
 
-Discarding = Callable[[Place, Callable[[], None]], None]
+Discarding = Callable[[StagingLocation, Callable[[], None]], None]
 """Deletes what was staged by its second argument, and sees what that did."""
 
 _NO_CALLS = frozenset({"place", "arrow_schema", "close"})
@@ -276,7 +276,7 @@ class SimulatedFormat:
             return found
         return lambda *given, **named: self._call(name, lambda: found(*given, **named))
 
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         """The writer's work is the call, not the making of the writer."""
         write = self._inner.task_writer(place, info)
 
@@ -285,7 +285,7 @@ class SimulatedFormat:
 
         return written
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: StagingLocation) -> None:
         self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
 
     def prepare(self, publication: Publication) -> Prepared:

@@ -17,7 +17,7 @@ from airflow_provider.stores.base import (
     Transaction,
     pages,
 )
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import StagingLocation
 from airflow_provider.testing.faults import Fault
 from tests.simulator.cascade import DOMAIN, FAR, TABLES
 from tests.simulator.events import Event
@@ -129,7 +129,7 @@ class World(Site):
         shown = () if chain is None else self.model.state(table, chain[1], csn)
         self.outsiders.published(table, ref, csn, shown)
 
-    def _discard(self, place: Place, discard: Callable[[], None]) -> None:
+    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
         before = set(self.store.catalog.objects)
         discard()
         gone = before - set(self.store.catalog.objects)

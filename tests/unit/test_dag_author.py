@@ -416,8 +416,8 @@ def test_ast1_an_interval_or_a_key_decides_over_events() -> None:
 
 def test_ast1_a_sensor_waits_for_what_the_events_name() -> None:
     context = task_context(events=[told("a", days(9), days(7))])
-    assert sensor(tables=[A])._wish(context) == datetime(2013, 2, 10, tzinfo=UTC)
-    inputs = sensor(job=DAILY)._wish(context)
+    assert sensor(tables=[A])._request(context) == datetime(2013, 2, 10, tzinfo=UTC)
+    inputs = sensor(job=DAILY)._request(context)
     assert isinstance(inputs, JobInputs)
     assert inputs.interval == days(7, 9)
 
@@ -491,15 +491,15 @@ def test_a_task_that_gets_its_dag_later_is_refused_before_any_work() -> None:
 def test_retries_are_one_wish_and_a_clearing_is_another() -> None:
     first, retried = task_owner(task_context()), task_owner(task_context(try_number=2))
     cleared = task_owner(task_context(cleared_after=2, try_number=3))
-    assert first.same_wish(retried)
-    assert not first.same_wish(cleared)
+    assert first.same_generation(retried)
+    assert not first.same_generation(cleared)
     assert first.order < retried.order < cleared.order
 
 
 def test_retries_that_an_author_lowers_are_no_clearing() -> None:
     context = task_context(try_number=2)
     context["ti"].task.retries = 0
-    assert task_owner(context).same_wish(task_owner(task_context()))
+    assert task_owner(context).same_generation(task_owner(task_context()))
 
 
 def test_another_run_is_another_owner() -> None:

@@ -27,12 +27,12 @@ from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import (
     CommitRecord,
     Member,
-    Moved,
     Rewrite,
     RewriteLog,
     TableDelta,
     TableRecord,
     TableRef,
+    TableVersion,
 )
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.domain.withdrawn import MOST_RANGES, WithdrawnPage
@@ -92,7 +92,7 @@ def largest_commit() -> CommitRecord:
 
 
 def table_of(stretches: int) -> TableRecord:
-    moved = Moved(csn=2**40, origin=START, watermark=START, ref=REF)
+    moved = TableVersion(csn=2**40, origin=START, watermark=START, ref=REF)
     return TableRecord(
         job=JobName("j" * NAME),
         kind=Table("t").kind,

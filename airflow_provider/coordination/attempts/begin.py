@@ -385,7 +385,7 @@ class Begin:
         return state_log(self.context.store, self.job.domain, self.job.name, self.interval)
 
     def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
-        if epoch is None or epoch.committed is None or epoch.committed.owner.same_wish(self.owner):
+        if epoch is None or epoch.committed is None or epoch.committed.owner.same_generation(self.owner):
             return None
         return earlier_commit(self.context.store, self.job, self.interval, self.owner, self._log())
 

@@ -32,7 +32,7 @@ from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, source_key
 from airflow_provider.domain.source_bounds import (
-    Asked,
+    BoundsRequest,
     Late,
     Source,
     SourceBounds,
@@ -182,9 +182,9 @@ class Bounding:
         if newest == 0:
             return self._new(asked, 1, self.provider.bounds(asked), SourceDependents())
         current = recorded[newest].whole
-        standing = same_bounds(recorded, current)
+        dependents = same_bounds(recorded, current)
         readers = source_dependents(
-            self.store, self.job.domain, source.name, self.interval, standing, but=self.job.name
+            self.store, self.job.domain, source.name, self.interval, dependents, but=self.job.name
         )
         opened, committed = open_source(attempt, source.name), committed_source(epoch, source.name)
         if committed and source.is_increment:
@@ -233,7 +233,9 @@ class Bounding:
             ) from error
         return Chosen(source=source, bounds=recorded.whole, note=_note(recorded))
 
-    def _new(self, asked: Asked, revision: int, found: SourceBounds, readers: SourceDependents) -> Chosen:
+    def _new(
+        self, asked: BoundsRequest, revision: int, found: SourceBounds, readers: SourceDependents
+    ) -> Chosen:
         check_bounds(asked, found)
         _refuse_shared(asked.source, self.job.cadence, self.interval)
         bounds = replace(found, revision=revision)
@@ -252,10 +254,12 @@ class Bounding:
     def key(self, source: Source, revision: int) -> Key:
         return source_key(self.job.domain, source.name, self.interval.end, revision)
 
-    def asked(self, reading: Reading, source: Source) -> tuple[Asked, dict[int, SourceRecord]]:
+    def asked(self, reading: Reading, source: Source) -> tuple[BoundsRequest, dict[int, SourceRecord]]:
         """What to ask the source of *source*, and what is recorded at this barrier, by revision."""
         if not source.looks_around and reading.get(self.key(source, 1)) is None:
-            return Asked(source=source, interval=self.interval, now=reading.now, cadence=self.job.cadence), {}
+            return BoundsRequest(
+                source=source, interval=self.interval, now=reading.now, cadence=self.job.cadence
+            ), {}
         own, after, past = self._from_here_on(source)
         for one in own:
             self._refuse_other_interval(source, one)
@@ -263,7 +267,7 @@ class Bounding:
         if source.looks_around:
             for record in (*before, *after):
                 self._refuse_overlap(source, record)
-        asked = Asked(
+        asked = BoundsRequest(
             source=source,
             interval=self.interval,
             before=before,

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.source_bounds import Asked, Source, SourceBounds
+from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceBounds
 
 
 class BoundsProvider(Protocol):
     """Provider of bounds: asks sources last, when all else allows the attempt, and again when a race is lost."""
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return the bounds of the present data, from the end of the barrier before to the begin of the one after.
 
         :raises NotReady: it is not there yet. :raises SourceUnavailable: the source does not answer.
         :raises Unavailable: what was recorded at the barrier before is there no longer, or has grown.
         """
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         """Return True if *recorded* is still what lies there.
 
         :raises Unavailable: data came late, and is refused.
@@ -36,7 +36,7 @@ class Proposed:
 
     known: Mapping[str, SourceBounds]
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """:raises InvalidInput: none of this source."""
         name = asked.source.name
         proposed = self.known.get(name)
@@ -49,7 +49,7 @@ class Proposed:
             )
         return proposed
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:  # noqa: ARG002
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:  # noqa: ARG002
         """Return True: known bounds hold."""
         return True
 

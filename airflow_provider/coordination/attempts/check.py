@@ -13,7 +13,7 @@ from airflow_provider.coordination.attempts.join import refuse_alone, unjoined
 from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import report
-from airflow_provider.coordination.attempts.sql_checks import Answer, Readable, duckdb_answer
+from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable, duckdb_result
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import checked, newest_tries, written_output
@@ -22,8 +22,8 @@ from airflow_provider.domain.checks import (
     CheckKind,
     Finding,
     filled,
-    judge_answer,
     judge_count,
+    judge_result,
 )
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, EpochState, Owner
@@ -40,7 +40,7 @@ from airflow_provider.tables.expectations import proven, violated
 class Query(Protocol):
     """Answers SQL over the tables that it gets under the names that *sql* has for them."""
 
-    def __call__(self, sql: str, tables: Mapping[str, Readable]) -> Answer:
+    def __call__(self, sql: str, tables: Mapping[str, Readable]) -> QueryResult:
         """:raises InvalidInput: *sql* cannot be run."""
         ...
 
@@ -98,7 +98,7 @@ class _Checking:
         output = written_output(log, names, token=record.output_token, participants=record.participants)
         if set(output) != set(names) or checked(log, {record.output_token}):
             return  # publish says what is not WRITTEN; what an earlier try has checked stays checked
-        findings = _Output(context, attempt, output, self.query or duckdb_answer).findings()
+        findings = _Output(context, attempt, output, self.query or duckdb_result).findings()
         if findings:
             End(context, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
             raise vetoed(attempt, findings, log, attempt.token)
@@ -172,7 +172,7 @@ class _Output:
         prefix = f"epoch_check_{sha256(str(self.attempt).encode()).hexdigest()[:16]}"
         names = {table: f"{prefix}_{number}" for number, table in enumerate(check.tables)}
         tables = {name: self._readable(table) for table, name in names.items()}
-        return judge_answer(check, *self.query(filled(check.sql, names), tables))
+        return judge_result(check, *self.query(filled(check.sql, names), tables))
 
     def _readable(self, table: str) -> Readable:
         if table in self.output:

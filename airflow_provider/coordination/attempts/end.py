@@ -31,7 +31,7 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
 )
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import StagingLocation
 
 
 def abort(context: Context, attempt: Attempt, reason: str) -> None:
@@ -49,7 +49,7 @@ def abort(context: Context, attempt: Attempt, reason: str) -> None:
         context.retry(lambda: give_back(context, attempt))
 
 
-def _places(context: Context, attempt: Attempt) -> list[Place]:
+def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
     """All places of *attempt*, of every try of each of its participants."""
     writers = [attempt]
     if attempt.is_shared:

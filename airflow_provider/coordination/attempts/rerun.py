@@ -80,7 +80,9 @@ def refuse_reruns(
 def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
     """Whether *owner* committed it, and another run has committed a later revision over that."""
     log = reader.scan(job.domain, Kind.EVENT, event_partition(job.name, epoch.start))
-    return any(one.record.state is EpochState.COMMIT and one.record.owner.same_wish(owner) for one in log)
+    return any(
+        one.record.state is EpochState.COMMIT and one.record.owner.same_generation(owner) for one in log
+    )
 
 
 def _told(job: Job, some: Sequence[Interval], every: Sequence[Interval]) -> str:

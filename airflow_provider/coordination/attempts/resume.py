@@ -184,7 +184,7 @@ def earlier_commit(
     :param log: of the epoch.
     """
     for entry in log:
-        if entry.record.state is EpochState.COMMIT and entry.record.owner.same_wish(owner):
+        if entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner):
             (commit,) = reader.changes(job.domain, (entry.csn or 0) - 1, limit=1)
             return committed_as(job, interval, commit.record.members[0].revision, entry.csn or 0)
     return None

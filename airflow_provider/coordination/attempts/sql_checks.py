@@ -21,14 +21,14 @@ class Readable:
     schema: str
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """What a query returned: how many rows, and the first of them, each with its columns."""
 
     rows: int
     sample: tuple[dict[str, object], ...]
 
 
-def duckdb_answer(sql: str, tables: Mapping[str, Readable]) -> Answer:
+def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
     """Run *sql* in DuckDB, which sees *tables* and nothing else; their rows are in memory meanwhile.
 
     :raises InvalidInput: DuckDB is not installed, or does not understand *sql*.
@@ -59,4 +59,4 @@ def duckdb_answer(sql: str, tables: Mapping[str, Readable]) -> Answer:
             ) from error
         columns = [column[0] for column in found.description or ()]
         sample = tuple(dict(zip(columns, row, strict=True)) for row in rows)
-        return Answer(count[0] if count else 0, sample)
+        return QueryResult(count[0] if count else 0, sample)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import StagingLocation
 from airflow_provider.tables.factory import TableFormats
 
 
-def place(formats: TableFormats, attempt: Attempt, sink: str) -> Place:
+def place(formats: TableFormats, attempt: Attempt, sink: str) -> StagingLocation:
     """Return where *attempt* stages the rows of *sink*."""
     table = attempt.sink(sink)
     return formats[table.format].place(
@@ -23,7 +23,7 @@ def place(formats: TableFormats, attempt: Attempt, sink: str) -> Place:
     )
 
 
-def discard(formats: TableFormats, places: Iterable[Place]) -> None:
+def discard(formats: TableFormats, places: Iterable[StagingLocation]) -> None:
     """Delete what was staged at *places*; never call it for a published attempt."""
     for staged in places:
         formats[staged.table.format].discard(staged)

@@ -10,7 +10,7 @@ from airflow_provider.domain.epoch import Abandoned, AttemptEvent, AttemptRecord
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import StagingLocation
 from airflow_provider.tables.factory import TableFormats
 
 
@@ -65,7 +65,7 @@ class Undoing:
             for place in self._places(one, one.interval or interval, self._tables(attempt, one)):
                 self.formats[place.table.format].discard(place)
 
-    def _places(self, left: Abandoned, interval: Interval, tables: Sequence[Table]) -> list[Place]:
+    def _places(self, left: Abandoned, interval: Interval, tables: Sequence[Table]) -> list[StagingLocation]:
         """Every place in *tables* at which those who *left* may have staged."""
         return [
             self.formats[table.format].place(

@@ -23,8 +23,8 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import RewriteLog, TableRecord, shown
 from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
 from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.projection import foreign_commit
-from airflow_provider.tables.standing import Compared, Standing
 
 
 def adopt(context: Context, table: Table) -> bool:
@@ -77,7 +77,7 @@ class _Adoption:
         refuse_other_warehouse(domain, reading.get(keys[2]), self.context.formats.warehouse)
         stamped: Stamped[TableRecord] = reading.records[keys[0]]
         found = self.context.formats[self.table.format].compare(self.table, stamped.record.ref)
-        if found.standing is not Standing.FOREIGN:
+        if found.status is not PointerStatus.FOREIGN:
             return False
         span = foreign_span(self.table, stamped.record, found)
         extra = rewrite_requirements(

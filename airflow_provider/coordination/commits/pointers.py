@@ -23,8 +23,8 @@ from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TablesAhead
 from airflow_provider.tables.checks import refuse_other_identity
 from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.projection import attempted
-from airflow_provider.tables.standing import Compared, Standing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> 
             is_beyond = projected is not None and projected.ahead
             unseen += [table] if projected is None else []
         else:
-            is_beyond = formats[table.format].compare(table, None).standing is Standing.AHEAD
+            is_beyond = formats[table.format].compare(table, None).status is PointerStatus.AHEAD
         if is_beyond:
             beyond.append(table)
     return Followed(beyond=beyond, unseen=unseen)
@@ -95,7 +95,7 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]
                 refuse_other_identity(table, ref, identity)
 
 
-def standing(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared:
+def compare_pointer(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared:
     """Where the pointer of *table* stands, seen from what the store has of it.
 
     A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
@@ -105,14 +105,14 @@ def standing(reader: MetadataReader, formats: TableFormats, table: Table) -> Com
     while True:
         before = reader.read(table.domain, [key]).get(key)
         found = formats[table.format].compare(table, None if before is None else before.record.ref)
-        if found.standing is not Standing.AHEAD or before == reader.read(table.domain, [key]).get(key):
+        if found.status is not PointerStatus.AHEAD or before == reader.read(table.domain, [key]).get(key):
             return found
 
 
 def ahead(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared | None:
     """What the pointer of *table* names when that is a commit which the store does not have (R33)."""
-    found = standing(reader, formats, table)
-    return found if found.standing is Standing.AHEAD else None
+    found = compare_pointer(reader, formats, table)
+    return found if found.status is PointerStatus.AHEAD else None
 
 
 def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[Table, Compared, str]]:

@@ -16,7 +16,7 @@ from airflow_provider.coordination.commits.warehouses import (
     refuse_other_warehouse,
 )
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.cut import standing
+from airflow_provider.domain.cut import newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
@@ -438,7 +438,7 @@ def registration_commit(
     if not moved:
         return None
     for stamped, after in moved:
-        earlier = (standing(stamped), *stamped.record.earlier)[: DEFAULTS.states_remembered]
+        earlier = (newest_version(stamped), *stamped.record.earlier)[: DEFAULTS.states_remembered]
         requires.append(Exists(stamped.key, stamped.version))
         updates.append(Put(stamped.key, replace(after, earlier=earlier)))
     commit = CommitRecord(change_set=ChangeSetId(change_set), members=(), by="registration", tables=())

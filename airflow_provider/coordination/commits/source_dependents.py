@@ -112,17 +112,17 @@ def refuse_readers(source: Source, interval: Interval, revision: int, readers: S
 
     :raises DependentReaders: revisions are made of the source. :raises Unavailable: none are.
     """
-    standing = readers.committed if source.late is Late.REVISION else (*readers.committed, *readers.live)
-    if not standing:
+    dependents = readers.committed if source.late is Late.REVISION else (*readers.committed, *readers.live)
+    if not dependents:
         return
     if source.late is Late.REVISION:
-        raise _left_behind(source, interval, revision, standing)
-    names, step = _named(standing), _step(source, interval, standing)
+        raise _left_behind(source, interval, revision, dependents)
+    names, step = _named(dependents), _step(source, interval, dependents)
     raise Unavailable(
         f"source {source.name!r} is no longer what was recorded for {interval}, which {names} has read.",
         next_step=f"bring back what was recorded, or {step.removeprefix('leave it; or ')}",
         source=source.name,
-        readers=standing,
+        readers=dependents,
     )
 
 
@@ -145,9 +145,9 @@ def refuse_behind(
     if not behind:
         return
     live = {epoch.job for epoch in readers.live}
-    standing = tuple(epoch for epoch, _ in behind if epoch.job not in live)
-    if standing:
-        raise _left_behind(source, interval, min(read for _, read in behind), standing)
+    dependents = tuple(epoch for epoch, _ in behind if epoch.job not in live)
+    if dependents:
+        raise _left_behind(source, interval, min(read for _, read in behind), dependents)
     raise NotReady(
         f"source {source.name!r} was recorded anew for {interval}, and {_named([epoch for epoch, _ in behind])} is "
         "being computed again with it: two jobs would stand on different revisions until that is committed.",

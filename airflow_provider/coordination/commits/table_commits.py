@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider.domain.columns import AppliedChange
-from airflow_provider.domain.cut import standing
+from airflow_provider.domain.cut import newest_version
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId
@@ -55,7 +55,7 @@ def table_commit(
         table, where that changes.
     """
     record, name, ref = stamped.record, publication.table.name, prepared.ref
-    before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
+    before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
     schema = None if record.ref is None else record.ref.schema_id
     changes = (*record.changes, *(AppliedChange(one, schema) for one in publication.changes))
     moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
@@ -85,7 +85,7 @@ def hull_commit(
 ) -> tuple[Put, Number]:
     """What lets readers of a table know that some of it is withdrawn: a commit that changes no row."""
     record = stamped.record
-    before = (standing(stamped), *record.earlier)[: defaults.states_remembered]
+    before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
     moved = replace(record, withdrawn=withdrawn, earlier=before, heard=record.heard or stamped.at)
     name = ChangeSetId(f"{stamped.key.item}@{time_key(withdrawn.end)}#withdrawn")
     commit = CommitRecord(change_set=name, members=(), by="retention", tables=())

@@ -88,8 +88,8 @@ def split_versions(store: MetadataStore, domain: DomainName, table: TableName, m
         chunk = versions[start : start + most]
         key = versions_key(domain, table, chunk[0].csn)
         known = store.read(domain, [key])
-        stood = known.get(key)  # an interrupted split wrote it, and a sweep may have taken some away since
-        all_of_it = {one.csn: one for one in (*chunk, *(stood.record.versions if stood else ()))}
+        stored = known.get(key)  # an interrupted split wrote it, and a sweep may have taken some away since
+        all_of_it = {one.csn: one for one in (*chunk, *(stored.record.versions if stored else ()))}
         page = VersionsRecord(versions=tuple(all_of_it[csn] for csn in sorted(all_of_it)))
         _write(store, here, unchanged(known, key), Put(key, page))
     _write(store, here, Exists(whole, stamped.version), Delete(whole))

@@ -11,10 +11,10 @@ from airflow_provider.coordination.commits.warehouses import refuse_other_wareho
 from airflow_provider.coordination.reading.engine_names import refuse_names_alike
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.resolve import (
+    CutRequest,
     Latest,
     Resolved,
-    Standings,
-    Wish,
+    TableVersions,
     names_of,
     refuse_stale,
     resolved,
@@ -51,7 +51,7 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
 from airflow_provider.domain.topology import Table, TableKind
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
@@ -82,7 +82,7 @@ class Cuts:
         reading: ReadDefaults = READ_DEFAULTS,
     ) -> None:
         self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
-        self._standings = Standings(self.reader)
+        self._versions = TableVersions(self.reader)
         self._outdated = OutdatedRows(self.reader)
         self._states = Latest[Mapping[TableName, State]]()
         self.formats = formats
@@ -122,7 +122,7 @@ class Cuts:
         """
         name, names = domain_name(domain), names_of(tables)
         chosen = _level(self.reading.level if level is None else level)
-        wish = Wish(
+        request = CutRequest(
             at=None if at is None else as_utc(at, "at"),
             align=choice(Align, align, "align"),
             max_lag=checked_lag(choice(Align, align, "align"), max_lag),
@@ -133,8 +133,8 @@ class Cuts:
             session=_checked_session(session, name),
         )
         if chosen is Level.READ_UNCOMMITTED:
-            return self._uncommitted_cut(name, names, wish, explicit=consistency is not None)
-        answer = resolved(self._standings, name, names, wish)
+            return self._uncommitted_cut(name, names, request, explicit=consistency is not None)
+        answer = resolved(self._versions, name, names, request)
         head, topology = answer.reading.head, answer.reading.get(topology_key(name))
         refuse_other_warehouse(name, topology, self.formats.warehouse)
         question = (answer.found, answer.aligned, head.csn)
@@ -163,31 +163,31 @@ class Cuts:
         return self._outdated.of(domain, topology, states, csn)
 
     def _uncommitted_cut(
-        self, domain: DomainName, names: Sequence[TableName], wish: Wish, *, explicit: bool
+        self, domain: DomainName, names: Sequence[TableName], request: CutRequest, *, explicit: bool
     ) -> Cut:
         """The newest output of each table, published or not.
 
         :raises InvalidInput: the wish is for tables that agree.
         """
         agreeing = {
-            "at": wish.at is not None,
-            "align": wish.align is not Align.EXACT,
-            "session": wish.session is not None,
-            "consistency": explicit and wish.consistency is not Consistency.ROLLING,
+            "at": request.at is not None,
+            "align": request.align is not Align.EXACT,
+            "session": request.session is not None,
+            "consistency": explicit and request.consistency is not Consistency.ROLLING,
         }
         for field, asked in agreeing.items():
             if asked:
                 raise InvalidInput(
                     field=field,
-                    value=getattr(wish, field),
+                    value=getattr(request, field),
                     expected="nothing at read_uncommitted, where tables need not agree",
                     next_step="read at read_committed.",
                 )
         reading, found, staged = self._with_open_output(domain, names)
         states = {table: _uncommitted(table, *found[table], staged[table]) for table in names}
-        if wish.max_staleness is not None:
+        if request.max_staleness is not None:
             barriers = {table: state.barrier for table, state in states.items()}
-            refuse_stale(too_old(found, barriers, reading.now, wish.max_staleness), wish.max_staleness)
+            refuse_stale(too_old(found, barriers, reading.now, request.max_staleness), request.max_staleness)
         return Cut(
             domain=domain,
             incarnation=reading.head.incarnation,
@@ -310,7 +310,7 @@ class Cuts:
         Nor may it have published between the head and the tables: its rows would be above the head that is read.
         """
         for _ in range(_TRIES):
-            reading, found = self._standings.of_all(domain, names)
+            reading, found = self._versions.of_all(domain, names)
             staged = {table: self._open_output(domain, table, found[table][0]) for table in names}
             now = self.reader.read(domain, list(reading.records))
             if _versions(now) == _versions(reading) and _is_at_its_head(reading):
@@ -358,7 +358,7 @@ def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, S
     }
 
 
-def _uncommitted(table: TableName, record: TableRecord, moved: Moved, staged: list[Staged]) -> State:
+def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, staged: list[Staged]) -> State:
     """The table as committed plus what is staged."""
     ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
     if not ends:

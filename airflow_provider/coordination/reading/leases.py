@@ -106,7 +106,7 @@ class Leases:
             if held is None:
                 found = self.cuts.cut(key.domain, wanted, at=until, level=Level.READ_COMMITTED, **options)
                 return self._claim(found, key, owner, ttl, reading)
-            _refuse_other_wish(held, wanted, until)
+            _refuse_other_request(held, wanted, until)
             return self._renew(held, reading, ttl)
 
         return self._labelled(self._done(request, key))
@@ -128,7 +128,7 @@ class Leases:
             if held is None:
                 return self._claim(cut, key, owner, ttl, reading)
             if set(held.record.states) != set(cut.states.values()):
-                raise _other_wish(held, f"{cut.barrier.isoformat()} at CSN {cut.csn}")
+                raise _other_request(held, f"{cut.barrier.isoformat()} at CSN {cut.csn}")
             return self._renew(held, reading, ttl)
 
         return self._labelled(self._done(request, key))
@@ -298,18 +298,18 @@ def _lease(held: Stamped[LeaseRecord], reading: Reading) -> Lease:
     return lease_of(held, reading.head.incarnation)
 
 
-def _refuse_other_wish(
+def _refuse_other_request(
     held: Stamped[LeaseRecord], tables: Iterable[TableName], until: datetime | None
 ) -> None:
     """:raises InvalidInput: what is held is no answer to the request."""
     found = [state.table for state in held.record.states]
     if set(found) != set(tables):
-        raise _other_wish(held, f"the tables {', '.join(sorted(tables))}")
+        raise _other_request(held, f"the tables {', '.join(sorted(tables))}")
     if until is not None and held.record.barrier > until:
-        raise _other_wish(held, f"a barrier at or before {until.isoformat()}")
+        raise _other_request(held, f"a barrier at or before {until.isoformat()}")
 
 
-def _other_wish(held: Stamped[LeaseRecord], wanted: str) -> InvalidInput:
+def _other_request(held: Stamped[LeaseRecord], wanted: str) -> InvalidInput:
     record = held.record
     tables = ", ".join(sorted(state.table for state in record.states))
     return InvalidInput(

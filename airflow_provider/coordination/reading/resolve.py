@@ -11,25 +11,25 @@ from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.withdrawals import RememberedPages, Withdrawals, withdrawals
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
-from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, standing
+from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, newest_version
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
 from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 _TRIES = 20
 
 Worked = TypeVar("Worked")
 
-Resolved = Mapping[TableName, tuple[TableRecord, Moved]]
+Resolved = Mapping[TableName, tuple[TableRecord, TableVersion]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class CutRequest:
     """What a reader asks of a cut; see :meth:`Cuts.cut`."""
 
     at: datetime | None = None
@@ -41,7 +41,7 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class ResolvedCut:
     """Where the tables of a cut stand, and at which barriers they are read."""
 
     reading: Reading
@@ -66,18 +66,18 @@ class Latest(Generic[Worked]):
         return kept[1]
 
 
-class Standings:
+class TableVersions:
     """Where tables stand, as *reader* finds it; worked out once for each version of a table's record."""
 
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
         self.aligned = Latest[Aligned | None]()
         self._pages = RememberedPages()
-        self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, Moved]]] = {}
+        self._known: dict[TableName, tuple[Stamped[TableRecord], tuple[TableRecord, TableVersion]]] = {}
 
     def of_all(
         self, domain: DomainName, names: Sequence[TableName]
-    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
         """Read where *names* stood at the head.
 
         :raises UnknownName: a table that no job has registered.
@@ -95,7 +95,7 @@ class Standings:
 
     def of_registered(
         self, domain: DomainName, names: Sequence[TableName]
-    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
         """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
 
         The head is read first, then only what is immutable at or below it (R3).
@@ -104,11 +104,11 @@ class Standings:
         for _ in range(_TRIES):
             reading = self.reader.read(domain, [retention_key(domain), topology_key(domain), *keys.values()])
             records, csn = reading.records, reading.head.csn
-            stood = {
+            tables = {
                 name: self._stood(name, records[key], csn) for name, key in keys.items() if key in records
             }
-            found = {name: one for name, one in stood.items() if one is not None}
-            if len(found) == len(stood):
+            found = {name: one for name, one in tables.items() if one is not None}
+            if len(found) == len(tables):
                 return reading, found
         raise Conflict(
             "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
@@ -120,42 +120,44 @@ class Standings:
 
     def _stood(
         self, name: TableName, stamped: Stamped[TableRecord], csn: int
-    ) -> tuple[TableRecord, Moved] | None:
+    ) -> tuple[TableRecord, TableVersion] | None:
         """The table and where it stood at *csn*; None when its record has forgotten."""
         if (stamped.csn or 0) > csn:
             moved = as_of(stamped, csn)
             return None if moved is None else (stamped.record, moved)
         known = self._known.get(name)
         if known is None or known[0] is not stamped:
-            known = self._known[name] = (stamped, (stamped.record, standing(stamped)))
+            known = self._known[name] = (stamped, (stamped.record, newest_version(stamped)))
         return known[1]
 
 
-def resolved(standings: Standings, domain: DomainName, names: Sequence[TableName], wish: Wish) -> Answer:
-    """Resolve *names* at the head, as *wish* says; errors as :meth:`Cuts.cut`."""
-    altogether = wish.consistency is Consistency.ALTOGETHER
-    reading, stood = (_altogether if altogether else Standings.of_all)(standings, domain, names)
-    found = {name: stood[name] for name in names}
-    at = wish.at
+def resolved(
+    versions: TableVersions, domain: DomainName, names: Sequence[TableName], request: CutRequest
+) -> ResolvedCut:
+    """Resolve *names* at the head, as *request* says; errors as :meth:`Cuts.cut`."""
+    altogether = request.consistency is Consistency.ALTOGETHER
+    reading, tables = (_altogether if altogether else TableVersions.of_all)(versions, domain, names)
+    found = {name: tables[name] for name in names}
+    at = request.at
     if altogether:
-        lapsed = lapsed_jobs(standings.reader, domain)
-        awaited = (one for one in stood.values() if one[0].job not in lapsed and not one[0].ended)
+        lapsed = lapsed_jobs(versions.reader, domain)
+        awaited = (one for one in tables.values() if one[0].job not in lapsed and not one[0].ended)
         limit = published_by_all(awaited)
         at = min((one for one in (at, limit) if one is not None), default=None)
-    question = (found, at, wish.align, wish.max_lag)
-    answer = standings.aligned.answer(question, lambda: aligned(*question))
+    question = (found, at, request.align, request.max_lag)
+    answer = versions.aligned.answer(question, lambda: aligned(*question))
     if answer is None:
-        raise _no_common_barrier(stood, wish.at)
-    refuse_withdrawn(standings.withdrawals(domain, reading), found, answer.tables)
-    _refuse_behind(wish.session, reading, found, answer)
-    if wish.max_staleness is not None:
-        refuse_stale(too_old(found, answer.tables, reading.now, wish.max_staleness), wish.max_staleness)
-    return Answer(reading=reading, found=found, aligned=answer)
+        raise _no_common_barrier(tables, request.at)
+    refuse_withdrawn(versions.withdrawals(domain, reading), found, answer.tables)
+    _refuse_behind(request.session, reading, found, answer)
+    if request.max_staleness is not None:
+        refuse_stale(too_old(found, answer.tables, reading.now, request.max_staleness), request.max_staleness)
+    return ResolvedCut(reading=reading, found=found, aligned=answer)
 
 
 def _altogether(
-    standings: Standings, domain: DomainName, names: Sequence[TableName]
-) -> tuple[Reading, dict[TableName, tuple[TableRecord, Moved]]]:
+    versions: TableVersions, domain: DomainName, names: Sequence[TableName]
+) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
     """Read where *names* and all other tables of the domain stood at the head.
 
     Tables are listed before the head is read. Each registration changes the topology, so one that came between
@@ -165,12 +167,12 @@ def _altogether(
     """
     key = topology_key(domain)
     for _ in range(_TRIES):
-        before = standings.reader.read(domain, [key]).get(key)
-        listed = [TableName(one.key.item) for one in pages(standings.reader, domain, Kind.TABLE, "")]
-        reading, stood = standings.of_all(domain, list(dict.fromkeys([*names, *listed])))
+        before = versions.reader.read(domain, [key]).get(key)
+        listed = [TableName(one.key.item) for one in pages(versions.reader, domain, Kind.TABLE, "")]
+        reading, tables = versions.of_all(domain, list(dict.fromkeys([*names, *listed])))
         now = reading.get(key)
         if before is not None and now is not None and before.version == now.version:
-            return reading, stood
+            return reading, tables
     raise Conflict(
         "jobs kept registering while the tables of the domain were listed.",
         next_step="read again.",
@@ -229,17 +231,17 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
         )
 
 
-def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
-    marks = [moved.watermark for _, moved in stood.values() if moved.watermark is not None]
+def _no_common_barrier(tables: Resolved, at: datetime | None) -> NotReady:
+    marks = [moved.watermark for _, moved in tables.values() if moved.watermark is not None]
     wanted = at or max(marks, default=None)
-    missing = lagging(stood, wanted) if wanted else ()
+    missing = lagging(tables, wanted) if wanted else ()
     behind = [
-        name for name, (table, moved) in stood.items() if moved.watermark is None and table.progress.islands
+        name for name, (table, moved) in tables.items() if moved.watermark is None and table.progress.islands
     ]
     lacking = f"what is committed of {', '.join(sorted(behind))} lies behind epochs that it lacks"
     nothing = lacking if behind else "nothing is committed yet"
     reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or nothing
-    origins = [moved.origin for _, moved in stood.values() if moved.origin is not None]
+    origins = [moved.origin for _, moved in tables.values() if moved.origin is not None]
     if at is not None and origins and at <= max(origins):
         step = f"read at a later time than {max(origins).isoformat()}, where the last of them begins."
     elif behind:
@@ -247,7 +249,7 @@ def _no_common_barrier(stood: Resolved, at: datetime | None) -> NotReady:
     else:
         step = "wait for it (EpochSensor), or see `airflow epochs explain`."
     return NotReady(
-        f"no common barrier of {', '.join(sorted(stood))} yet: {reasons}.",
+        f"no common barrier of {', '.join(sorted(tables))} yet: {reasons}.",
         next_step=step,
         missing=missing,
     )

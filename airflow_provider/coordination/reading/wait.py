@@ -10,7 +10,7 @@ from functools import partial
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.withdrawals import withdrawals
-from airflow_provider.coordination.reading.resolve import Standings, names_of, refuse_withdrawn
+from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_withdrawn
 from airflow_provider.coordination.retrying_reader import patient
 from airflow_provider.domain.beginning import holder, left_behind
 from airflow_provider.domain.behind import Behind
@@ -20,8 +20,8 @@ from airflow_provider.domain.cut import (
     before_origin,
     edge_range,
     lagging,
+    newest_version,
     reached,
-    standing,
     starts_with,
 )
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -32,7 +32,7 @@ from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, source_key, table_key
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table, TableKind
-from airflow_provider.domain.version import Moved, TableRecord
+from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 
@@ -77,7 +77,7 @@ def readiness(
 ) -> Readiness:
     """As :func:`check`, in one try: for those who ask again by themselves."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
-    reading, found = Standings(reader).of_registered(name, names)
+    reading, found = TableVersions(reader).of_registered(name, names)
     had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
     refuse_withdrawn(withdrawals(reader, name, reading), found, dict.fromkeys(had, barrier))
     unregistered = (_without_owner(one, barrier) for one in names if one not in found)
@@ -135,23 +135,23 @@ def inputs_readiness(
 ) -> Readiness:
     """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
     name, interval = domain_name(domain), inputs.interval
-    reading, found = Standings(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
+    reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
     retention, missing = withdrawals(reader, name, reading), list[Lag]()
     for edge in inputs.edges:
-        stood = found.get(edge.table)
-        if stood is None:
+        known = found.get(edge.table)
+        if known is None:
             past = edge.kind is EdgeKind.PREVIOUS
             missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
-        low, high = edge_range(edge, interval, stood[0])
-        if starts_with(edge, stood[0], high):
+        low, high = edge_range(edge, interval, known[0])
+        if starts_with(edge, known[0], high):
             continue
         missing += (
-            lagging({edge.table: stood}, high)
-            or _before_origin(edge.table, stood, low, high)
-            or _behind(edge, stood, (low, high), behind_of(reading, name))
+            lagging({edge.table: known}, high)
+            or _before_origin(edge.table, known, low, high)
+            or _behind(edge, known, (low, high), behind_of(reading, name))
         )
-        if stood[0].kind is TableKind.FULL and reached(*stood, high):
+        if known[0].kind is TableKind.FULL and reached(*known, high):
             refuse_withdrawn(retention, found, {edge.table: high})
     missing += _incomplete(reader, name, inputs, source_readers or SourceReaders())
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
@@ -222,7 +222,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
         if stamped is None:
             told.append(Bringer(table=table, meant=meant(reader, name, table)))
             continue
-        job, stands = stamped.record.job, standing(stamped).watermark
+        job, stands = stamped.record.job, newest_version(stamped).watermark
         start = None if stands is None else time_key(stands)
         scan = partial(reader.scan, name, Kind.EPOCH, job, limit=1)
         stops: list[Stamped[EpochRecord]] = scan(start=start)
@@ -261,17 +261,17 @@ def _incomplete(
 
 
 def _before_origin(
-    table: TableName, stood: tuple[TableRecord, Moved], low: datetime | None, high: datetime
+    table: TableName, known: tuple[TableRecord, TableVersion], low: datetime | None, high: datetime
 ) -> tuple[Lag, ...]:
-    reason = before_origin(*stood, low)
+    reason = before_origin(*known, low)
     if not reason:
         return ()
-    return (Lag(table=table, watermark=stood[1].watermark, wanted=high, reason=reason),)
+    return (Lag(table=table, watermark=known[1].watermark, wanted=high, reason=reason),)
 
 
 def _behind(
     edge: Edge,
-    stood: tuple[TableRecord, Moved],
+    known: tuple[TableRecord, TableVersion],
     wanted: tuple[datetime | None, datetime],
     behind: tuple[Behind, ...],
 ) -> tuple[Lag, ...]:
@@ -279,7 +279,7 @@ def _behind(
     entry = left_behind(edge.table, edge.on_upstream_revision, wanted, behind)
     if entry is None:
         return ()
-    return (Lag(table=edge.table, watermark=stood[1].watermark, wanted=wanted[1], reason=entry.why),)
+    return (Lag(table=edge.table, watermark=known[1].watermark, wanted=wanted[1], reason=entry.why),)
 
 
 def _without_owner(table: TableName, barrier: datetime) -> Lag:

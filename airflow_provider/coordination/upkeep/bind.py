@@ -15,7 +15,7 @@ from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.leave_behind import LeavingBehind
-from airflow_provider.coordination.upkeep.skip import worded
+from airflow_provider.coordination.upkeep.skip import require_text
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
@@ -78,7 +78,7 @@ def bind(
     :raises TopologyError: likewise, since its job is retired, or no longer declares a table that has rows of it.
     :raises RecordFull: too many epochs are behind.
     """
-    worded(reason=reason, by=by)
+    require_text(reason=reason, by=by)
     request = _Bind(context, domain_name(domain), source, interval, provider, reason.strip(), by.strip())
     return context.retry(
         request.run,

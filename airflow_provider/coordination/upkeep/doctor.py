@@ -10,7 +10,7 @@ from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
 from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
-from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables, standing
+from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.coordination.commits.warehouses import WrongWarehouse, refuse_other_warehouse_of
 from airflow_provider.coordination.retrying_reader import patient
@@ -42,7 +42,7 @@ from airflow_provider.domain.version import TOLD_APART_SINCE, TableRecord
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
-from airflow_provider.tables.standing import Compared, Standing
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,16 +196,16 @@ class _Doctor:
     def _table(self, table: Table, stamped: Stamped[TableRecord]) -> Iterator[Symptom]:
         subject = f"table {table.name}"
         try:
-            found = standing(self.reader, self.formats, table)
+            found = compare_pointer(self.reader, self.formats, table)
         except RetryableError:
             raise
         except EpochError as error:
             yield Symptom(subject=subject, found=error.message, next_step=error.next_step)
             return
-        if found.standing is Standing.AHEAD:
+        if found.status is PointerStatus.AHEAD:
             yield self._ahead(subject, found)
-        elif found.standing is not Standing.CURRENT:
-            yield self._standing(table, stamped.record, found)
+        elif found.status is not PointerStatus.CURRENT:
+            yield self._stray_pointer(table, stamped.record, found)
         else:
             yield from self._shown(table)
 
@@ -245,12 +245,12 @@ class _Doctor:
             next_step="`airflow epochs db restored`; then restore the table to the same moment.",
         )
 
-    def _standing(self, table: Table, record: TableRecord, found: Compared) -> Symptom:
+    def _stray_pointer(self, table: Table, record: TableRecord, found: Compared) -> Symptom:
         subject = f"table {table.name}"
-        if found.standing is Standing.BEHIND:
+        if found.status is PointerStatus.BEHIND:
             step = f"{self._command('recover')}, or the next begin of its job."
             return Symptom(subject=subject, found="the catalog's pointer is behind", next_step=step)
-        if found.standing is Standing.COMPACTED:
+        if found.status is PointerStatus.COMPACTED:
             return Symptom(
                 subject=subject,
                 found="another program has put the same rows into other files",

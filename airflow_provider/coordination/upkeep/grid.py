@@ -12,7 +12,7 @@ from itertools import islice
 
 from airflow_provider.coordination.commits.withdrawals import Withdrawals, retention_of
 from airflow_provider.domain.attempt_state import epoch_state
-from airflow_provider.domain.cut import as_of, standing
+from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.epoch import (
     AttemptEvent,
     AttemptRecord,
@@ -274,8 +274,8 @@ class _View:
         own = [
             table for table in job.outputs if table.name not in records or _owned(records[table.name], job)
         ]
-        stood = {table.name: records[table.name] for table in own if table.name in records}
-        everything = sorted({*epochs, *self._due(job, stood.values())})
+        known = {table.name: records[table.name] for table in own if table.name in records}
+        everything = sorted({*epochs, *self._due(job, known.values())})
         intervals = everything[-self.max_cells :]
         progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
         rows = []
@@ -290,14 +290,14 @@ class _View:
                 )
                 for epoch in intervals
             )
-            record = stood.get(table.name)
+            record = known.get(table.name)
             rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
         return rows, len(everything) > len(intervals)
 
     def _row(
-        self, table: Table, job: JobRecord, stood: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
+        self, table: Table, job: JobRecord, known: Stamped[TableRecord] | None, cells: tuple[Cell, ...]
     ) -> Row:
-        moved = (as_of(stood, self.head) or standing(stood)) if stood else None
+        moved = (as_of(known, self.head) or newest_version(known)) if known else None
         return Row(
             table=table,
             job=job.name,
@@ -305,7 +305,7 @@ class _View:
             watermark=moved.watermark if moved else None,
             csn=moved.csn if moved else None,
             cells=cells,
-            retired=stood.record.ended if stood else "",
+            retired=known.record.ended if known else "",
         )
 
     def _cell(
@@ -336,9 +336,9 @@ class _View:
             withdrawn=withdrawn,
         )
 
-    def _due(self, job: JobRecord, stood: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
+    def _due(self, job: JobRecord, known: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
         """The epochs of the range that have ended, newest first, from the origin on; of a retired job what it has."""
-        origins = [one.record.progress.start for one in stood]
+        origins = [one.record.progress.start for one in known]
         origin = min((one for one in origins if one is not None), default=job.origin)
         if origin is None:
             return
@@ -347,7 +347,7 @@ class _View:
             upper = min(
                 [
                     upper,
-                    *(one.record.progress.islands[-1].end for one in stood if one.record.progress.islands),
+                    *(one.record.progress.islands[-1].end for one in known if one.record.progress.islands),
                 ]
             )
         yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells + 1)
@@ -365,9 +365,9 @@ class _View:
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 
 
-def _is_due(cell: Cell, stood: Stamped[TableRecord] | None) -> bool:
+def _is_due(cell: Cell, known: Stamped[TableRecord] | None) -> bool:
     """Whether there is anything to say of it: a job's second table may begin later than its first."""
-    origin = stood.record.progress.start if stood else None
+    origin = known.record.progress.start if known else None
     return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
 
 

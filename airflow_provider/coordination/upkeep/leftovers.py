@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from airflow_provider.coordination.attempts.end import fence_silent
-from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables, standing
+from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
@@ -24,19 +24,19 @@ from airflow_provider.domain.records import Kind, Stamped, epoch_key, event_part
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
-from airflow_provider.tables.base import Place, Remains
+from airflow_provider.tables.base import Remains, StagingLocation
 from airflow_provider.tables.factory import TableFormats
-from airflow_provider.tables.standing import Standing
+from airflow_provider.tables.pointer_status import PointerStatus
 
 _LONGEST_EPOCH = timedelta(days=367)
-_SETTLED = frozenset({Standing.CURRENT, Standing.BEHIND, Standing.COMPACTED})
+_DESCENDING = frozenset({PointerStatus.CURRENT, PointerStatus.BEHIND, PointerStatus.COMPACTED})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leftover:
     """A place at which an attempt that has ended left something. :param since: when it ended."""
 
-    place: Place
+    place: StagingLocation
     since: datetime
 
 
@@ -74,7 +74,7 @@ def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults
 def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> bool:
     """Whether store and catalog agree on what was published: what is ahead of the store may be in any place."""
     try:
-        return standing(reader, formats, table).standing in _SETTLED
+        return compare_pointer(reader, formats, table).status in _DESCENDING
     except RetryableError:
         raise
     except EpochError:

@@ -34,7 +34,7 @@ from airflow_provider.coordination.upkeep.leftovers import fence_forgotten, left
 from airflow_provider.coordination.upkeep.supersede import Superseded, superseded, superseded_now
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import reached, standing
+from airflow_provider.domain.cut import newest_version, reached
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import Conflict, InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
@@ -173,7 +173,7 @@ class Retention:
         refuse_sealed(domain, reading.get(topology))
         refuse_other_warehouse(domain, reading.get(topology), self.formats.warehouse)
         stamped: Stamped[TableRecord] | None = reading.get(table)
-        if stamped is None or not reached(stamped.record, standing(stamped), barrier):
+        if stamped is None or not reached(stamped.record, newest_version(stamped), barrier):
             raise _refused(name, barrier, "a barrier that the table has reached")
         if withdrawals(self.store, domain, reading).range_at(name, barrier) is not None:
             return

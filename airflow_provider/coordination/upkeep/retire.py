@@ -13,7 +13,7 @@ from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.register import furthest, other_jobs, registration_commit
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
-from airflow_provider.coordination.upkeep.skip import worded
+from airflow_provider.coordination.upkeep.skip import require_text
 from airflow_provider.domain.epoch import expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import (
@@ -187,7 +187,7 @@ def retire(
     :raises UnknownName: no such job. :raises InvalidInput: a table that the job has not left, or no reason.
     :raises EpochBusy: the job is at work.
     """
-    worded(reason=reason, by=by)
+    require_text(reason=reason, by=by)
     name = None if table is None else table_name(table)
     Retire(context, domain_name(domain), job_name(job), f"{reason.strip()} ({by.strip()})", name).run()
 

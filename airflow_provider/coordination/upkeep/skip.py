@@ -31,7 +31,7 @@ from airflow_provider.domain.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
-from airflow_provider.domain.identifiers import kept_text
+from airflow_provider.domain.identifiers import validate_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import Job, Table, TableKind
@@ -76,7 +76,7 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
     :raises EpochBusy: somebody computes one of them; those before it are skipped.
     :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
     """
-    worded(reason=reason, by=by)
+    require_text(reason=reason, by=by)
     declared = JobDeclaration.of(registered(context.store, domain, job)).job()
     for table in declared.outputs:
         _refuse_unwritten(context, declared, table)
@@ -93,10 +93,10 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
     return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
 
 
-def worded(**texts: str) -> None:
+def require_text(**texts: str) -> None:
     """:raises InvalidInput: one of *texts* says nothing."""
     for field, words in texts.items():
-        if not kept_text(words, field).strip():
+        if not validate_text(words, field).strip():
             raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
 
 

@@ -191,8 +191,8 @@ class _Look:
     def found_of_left(self) -> Iterator[Unread]:
         """Yield files beside the bounds of a source that its jobs have left, and replaced files within them."""
         if self.source.kind is SourceKind.FILES:
-            standing = self._standing()
-            replaced = self.source_readers.unread(self.source, standing, standing)[1]
+            committed = self._committed_bounds()
+            replaced = self.source_readers.unread(self.source, committed, committed)[1]
             if replaced:
                 where, left = self._having(replaced), self.source.name
                 yield _unread(self.source, (), where, replaced=tuple(replaced), left=left)
@@ -201,7 +201,7 @@ class _Look:
             if between:
                 yield _unread(self.source, between, between=True)
 
-    def _standing(self) -> list[SourceRecord]:
+    def _committed_bounds(self) -> list[SourceRecord]:
         """Return the bounds that committed epochs stand on, of jobs that are not retired."""
         read: set[Interval] = set()
         for job in self.readers:

@@ -31,7 +31,7 @@ class PageBusy(RetryableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CachedAnswer:
     """An answer, the head that it was computed at, and the time until which it is kept.
 
     :ivar tag: unique for each computed answer. :ivar until: in seconds of the monotonic clock.
@@ -47,12 +47,12 @@ class Recent:
     """Cache of the answers of one process."""
 
     def __init__(self, *, at_once: int = _AT_ONCE, patience_s: float = _PATIENCE_S) -> None:
-        self._known: OrderedDict[Hashable, Answer] = OrderedDict()
+        self._known: OrderedDict[Hashable, CachedAnswer] = OrderedDict()
         self._lock = Lock()
         self._turns = BoundedSemaphore(at_once)
         self._patience_s = patience_s
 
-    def answer(self, question: Hashable, csn: int, work: Callable[[], Any]) -> Answer:
+    def answer(self, question: Hashable, csn: int, work: Callable[[], Any]) -> CachedAnswer:
         """Return the result of *work* for *question*, or a recent result at the same head.
 
         :param csn: CSN of the domain's head.
@@ -73,7 +73,7 @@ class Recent:
             value = work()
             ended = time.monotonic()
             kept_s = min(max(_TIMES * (ended - started), _SHORTEST_S), _LONGEST_S)
-            made = Answer(value, csn, uuid.uuid4().hex, ended + kept_s)
+            made = CachedAnswer(value, csn, uuid.uuid4().hex, ended + kept_s)
             with self._lock:
                 self._known[question] = made
                 self._known.move_to_end(question)
@@ -83,7 +83,7 @@ class Recent:
         finally:
             self._turns.release()
 
-    def _fresh(self, question: Hashable, csn: int) -> Answer | None:
+    def _fresh(self, question: Hashable, csn: int) -> CachedAnswer | None:
         with self._lock:
             known = self._known.get(question)
         if known is None or known.csn != csn or known.until < time.monotonic():

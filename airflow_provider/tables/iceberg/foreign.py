@@ -22,7 +22,7 @@ from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
-from airflow_provider.tables.standing import Compared, Foreign
+from airflow_provider.tables.pointer_status import Compared, Foreign
 
 _File = tuple[int, str]
 """Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
@@ -39,7 +39,7 @@ def compared(
     """
     here = description(pointed)
     if described is not None and projection.lags(here, described):
-        return projection.strayed(here, described, follows=True)
+        return projection.compare_unrelated(here, described, follows=True)
     if recorded is not None and here.table_uuid != recorded.table_uuid:
         raise checks.recreated(table, recorded.table_uuid, here.table_uuid)
     way = _way(pointed.metadata, 0 if recorded is None else recorded.version)
@@ -47,7 +47,7 @@ def compared(
         return _overtaken(pointed, here, described)
     if way is None:
         wanted = described or _unknown(recorded, here.table_uuid)
-        return projection.strayed(here, wanted, follows=False)
+        return projection.compare_unrelated(here, wanted, follows=False)
     steps = [
         projection.Step(
             version=snapshot.snapshot_id, operation=_operation(snapshot), marks=marks_in(snapshot)
@@ -55,7 +55,7 @@ def compared(
         for snapshot in way
     ]
     base = "" if recorded is None else showing.shown_list(recorded.location)
-    return projection.judged(table, here, steps, lambda: _changed(pointed, base, way))
+    return projection.compare_descendant(table, here, steps, lambda: _changed(pointed, base, way))
 
 
 def _unknown(recorded: TableRef | None, table_uuid: str) -> projection.Description:

@@ -22,11 +22,11 @@ from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
     MissingFile,
-    Place,
     Prepared,
     Projected,
     Publication,
     Remains,
+    StagingLocation,
     TableCapability,
     TableInfo,
     TaskWriter,
@@ -56,8 +56,8 @@ from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, remains_at
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.relocating import Relocation
-from airflow_provider.tables.standing import Compared, Standing
 from airflow_provider.tables.statistics import Statistics
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class IcebergFormat(DraftingFormat):
         participant: int = 0,
         subtoken: int = 0,
         by_end: bool = False,
-    ) -> Place:
+    ) -> StagingLocation:
         path = place_path(
             table.domain,
             table.name,
@@ -152,7 +152,7 @@ class IcebergFormat(DraftingFormat):
             subtoken=subtoken,
             by_end=by_end,
         )
-        return Place(
+        return StagingLocation(
             table=table,
             job=job,
             interval=interval,
@@ -164,7 +164,7 @@ class IcebergFormat(DraftingFormat):
             uri=f"{self._warehouse}/{path}/",
         )
 
-    def task_writer(self, place: Place, info: TableInfo) -> TaskWriter:
+    def task_writer(self, place: StagingLocation, info: TableInfo) -> TaskWriter:
         return IcebergTaskWriter(
             table=place.table.name,
             place=place.uri,
@@ -173,7 +173,9 @@ class IcebergFormat(DraftingFormat):
             partition_by=place.table.partition_by,
         )
 
-    def describe_output(self, place: Place, info: TableInfo, files: Sequence[WrittenFile]) -> Committable:
+    def describe_output(
+        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
+    ) -> Committable:
         checks.refuse_foreign_files(place, files)
         parts: tuple[Part, ...] = ()
         if files:
@@ -190,7 +192,7 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse):
             return drafts.shares(self._io, schemas.from_json(info.schema), base)
 
-    def open_draft(self, place: Place, info: TableInfo, base: State | None) -> Draft:
+    def open_draft(self, place: StagingLocation, info: TableInfo, base: State | None) -> Draft:
         table = self._existing(place.table)
         draft = Draft(
             place=place,
@@ -247,12 +249,12 @@ class IcebergFormat(DraftingFormat):
             return pointed
         recorded = self._catalog.at(publication.table, base.metadata)
         compared = foreign.compared(publication.table, pointed, base, description(recorded))
-        return recorded if compared.standing is Standing.BEHIND else pointed
+        return recorded if compared.status is PointerStatus.BEHIND else pointed
 
     def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         loaded = self._catalog.load(table)
         if loaded is None and recorded is None:
-            return Compared(standing=Standing.CURRENT, pointer="", version=0)
+            return Compared(status=PointerStatus.CURRENT, pointer="", version=0)
         pointed = checks.existing(loaded, table, recorded)
         described = None
         with checks.translated(self._warehouse):
@@ -302,7 +304,7 @@ class IcebergFormat(DraftingFormat):
         named = (remains_at(info.base_name) for info in infos if info.type == pafs.FileType.Directory)
         return [remains for remains in named if remains is not None]
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: StagingLocation) -> None:
         own = self.place(
             place.table,
             job=place.job,

@@ -39,8 +39,15 @@ from airflow_provider.stores.base import (
     RequirementFailed,
     Transaction,
 )
-from airflow_provider.tables.base import EPOCH_COLUMN, Place, Prepared, Publication, TableFormat, TableInfo
-from airflow_provider.tables.standing import Compared, Standing
+from airflow_provider.tables.base import (
+    EPOCH_COLUMN,
+    Prepared,
+    Publication,
+    StagingLocation,
+    TableFormat,
+    TableInfo,
+)
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
 JOB = JobName("job")
@@ -135,7 +142,7 @@ class Publisher:
     def create(self, table: Table, columns: pa.Schema = COLUMNS) -> TableInfo:
         return self.format.create(table, columns)
 
-    def place(self, table: Table, interval: Interval, revision: int = 1) -> Place:
+    def place(self, table: Table, interval: Interval, revision: int = 1) -> StagingLocation:
         """Return a place under a new token."""
         self._tokens += 1
         return self.format.place(table, job=JOB, interval=interval, revision=revision, token=self._tokens)
@@ -145,7 +152,7 @@ class Publisher:
         table: Table,
         interval: Interval,
         *tasks: Sequence[pa.RecordBatch],
-        place: Place | None = None,
+        place: StagingLocation | None = None,
         info: TableInfo | None = None,
     ) -> Committable:
         """Write the batches of each task and describe the output.
@@ -282,7 +289,7 @@ class Publisher:
 
     def follow(self, table: Table, found: Compared, *, shows: Shown) -> TableRef:
         """Commit on top of another program's commit: a compaction, or rows that the publication adopts."""
-        adopts = found.version if found.standing is Standing.FOREIGN else None
+        adopts = found.version if found.status is PointerStatus.FOREIGN else None
         publication = replace(self.publication(table, shows=shows), adopts=adopts)
         self.commit((publication, self.format.prepare(publication)))
         return self.refs[table]

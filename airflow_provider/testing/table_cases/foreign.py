@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import TableDropped, TableRecreated
-from airflow_provider.tables.standing import Standing
+from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     TableBackend,
@@ -32,14 +32,14 @@ class ForeignCases(TableCases):
         before = publisher.refs[table]
         backend.commit_foreign(table, "replace", {number: [number, 10 + number] for number in range(3)})
         found = publisher.format.compare(table, before)
-        assert (found.standing, found.foreign.operations) == (Standing.COMPACTED, ("replace",))
+        assert (found.status, found.foreign.operations) == (PointerStatus.COMPACTED, ("replace",))
         assert not publisher.format.project(table, before).moved
         files = publisher.format.files(publisher.state(table, 2))
         publisher.publish(table, day(1), [1], replaces=True)
         assert publisher.rows(table, 2) == expected((0, [0, 10]), (1, [1]), (2, [2, 12]))
         assert not set(files) & set(publisher.format.files(publisher.state(table, 2)))
         assert publisher.rows(table, 2, ref=before) == expected((0, [0, 10]), (1, [1, 11]), (2, [2, 12]))
-        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.CURRENT
+        assert publisher.format.compare(table, publisher.refs[table]).status is PointerStatus.CURRENT
 
     def test_several_compactions_in_a_row(
         self, backend: TableBackend, publisher: Publisher, table: Table
@@ -48,7 +48,7 @@ class ForeignCases(TableCases):
         publisher.publish(table, day(0), [1, 2])
         for _ in range(3):
             backend.commit_foreign(table, "replace", {0: [2, 1]})
-        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.COMPACTED
+        assert publisher.format.compare(table, publisher.refs[table]).status is PointerStatus.COMPACTED
         publisher.publish(table, day(1), [3])
         assert publisher.rows(table, 1) == expected((0, [1, 2]), (1, [3]))
 
@@ -60,7 +60,7 @@ class ForeignCases(TableCases):
         before = publisher.publish(table, day(0), [1, 2])
         backend.commit_foreign(table, "replace", rows)
         found = publisher.format.compare(table, before)
-        assert found.standing is Standing.FOREIGN
+        assert found.status is PointerStatus.FOREIGN
         assert set(found.foreign.epochs) == {day(number).end for number in {0, *rows}}
         self._refused(publisher, table, found.version)
 
@@ -74,7 +74,7 @@ class ForeignCases(TableCases):
         backend.commit_foreign(table, operation, {1: [] if operation == "delete" else [7]})
         found = publisher.format.compare(table, before)
         touched = (day(1).end,) if operation == "append" else (day(0).end, day(1).end)
-        assert (found.standing, found.foreign.operations) == (Standing.FOREIGN, (operation,))
+        assert (found.status, found.foreign.operations) == (PointerStatus.FOREIGN, (operation,))
         assert (found.foreign.epochs, found.foreign.obstacle) == (touched, "")
         self._refused(publisher, table, found.version)
         with pytest.raises(ForeignCommit, match=operation):
@@ -140,7 +140,7 @@ class ForeignCases(TableCases):
         backend.commit_foreign(table, "append", {1: [7]})
         backend.commit_foreign(table, "replace", {0: [1], 1: [7, 2]})
         found = publisher.format.compare(table, publisher.refs[table])
-        assert found.standing is Standing.FOREIGN
+        assert found.status is PointerStatus.FOREIGN
         assert found.foreign.operations == ("replace", "append", "replace")
         assert found.foreign.epochs == (day(1).end,)
 
@@ -154,7 +154,7 @@ class ForeignCases(TableCases):
         adopting = replace(publisher.publication(table), adopts=found.version)
         publisher.commit((adopting, publisher.format.prepare(adopting)))
         assert publisher.rows(table, 0) == expected((0, [1, 7]))
-        assert publisher.format.compare(table, publisher.refs[table]).standing is Standing.CURRENT
+        assert publisher.format.compare(table, publisher.refs[table]).status is PointerStatus.CURRENT
         backend.commit_foreign(table, "append", {0: [8]})
         with pytest.raises(ForeignCommit):
             publisher.format.prepare(replace(publisher.publication(table), adopts=found.version))
@@ -163,12 +163,12 @@ class ForeignCases(TableCases):
         self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         """R17: they are foreign, since the store has no version to compare them with."""
-        assert publisher.format.compare(table, None).standing is Standing.CURRENT
+        assert publisher.format.compare(table, None).status is PointerStatus.CURRENT
         publisher.create(table)
-        assert publisher.format.compare(table, None).standing is Standing.CURRENT
+        assert publisher.format.compare(table, None).status is PointerStatus.CURRENT
         backend.commit_foreign(table, "append", {0: [1]})
         found = publisher.format.compare(table, None)
-        assert (found.standing, found.foreign.epochs) == (Standing.FOREIGN, (day(0).end,))
+        assert (found.status, found.foreign.epochs) == (PointerStatus.FOREIGN, (day(0).end,))
 
     def test_a_commit_that_the_store_does_not_know_is_ahead(
         self, backend: TableBackend, publisher: Publisher, table: Table
@@ -180,7 +180,7 @@ class ForeignCases(TableCases):
         for known in (first, None):
             found = publisher.format.compare(table, known)
             head = publisher.store.read(publisher.domain, []).head
-            assert (found.standing, found.csn) == (Standing.AHEAD, 2)
+            assert (found.status, found.csn) == (PointerStatus.AHEAD, 2)
             assert found.incarnation == head.incarnation
 
     def _refused(self, publisher: Publisher, table: Table, version: int) -> None:

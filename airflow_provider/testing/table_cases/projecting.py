@@ -14,7 +14,7 @@ from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo, TableRecreated
-from airflow_provider.tables.standing import Standing
+from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     TableBackend,
@@ -155,7 +155,7 @@ class ProjectingCases(TableCases):
         publisher.publish(table, day(0), [1, 2])
         (newest,) = recorded(publisher, table, 1)
         backend.commit_foreign(table, "replace", {0: [2, 1]})
-        assert publisher.format.compare(table, newest).standing is Standing.BEHIND
+        assert publisher.format.compare(table, newest).status is PointerStatus.BEHIND
         assert publisher.format.project(table, newest).moved
         assert pointed(publisher, table).version == newest.version
         publisher.publish(table, day(2), [2])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import Shown
-from airflow_provider.tables.standing import Standing
+from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     TableBackend,
@@ -95,7 +95,7 @@ class ShowingCases(TableCases):
         ids = [7, 8] if adopted else [3, 2]
         backend.commit_foreign(full_table, "overwrite" if adopted else "replace", {1: ids})
         found = publisher.format.compare(full_table, before)
-        assert found.standing is (Standing.FOREIGN if adopted else Standing.COMPACTED)
+        assert found.status is (PointerStatus.FOREIGN if adopted else PointerStatus.COMPACTED)
         if adopted:
             assert found.foreign.epochs == (day(1).end,)
         publisher.follow(full_table, found, shows=only(1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.source_bounds import Asked, Late, SourceBounds, SourceRecord, Span
+from airflow_provider.domain.source_bounds import BoundsRequest, Late, SourceBounds, SourceRecord, Span
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Ids:
 
     # --- as begin asks for it ------------------------------------------------------------------------------------
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """The ids after those of the barrier before.
 
         :raises Unavailable: rows came late, and no revision is to read them.

@@ -9,7 +9,7 @@ from random import Random
 
 from airflow_provider.domain.errors import NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.source_bounds import Asked, BoundFile, Late, Source, SourceBounds
+from airflow_provider.domain.source_bounds import BoundFile, BoundsRequest, Late, Source, SourceBounds
 from tests.simulator.changing.ids import Ids
 from tests.simulator.changing.plan import LOCATION, hour
 from tests.simulator.changing.sourced import Labels
@@ -99,7 +99,7 @@ class LandingSource:
     landing: Landing
     turn: Callable[[], None]
 
-    def bounds(self, asked: Asked) -> SourceBounds:
+    def bounds(self, asked: BoundsRequest) -> SourceBounds:
         self.turn()
         if asked.source.has_spans:
             self.landing.ids.grow()
@@ -119,7 +119,7 @@ class LandingSource:
         files = sorted({*own, *late}, key=lambda one: one.uri)
         return SourceBounds(source=asked.source.name, files=tuple(files))
 
-    def holds(self, asked: Asked, recorded: SourceBounds) -> bool:
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
         self.turn()
         known = {file.uri: file for file in recorded.files}
         if asked.source.late is Late.REFUSE:

@@ -24,7 +24,7 @@ from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Put, Receipt, Transaction
-from airflow_provider.tables.base import Place
+from airflow_provider.tables.base import StagingLocation
 from tests.simulator.cascade import FAR
 from tests.simulator.changing.counted import Counted
 from tests.simulator.changing.ids import Ids
@@ -392,7 +392,7 @@ class ChangingWorld(Site):
         found = (until for until, _, ref in self._refs.get(table, ()) if ref.location == location)
         return any(until + self.defaults.retention_grace < now for until in found)
 
-    def _discard(self, place: Place, discard: Callable[[], None]) -> None:
+    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
         protected = self._protected()
         before = set(self.store.catalog.objects)
         discard()

@@ -10,7 +10,7 @@ _SHOWN = 5
 """Maximum number of epochs that a message lists."""
 
 
-class Standing(StrEnum):
+class PointerStatus(StrEnum):
     """Relation of the version that the pointer names to the version that the store recorded."""
 
     CURRENT = "current"
@@ -61,7 +61,7 @@ class Compared:
     :param foreign: commits of other programs, if any.
     """
 
-    standing: Standing
+    status: PointerStatus
     pointer: str
     version: int
     csn: int = 0
