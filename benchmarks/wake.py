@@ -27,7 +27,7 @@ TOLD = 15
 PUSHED_PAUSE_S = 0.2
 POLLED_PAUSE_S = 1.0
 """Longest pause before a commit: a watch that polls has become slow by then."""
-_PATIENCE = timedelta(seconds=20)
+_TIMEOUT = timedelta(seconds=20)
 
 
 def measure(store: Store, size: Size = Size.FULL) -> None:
@@ -74,5 +74,5 @@ def _watch(pipe: Connection, url: str, commits: int) -> None:
             pipe.send(None)
             head = seen
             while head == seen:
-                head = reader.watch(DOMAIN, seen, _PATIENCE)
+                head = reader.watch(DOMAIN, seen, _TIMEOUT)
             pipe.send(time.monotonic())

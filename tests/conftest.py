@@ -105,12 +105,12 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 @pytest.fixture
 def nothing_handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process that nobody has handed anything to yet, as each Spark program is when it starts."""
-    from airflow_provider.spark import handover
+    from airflow_provider.spark import launch_spec
 
-    monkeypatch.delenv(handover.VARIABLE, raising=False)
-    handover.received.cache_clear()
+    monkeypatch.delenv(launch_spec.VARIABLE, raising=False)
+    launch_spec.received.cache_clear()
     yield
-    handover.received.cache_clear()
+    launch_spec.received.cache_clear()
 
 
 def _tier_of(item: pytest.Item) -> str | None:

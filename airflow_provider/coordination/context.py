@@ -65,7 +65,7 @@ class Context:
             operation,
             clock=self.clock,
             random=self.random,
-            timeout=self.defaults.unknown_outcome_patience,
+            timeout=self.defaults.unknown_outcome_timeout,
             lost=lost,
         )
 

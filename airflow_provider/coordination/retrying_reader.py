@@ -18,12 +18,12 @@ from airflow_provider.stores.base import MetadataReader, Reading
 Answer = TypeVar("Answer")
 
 
-class PatientReader(MetadataReader):
+class RetryingReader(MetadataReader):
     """The reading side of a store, each call of which is repeated while the store does not answer.
 
     Reading changes nothing, so that a repetition is always right.
 
-    :param patience: how long each call is repeated, then
+    :param timeout: how long each call is repeated, then
         :class:`~airflow_provider.domain.errors.StoreUnavailable` reaches the caller.
     :param clock: for the pauses between. :param random: for their length.
     """
@@ -32,13 +32,13 @@ class PatientReader(MetadataReader):
         self,
         inner: MetadataReader,
         *,
-        patience: timedelta,
+        timeout: timedelta,
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> None:
         self.capabilities = inner.capabilities
         self._inner = inner
-        self._patience = patience
+        self._timeout = timeout
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
 
@@ -76,17 +76,17 @@ class PatientReader(MetadataReader):
         return self._ask(lambda: self._inner.watch(domain, after, timeout))
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        return retry(question, clock=self._clock, random=self._random, timeout=self._patience)
+        return retry(question, clock=self._clock, random=self._random, timeout=self._timeout)
 
 
-def patient(
+def retrying_reader(
     reader: MetadataReader,
     *,
     clock: Clock | None = None,
     random: Random | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> MetadataReader:
-    """Return *reader* with the patience of *defaults*; one that is patient already is returned as it is."""
-    if isinstance(reader, PatientReader):
+    """Return *reader* with the timeout of *defaults*; a reader that retries already is returned as it is."""
+    if isinstance(reader, RetryingReader):
         return reader
-    return PatientReader(reader, patience=defaults.read_patience, clock=clock, random=random)
+    return RetryingReader(reader, timeout=defaults.read_timeout, clock=clock, random=random)

@@ -39,17 +39,17 @@ class Defaults:
     """Maximum number of times that a publish decides anew, after other commits moved the head or a table."""
     publish_turn: timedelta = timedelta(milliseconds=250)
     """Time for which a publish that met another one waits for its turn before it goes on beside the others."""
-    publish_patience: timedelta = timedelta(minutes=10)
+    publish_timeout: timedelta = timedelta(minutes=10)
     """Time for which a publish waits while others have reserved the head of the domain, before :class:`Conflict`."""
     reservation_shortest: timedelta = timedelta(seconds=1)
     """Minimum time for which a publisher that lost its preparations reserves the head; usually five preparations."""
     reservation_longest: timedelta = timedelta(seconds=30)
     """Maximum such time: a publisher that is stopped holds up its domain for that long."""
-    unknown_outcome_patience: timedelta = timedelta(seconds=20)
+    unknown_outcome_timeout: timedelta = timedelta(seconds=20)
     """Time for which the outcome behind a lost reply is looked up, before :class:`OutcomeUnknown`."""
-    read_patience: timedelta = timedelta(seconds=10)
+    read_timeout: timedelta = timedelta(seconds=10)
     """Time for which cuts, waits and ``explain`` retry while the store does not answer."""
-    store_patience: timedelta = timedelta(seconds=30)
+    store_timeout: timedelta = timedelta(seconds=30)
     """Time for which a store retries while others hold it, before :class:`StoreUnavailable`."""
     store_poll_shortest: timedelta = timedelta(milliseconds=10)
     """First pause of a watch on a store that has to be polled."""

@@ -56,8 +56,8 @@ from airflow_provider.operators.waiting import (
 )
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import refusals
-from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
 from airflow_provider.spark.heartbeat import Heartbeat
+from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from airflow_provider.stores.base import StoreCapability
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             else:
                 for interval in intervals:
                     batch = Batch(interval=interval, owner=owner)
-                    order = HandOver(settings=settings, job=self.job, batch=batch)
+                    order = LaunchSpec(settings=settings, job=self.job, batch=batch)
                     self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
                 published = published_epochs(service.store, self.job, epochs, owner)
             tell_ignored(self.log, service, self.job, epochs[-1].end)
@@ -173,12 +173,12 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         if answer.adopted:
             self.log.info("An earlier try left complete output; it is published as it is: %s", answer)
         else:
-            order = HandOver(settings=settings, job=self.job, attempt=answer, publishes=False)
+            order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
             self._run_attempt(context, service, order, answer)
         return self._publish(service, answer)
 
     def _run_attempt(
-        self, context: Context, service: EpochService, order: HandOver, attempt: Attempt
+        self, context: Context, service: EpochService, order: LaunchSpec, attempt: Attempt
     ) -> None:
         """Run Spark while a heartbeat renews the attempt's lock; return when the output is complete."""
         heartbeat = Heartbeat(service, attempt, super().on_kill)
@@ -224,7 +224,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self,
         context: Context,
         service: EpochService,
-        order: HandOver,
+        order: LaunchSpec,
         epochs: Sequence[Interval],
         owner: Owner,
     ) -> None:
@@ -255,7 +255,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
     # --- Spark -------------------------------------------------------------------------------------------
 
-    def _submit(self, context: Context, order: HandOver) -> None:
+    def _submit(self, context: Context, order: LaunchSpec) -> None:
         """Run ``spark-submit`` until it ends; meanwhile *order* is in a file that only this user can read."""
         if self._killed:
             raise AirflowException("The task was ended before Spark started.")
@@ -263,9 +263,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             super().execute(context)
 
     def _refuse_cluster_mode(self, service: EpochService) -> None:
-        """Refuse to start a driver on another host, which reaches neither a store for one host nor the hand-over.
+        """Refuse to start a driver on another host, which reaches neither a store for one host nor the launch spec.
 
-        :raises StoreIncompatible: the store is for one host. :raises InvalidInput: the hand-over is a file on this one.
+        :raises StoreIncompatible: the store is for one host. :raises InvalidInput: it is a file on this host.
         """
         mode = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - Airflow has no public way to ask
         if mode != "cluster":
@@ -281,9 +281,9 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
 
 @contextmanager
-def _handed_over(order: HandOver) -> Iterator[None]:
+def _handed_over(order: LaunchSpec) -> Iterator[None]:
     """Keep *order* in a private file; only an environment variable of ``spark-submit`` names it."""
-    folder = Path(tempfile.mkdtemp(prefix="epochs-handover-"))
+    folder = Path(tempfile.mkdtemp(prefix="epochs-launch-"))
     try:
         os.environ[VARIABLE] = str(order.write(folder))
         yield

@@ -6,7 +6,7 @@
     with epoch_run() as epoch:
         epoch.write("flights_clean", clean(epoch.read("flights")))
 
-Under the Airflow operator the job, the epoch and the store come from the hand-over. Elsewhere they are arguments: the
+Under the Airflow operator the job, the epoch and the store come from the launch spec. Elsewhere they are arguments: the
 store by ``settings``, or by ``local``, a folder with a SQLite file and tables.
 """
 
@@ -32,10 +32,10 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, OnRerun, as_job
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.spark import handover, refusals, session
+from airflow_provider.spark import launch_spec, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handles import handle_of
-from airflow_provider.spark.handover import Batch, HandOver
+from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import redacted
@@ -273,14 +273,14 @@ def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Sett
 
 def _order(
     job: Job | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
-) -> HandOver:
-    """Return the work to do: from the hand-over if there is one, otherwise from the arguments.
+) -> LaunchSpec:
+    """Return the work to do: from the launch spec if there is one, otherwise from the arguments.
 
-    :raises InvalidInput: no hand-over and arguments missing, or arguments that disagree with the hand-over.
+    :raises InvalidInput: no launch spec and arguments missing, or arguments that disagree with the launch spec.
     """
-    handed = handover.received()
+    handed = launch_spec.received()
     if handed is not None:
-        handover.refuse_other(handed, job, interval, settings)
+        launch_spec.refuse_other(handed, job, interval, settings)
         return handed
     if job is None or not interval or settings is None:
         given = {"job": job, "interval": interval or None, "settings": settings}
@@ -291,22 +291,24 @@ def _order(
             "or let EpochSparkSubmitOperator start the program.",
             field=missing[0],
             value=None,
-            expected="arguments, or a hand-over",
+            expected="arguments, or a launch spec",
         )
     return _by_arguments(job, interval, owner, settings)
 
 
-def _by_arguments(job: Job, interval: ExplicitInterval, owner: Owner | None, settings: Settings) -> HandOver:
+def _by_arguments(
+    job: Job, interval: ExplicitInterval, owner: Owner | None, settings: Settings
+) -> LaunchSpec:
     whole = run_interval(as_job(job).cadence, explicit=interval)
     by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
-    return HandOver(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
+    return LaunchSpec(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
 
 
-def _opened(order: HandOver, spark: SparkSession | None) -> EpochService:
-    if handover.received() is not None:
+def _opened(order: LaunchSpec, spark: SparkSession | None) -> EpochService:
+    if launch_spec.received() is not None:
         return EpochService.open(
             order.settings
-        )  # the operator has checked the deploy mode before the hand-over
+        )  # the operator has checked the deploy mode before the launch spec
     return _service(order.settings, spark)
 
 
@@ -325,11 +327,11 @@ def _service(settings: Settings, spark: SparkSession | None) -> EpochService:
         raise
 
 
-def _epochs(order: HandOver) -> list[Interval]:
+def _epochs(order: LaunchSpec) -> list[Interval]:
     return order.job.cadence.split(order.batch.interval) if order.batch else []
 
 
-def _only_epoch(order: HandOver) -> Interval:
+def _only_epoch(order: LaunchSpec) -> Interval:
     epochs = _epochs(order)
     if len(epochs) != 1:
         raise InvalidInput(
@@ -341,10 +343,10 @@ def _only_epoch(order: HandOver) -> Interval:
     return epochs[0]
 
 
-def _owner_of(order: HandOver) -> Owner:
+def _owner_of(order: LaunchSpec) -> Owner:
     """Return the batch's owner with a new request id."""
     if order.batch is None:
-        raise InvalidInput(field="hand-over", value="an attempt", expected="a batch")
+        raise InvalidInput(field="launch spec", value="an attempt", expected="a batch")
     return replace(as_owner(order.batch.owner), request_id=str(uuid7()))
 
 
@@ -352,7 +354,7 @@ def _begin(service: EpochService, job: Job, interval: Interval, owner: Owner) ->
     return service.begin(job, interval, owner, sources=SourceReaders(service.connections))
 
 
-def _run(service: EpochService, order: HandOver, attempt: Attempt, spark: SparkSession | None) -> EpochRun:
+def _run(service: EpochService, order: LaunchSpec, attempt: Attempt, spark: SparkSession | None) -> EpochRun:
     # A second block would write the same attempt again, after the first one has reported or published it.
     identity = (attempt.domain, attempt.job, attempt.interval, attempt.token, attempt.incarnation)
     if identity in _run_here:

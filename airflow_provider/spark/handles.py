@@ -18,7 +18,7 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
-from airflow_provider.spark.handover import require_format
+from airflow_provider.spark.launch_spec import require_format
 from airflow_provider.stores.declarations import encoded
 
 FORMAT = 2

@@ -148,14 +148,14 @@ class EpochTrigger(BaseTrigger):
         ask = partial(
             self._ask, barrier=barrier, inputs=inputs, source_readers=SourceReaders(settings.connections)
         )
-        patience = timedelta(seconds=self.poll_interval)
+        timeout = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             answer = await asyncio.to_thread(ask, shared.reader)
             if answer.ready and self.job is not None:
                 # A begin found what this does not see: let it try again, but not without a pause.
                 await asyncio.sleep(self.poll_interval)
             while not answer.ready:
-                await shared.later_than(answer.csn, patience)
+                await shared.later_than(answer.csn, timeout)
                 answer = await asyncio.to_thread(ask, shared.reader)
             return answer
 

@@ -41,10 +41,10 @@ class SharedReader:
     def reader(self) -> MetadataReader:
         return self._held.store
 
-    async def later_than(self, csn: int, patience: timedelta) -> None:
-        """Wait until the head is above *csn*, at most for *patience*; holds no thread meanwhile."""
+    async def later_than(self, csn: int, timeout: timedelta) -> None:
+        """Wait until the head is above *csn*, at most for *timeout*; holds no thread meanwhile."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience.total_seconds()):
+            async with asyncio.timeout(timeout.total_seconds()):
                 while self._head <= csn:
                     await self._moved.wait()
 

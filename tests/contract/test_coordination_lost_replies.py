@@ -191,7 +191,7 @@ def one_after_the_other(number: int) -> Plan:
     return lambda call: faults.get(call.number)
 
 
-def test_silence_beyond_patience_is_told(
+def test_silence_beyond_the_timeout_is_told(
     backend: Backend, operation: Operation, before: tuple[World, Any]
 ) -> None:
     """R15: the store falls silent for good at a change: unknown when it was sent, unavailable when it was not."""
@@ -225,8 +225,8 @@ def _silenced(
     with pytest.raises(OutcomeUnknown if kept else StoreUnavailable) as told:
         operation.call(world.worker(FaultyStore(world.store, plan)), before[1])
     assert told.value.next_step
-    patience = DEFAULTS.unknown_outcome_patience
-    assert patience <= world.clock.now() - began <= patience + timedelta(seconds=2)
+    timeout = DEFAULTS.unknown_outcome_timeout
+    assert timeout <= world.clock.now() - began <= timeout + timedelta(seconds=2)
     content = world.content()
     world.close()
     return content

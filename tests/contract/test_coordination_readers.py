@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.wait import JobInputs, check, check_inputs, wait_for
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
@@ -60,11 +60,11 @@ def test_each_lost_read_is_asked_again(world: World, question: Callable[[Any, Wo
         assert len(store.calls) > len(counting.calls)
 
 
-def test_a_patient_reader_answers_what_the_store_answers(world: World) -> None:
+def test_a_retrying_reader_answers_what_the_store_answers(world: World) -> None:
     """Each part of a question reaches the store."""
     for number in (1, 2, 3):
         world.run(world.job("t"), day(number))
-    reader = patient(world.store, clock=world.clock)
+    reader = retrying_reader(world.store, clock=world.clock)
     found = reader.scan(DOMAIN, Kind.EPOCH, "t")
     assert found == world.store.scan(DOMAIN, Kind.EPOCH, "t")
     first, second, third = found
@@ -82,7 +82,7 @@ def test_a_store_that_stays_away_is_told_to_the_reader(world: World) -> None:
     with pytest.raises(StoreUnavailable):
         read(FaultyStore(world.store, lambda _call: Fault.REQUEST_LOST), world, Level.READ_COMMITTED)
     waited = world.clock.monotonic() - before
-    assert waited >= DEFAULTS.read_patience.total_seconds()
+    assert waited >= DEFAULTS.read_timeout.total_seconds()
 
 
 def test_an_epoch_that_publishes_during_an_uncommitted_read_is_not_missed(world: World) -> None:

@@ -29,7 +29,7 @@ from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, state
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
-from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.local_epochs import LocalEpochs
 
@@ -298,7 +298,7 @@ def test_arguments_must_agree_with_what_is_handed_over(
     arguments: dict[str, Any],
     field: str,
 ) -> None:
-    hand_over(local_epochs, tmp_path, monkeypatch)
+    launch_spec(local_epochs, tmp_path, monkeypatch)
     with pytest.raises(InvalidInput) as told, epoch_run(**arguments):
         pass
     assert told.value.field == field
@@ -309,13 +309,13 @@ def test_the_same_arguments_as_handed_over_change_nothing(
     local_epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program gets as far as its own epoch, whose source is not there."""
-    hand_over(local_epochs, tmp_path, monkeypatch)
+    launch_spec(local_epochs, tmp_path, monkeypatch)
     arguments = {"job": LOAD, "interval": "2024-05-01", "local": local_epochs}
     with pytest.raises(NotReady, match="files"), epoch_run(**arguments):  # type: ignore[arg-type]
         pass
 
 
-def hand_over(epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def launch_spec(epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = Batch(interval=DAY, owner=Owner(dag_id="dag", run_id="run"))
-    order = HandOver(settings=epochs.settings, job=LOAD, batch=batch)
+    order = LaunchSpec(settings=epochs.settings, job=LOAD, batch=batch)
     monkeypatch.setenv(VARIABLE, str(order.write(tmp_path)))

@@ -31,7 +31,7 @@ from tests.servers.pgbouncer import MODES, PgBouncer, pgbouncer
 from tests.servers.postgresql import PostgresqlServer
 from tests.services.directories import quick_directory
 
-PATIENCE = timedelta(seconds=1.5)
+TIMEOUT = timedelta(seconds=1.5)
 
 
 class PooledBackend(PostgresqlBackend):
@@ -114,7 +114,7 @@ def test_many_threads_publish_side_by_side(pooler: PgBouncer, mode: str) -> None
 def test_a_client_that_stops_in_a_transaction_loses_it(pooler: PgBouncer, mode: str) -> None:
     """R23: limits hold for each transaction, whatever the session was told before."""
     url = pooler.url(mode)
-    stopped = SqlStore(PostgresqlDialect(parsed(url), patience=PATIENCE)).open()
+    stopped = SqlStore(PostgresqlDialect(parsed(url), timeout=TIMEOUT)).open()
     publish(stopped, DOMAIN, "before")
     address = parsed(url)
     with psycopg.connect(
@@ -130,7 +130,7 @@ def test_a_client_that_stops_in_a_transaction_loses_it(pooler: PgBouncer, mode: 
         client.execute("UPDATE epochs_head SET csn = csn")
         began = time.monotonic()
         publish(stopped, DOMAIN, "after")
-        assert time.monotonic() - began < 2 * PATIENCE.total_seconds()
+        assert time.monotonic() - began < 2 * TIMEOUT.total_seconds()
         with pytest.raises(psycopg.Error):
             client.execute("SELECT 1")
     stopped.close()

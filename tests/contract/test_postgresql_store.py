@@ -32,9 +32,9 @@ from tests.services.proxy import Loss, Proxy
 DOMAIN = DomainName("d")
 COMMIT = b"\0COMMIT\0"
 """As a message has it."""
-PATIENCE = timedelta(seconds=1.2)
+TIMEOUT = timedelta(seconds=1.2)
 SOON_S = 12.0
-"""Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
+"""Far more than the timeout, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,9 @@ def proxy(postgresql: PostgresqlServer) -> Iterator[Proxy]:
         yield proxy
 
 
-def open_with(url: str, patience: timedelta = PATIENCE) -> SqlStore:
+def open_with(url: str, timeout: timedelta = TIMEOUT) -> SqlStore:
     """A store that gives up soon."""
-    return SqlStore(PostgresqlDialect(parsed(url), patience=patience)).open()
+    return SqlStore(PostgresqlDialect(parsed(url), timeout=timeout)).open()
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_sessions_that_were_ended_are_opened_again(
 
 
 def test_a_session_in_use_when_its_pool_ends_is_closed_with_its_use(url: str) -> None:
-    engine = PostgresqlDialect(parsed(url), patience=PATIENCE).engine()
+    engine = PostgresqlDialect(parsed(url), timeout=TIMEOUT).engine()
     with engine.connect() as connection:
         session = connection.connection.driver_connection
         engine.dispose()
@@ -312,7 +312,7 @@ def written_by(request: CheckedTransaction, held: Held) -> list[dict[str, Any]]:
 # --- others who hold locks -----------------------------------------------------------------------------------
 
 
-def test_somebody_else_s_long_transaction_ends_our_patience(
+def test_a_long_transaction_of_another_session_ends_in_a_timeout(
     postgresql: PostgresqlServer, database: str, url: str
 ) -> None:
     impatient = open_with(url)
@@ -433,15 +433,13 @@ def test_an_address_that_the_server_refuses_is_final_and_names_the_field(
         assert "nobody" not in shown
 
 
-def test_a_password_that_was_changed_ends_the_store_s_patience(
-    postgresql: PostgresqlServer, database: str
-) -> None:
+def test_a_changed_password_ends_the_retries(postgresql: PostgresqlServer, database: str) -> None:
     """A store that was open tries a restarted server again; one that refuses its password it does not."""
     with postgresql.connect() as connection:
         connection.execute("CREATE ROLE rotated SUPERUSER LOGIN PASSWORD 'before'")
     store = open_with(
         postgresql.url(database).replace(f"epochs:{postgresql.password}", "rotated:before"),
-        patience=timedelta(hours=1),
+        timeout=timedelta(hours=1),
     )
     with postgresql.connect() as connection:
         connection.execute("ALTER ROLE rotated PASSWORD 'after'")

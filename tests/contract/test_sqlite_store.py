@@ -264,8 +264,8 @@ def test_a_restored_backup_is_read_although_it_gives_versions_again(
 
 
 @pytest.mark.usefixtures("store")
-def test_somebody_else_s_long_transaction_ends_our_patience(path: Path) -> None:
-    impatient = SqlStore(SqliteDialect(path, patience=timedelta(seconds=0.2)))
+def test_a_long_transaction_of_another_session_ends_in_a_timeout(path: Path) -> None:
+    impatient = SqlStore(SqliteDialect(path, timeout=timedelta(seconds=0.2)))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert impatient.read(DOMAIN, []).head.csn == 0

@@ -36,9 +36,9 @@ __all__ = ["store", "url"]  # fixtures of this module
 
 DOMAIN = DomainName("d")
 KEY = counter_key(DOMAIN)
-PATIENCE = timedelta(seconds=5)
+TIMEOUT = timedelta(seconds=5)
 SOON_S = 12.0
-"""Far more than the patience, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
+"""Far more than the timeout, also on a busy machine, and less than the 15 and 30 s of a store that was told none."""
 HEAD = b"/domains/d/head"
 
 
@@ -52,7 +52,7 @@ def proxy(zookeeper: ZookeeperServer) -> Iterator[Proxy]:
 def far_store(url: str, zookeeper: ZookeeperServer, proxy: Proxy) -> Iterator[ZookeeperStore]:
     """An impatient store behind a network."""
     far = url.replace(zookeeper.hosts, f"127.0.0.1:{proxy.port}") + "?session_timeout=1"
-    with ZookeeperStore(parsed(far), patience=PATIENCE).open() as store:
+    with ZookeeperStore(parsed(far), timeout=TIMEOUT).open() as store:
         yield store
 
 
@@ -251,7 +251,7 @@ def test_nothing_hangs_while_the_servers_are_away(zookeeper: ZookeeperServer, ur
     with ZookeeperStore(parsed(url)).open() as store:
         version = write(store, put(KEY)).versions[KEY]
         zookeeper.kill()
-        patience_s, store._patience_s = store._patience_s, 1.0
+        timeout_s, store._timeout_s = store._timeout_s, 1.0
         try:
             uses = (
                 lambda: store.read(DOMAIN, [KEY]),
@@ -270,7 +270,7 @@ def test_nothing_hangs_while_the_servers_are_away(zookeeper: ZookeeperServer, ur
             assert time.monotonic() - began < SOON_S
         finally:
             zookeeper.start()
-        store._patience_s = patience_s  # kazoo pauses before it tries again; nothing was sent
+        store._timeout_s = timeout_s  # kazoo pauses before it tries again; nothing was sent
         assert write(store, put(KEY, 2), requires=[Exists(KEY, version)]).versions[KEY] == version + 1
 
 
@@ -308,7 +308,7 @@ def test_a_store_that_is_closed_under_a_call_stays_closed(zookeeper: ZookeeperSe
 def test_no_server_is_said_soon() -> None:
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="refused"):
-        ZookeeperStore(parsed("zookeeper://127.0.0.1:1/x"), patience=timedelta(seconds=1)).open()
+        ZookeeperStore(parsed("zookeeper://127.0.0.1:1/x"), timeout=timedelta(seconds=1)).open()
     assert time.monotonic() - began < SOON_S
 
 

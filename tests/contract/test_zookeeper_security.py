@@ -185,7 +185,7 @@ def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
         upgrade_schema(url)
         with open_store(url), open_store(url):
             with pytest.raises(StoreUnavailable) as refused:
-                ZookeeperStore(parsed(url), patience=timedelta(seconds=2)).open()
+                ZookeeperStore(parsed(url), timeout=timedelta(seconds=2)).open()
             assert "maxClientCnxns" in refused.value.next_step
 
 
@@ -234,14 +234,14 @@ def test_an_encrypted_connection_knows_whom_it_trusts(
     by_address = named.replace("localhost", "127.0.0.1")
     with open_store(f"{by_address}&tls=verify-ca") as store:
         assert store.read(DOMAIN, []).head.csn == 1
-    patience = timedelta(seconds=1)
+    timeout = timedelta(seconds=1)
     with pytest.raises(StoreUnavailable, match=r"(?i)certificate|ip address|hostname"):
-        ZookeeperStore(parsed(by_address), patience=patience).open()
+        ZookeeperStore(parsed(by_address), timeout=timeout).open()
     stranger = named.replace(f"{certificates}/ca.pem", f"{certificates}/client.crt")
     with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
-        ZookeeperStore(parsed(stranger), patience=patience).open()
+        ZookeeperStore(parsed(stranger), timeout=timeout).open()
     with pytest.raises(StoreUnavailable):
-        ZookeeperStore(parsed(named.replace(f"&{ours}", "")), patience=patience).open()
+        ZookeeperStore(parsed(named.replace(f"&{ours}", "")), timeout=timeout).open()
     with pytest.raises(StoreIncompatible, match="this user may not do so"):
         open_store(server.url(parsed(named).chroot.lstrip("/")))
     gc.collect()

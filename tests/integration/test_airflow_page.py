@@ -262,7 +262,7 @@ def test_an_answer_that_is_there_already_is_not_sent_again(client: TestClient) -
 
 def test_the_page_works_on_few_questions_at_once() -> None:
     """A question that is answered at the same head is not worked on again; a further one is told to wait."""
-    recent, worked = Recent(at_once=1, patience_s=0.05), list[int]()
+    recent, worked = Recent(at_once=1, timeout_s=0.05), list[int]()
 
     def work() -> str:
         worked.append(1)

@@ -48,7 +48,7 @@ import sys
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.spark.handover import received
+from airflow_provider.spark.launch_spec import received
 
 
 def stage(service, attempt, rows):
@@ -198,7 +198,7 @@ def test_a_failed_program_aborts_and_the_next_try_computes(tmp_path: Path, servi
     assert states(service)[-1] is EpochState.ABORTED
     operator(tmp_path, ONE, "4").execute(task_context(try_number=2))
     assert count(service, "rows") == 4
-    assert list(tmp_path.glob("epochs-handover-*")) == []
+    assert list(tmp_path.glob("epochs-launch-*")) == []
 
 
 def test_complete_output_of_a_failed_try_is_published_by_the_next(
@@ -269,7 +269,7 @@ def test_killing_the_task_ends_spark_and_aborts(tmp_path: Path, service: EpochSe
     process = task._hook._submit_sp
     arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     assert b"store.db" not in arguments
-    assert b"handover" not in arguments
+    assert b"launch" not in arguments
     task.on_kill()
     assert isinstance(running.exception(), AirflowException)
     assert process.poll() is not None

@@ -49,7 +49,7 @@ DAY = Interval(MIDNIGHT, MIDNIGHT + timedelta(days=1))
 NIGHT = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=4))
 HOUR = Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=1))
 RUN = Owner(dag_id="dag", run_id="run")
-IMPATIENT = Defaults(unknown_outcome_patience=timedelta(seconds=1))
+IMPATIENT = Defaults(unknown_outcome_timeout=timedelta(seconds=1))
 
 on_connect = pytest.mark.parametrize("spark", ["connect"], indirect=True)
 on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)

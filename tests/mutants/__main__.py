@@ -30,7 +30,7 @@ from tests.mutants.planted import PLANTED, Mutant
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider"
 COPIED = (PACKAGE, "tests", "demo", "setup.cfg", "pyproject.toml")
-PATIENCE = 6
+TIMEOUT = 6
 SHORTEST_LIMIT_S = 60.0
 SIMULATION = ("-m", "tests.simulator", "--seeds", "0:12", "--processes", "1")
 TESTING = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
@@ -76,7 +76,7 @@ class Unchanged:
         ran = run(self._place, command)
         if ran.failure:
             raise BrokenBeforeError(f"the code fails before anything is planted: {what}, {ran.failure}")
-        limit_s = max(SHORTEST_LIMIT_S, PATIENCE * ran.seconds)
+        limit_s = max(SHORTEST_LIMIT_S, TIMEOUT * ran.seconds)
         print(
             f"{ran.seconds:5.0f} s  nothing planted: {what} passed; over {limit_s:.0f} s is endless",
             flush=True,

@@ -17,7 +17,7 @@ from tests.simulator.world import World
 
 _MIX = 3
 _MOST_STEPS = 20_000
-_PATIENCE = 40 * DEFAULTS.lock_ttl
+_TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
 
 
@@ -54,7 +54,7 @@ def _live(world: World, supervisor: Supervisor) -> None:
     while supervisor.left() > enough and world.weather.steps < _MOST_STEPS:
         world.step()
     supervisor.calm()
-    deadline = world.scheduler.clock.now() + _PATIENCE
+    deadline = world.scheduler.clock.now() + _TIMEOUT
     while not supervisor.finished:
         late = world.scheduler.clock.now() > deadline
         waiting = [f"{one.name} {one.interval} {one.run}" for one in supervisor.tasks if not one.done]

@@ -29,7 +29,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
 from airflow_provider.domain.topology import Job
-from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration
 from tests.airflow_runs import epochs_connection
 from tests.servers.ports import free_port
@@ -48,7 +48,7 @@ WINDOWS: dict[str, tuple[str, str]] = {
 """For each window the places to stop at, taken in turn."""
 
 PROGRAM = Path(__file__).with_name("kill_job.py")
-PATIENCE_S = 1800.0
+TIMEOUT_S = 1800.0
 """Longer than the busiest machine needs: a stop that is never reached is to end the test, not to hang it."""
 
 
@@ -123,7 +123,7 @@ class Task:
         if not self.is_airflows:
             owner = Owner(dag_id="dag", run_id="run", try_number=number)
             batch = Batch(interval=span(self.epochs), owner=owner)
-            path = HandOver(settings=self.settings, job=self.job, batch=batch).write(self.folder)
+            path = LaunchSpec(settings=self.settings, job=self.job, batch=batch).write(self.folder)
             environment[VARIABLE] = str(path)
         (self.folder / "current").write_text(str(number))
         with (self.folder / f"log-{number}").open("wb") as log:
@@ -148,7 +148,7 @@ class Task:
 
     def wait_until_reached(self, epoch: int) -> None:
         """Wait until the newest try stands where the plan stops it in *epoch*."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not (self.folder / f"reached-{epoch}").exists():
             assert self.process.poll() is None, (
                 f"try {len(self.tries)} ended before epoch {epoch}: {self.log()}"
@@ -186,10 +186,10 @@ def kill_through(task: Task, plan: list[str], kill: Callable[[], None], hammer: 
         (task.folder / "current").write_text("nobody")
         (task.folder / f"go-{epoch}").touch()
         task.start()
-    assert task.process.wait(PATIENCE_S) == 0, task.log()
+    assert task.process.wait(TIMEOUT_S) == 0, task.log()
     time.sleep(1.0)
     for process in task.tries:
-        assert process.poll() is not None or process.wait(PATIENCE_S) is not None
+        assert process.poll() is not None or process.wait(TIMEOUT_S) is not None
     assert hammer.wrong == []
 
 
@@ -253,7 +253,7 @@ def connect_server(tmp_path: Path, environment: dict[str, str]) -> Iterator[Spar
     server = SparkConnectServer(home=tmp_path, port=free_port(), environment=environment)
     server.start()
     try:
-        server.wait_until_ready(timeout_s=PATIENCE_S)
+        server.wait_until_ready(timeout_s=TIMEOUT_S)
         yield server
     finally:
         server.stop()
@@ -302,7 +302,7 @@ def test_the_drivers_jvm_alone(submitted: Task, capsys: pytest.CaptureFixture[st
 def test_the_drivers_python_alone(submitted: Task, capsys: pytest.CaptureFixture[str]) -> None:
     def kill() -> None:
         os.kill(submitted.python, signal.SIGKILL)
-        submitted.process.wait(PATIENCE_S)
+        submitted.process.wait(TIMEOUT_S)
 
     run(submitted, kill, capsys, "the driver's Python alone")
 
@@ -315,7 +315,7 @@ def test_the_shared_connect_server(
     def kill() -> None:
         connect_server.process.kill()
         connect_server.start()
-        connect_server.wait_until_ready(timeout_s=PATIENCE_S)
+        connect_server.wait_until_ready(timeout_s=TIMEOUT_S)
 
     run(connected, kill, capsys, "the shared Connect server")
 

@@ -7,7 +7,7 @@ import sys
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.spark.handover import received
+from airflow_provider.spark.launch_spec import received
 from airflow_provider.testing.arrow_attempts import write_rows
 
 

@@ -199,7 +199,7 @@ def _events_tell_what_was_published(world: World) -> None:
 
 
 def _nothing_secret_is_written_down(world: World) -> None:
-    """Triggers keep names only; logs name no hand-over file."""
+    """Triggers keep names only; logs name no launch spec file."""
     with closing(sqlite3.connect(world.cluster.airflow_home / "airflow.db")) as database:
         (rendered,) = database.execute(
             "SELECT group_concat(rendered_fields) FROM rendered_task_instance_fields"
@@ -207,5 +207,5 @@ def _nothing_secret_is_written_down(world: World) -> None:
     assert "store.db" not in rendered
     logs = [path for path in world.cluster.airflow_home.glob("logs/dag_id=*/**/*.log") if path.is_file()]
     assert logs
-    assert not any("handover-" in path.read_text() for path in logs)
-    assert "EPOCHS_HANDOVER" not in os.environ
+    assert not any("launch-spec-" in path.read_text() for path in logs)
+    assert "EPOCHS_LAUNCH_SPEC" not in os.environ

@@ -572,7 +572,7 @@ def test_waiting_holds_no_worker_where_airflow_is_told_so(monkeypatch: pytest.Mo
 
 
 def test_a_trigger_of_a_later_version_is_understood() -> None:
-    _, kwargs = trigger(level="read_committed", patience=5).serialize()
+    _, kwargs = trigger(level="read_committed", timeout=5).serialize()
     assert kwargs == trigger().serialize()[1]
 
 

@@ -16,7 +16,7 @@ from airflow_provider.domain.records import topology_key
 from airflow_provider.stores.base import Absent, RequirementFailed
 from airflow_provider.testing.manual_clock import ManualClock
 
-PATIENCE = timedelta(seconds=10)
+TIMEOUT = timedelta(seconds=10)
 LOST = OutcomeUnknown("the reply was lost.")
 AWAY = StoreUnavailable("the request was lost.")
 
@@ -32,13 +32,13 @@ def asked(*errors: EpochError, until: timedelta = timedelta(0)) -> tuple[str, Ma
             raise left.pop(0) if len(left) > 1 else left[0]
         return "answer"
 
-    return retry(operation, clock=clock, random=Random(0), timeout=PATIENCE), clock
+    return retry(operation, clock=clock, random=Random(0), timeout=TIMEOUT), clock
 
 
 @pytest.mark.parametrize("errors", [(LOST,), (AWAY,), (LOST, AWAY), (AWAY, LOST), (AWAY, LOST, AWAY)])
-def test_patience_lasts_from_the_call_on(errors: tuple[EpochError, ...]) -> None:
+def test_a_timeout_begins_with_the_call(errors: tuple[EpochError, ...]) -> None:
     """R15: however long the process has run before it."""
-    assert asked(*errors, until=PATIENCE - timedelta(seconds=2))[0] == "answer"
+    assert asked(*errors, until=TIMEOUT - timedelta(seconds=2))[0] == "answer"
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,7 @@ def test_patience_lasts_from_the_call_on(errors: tuple[EpochError, ...]) -> None
         ((AWAY, LOST, AWAY), LOST),
     ],
 )
-def test_when_patience_ends_it_is_told_whether_a_change_was_sent(
-    errors: tuple[EpochError, ...], told: EpochError
-) -> None:
+def test_a_timeout_says_whether_a_change_was_sent(errors: tuple[EpochError, ...], told: EpochError) -> None:
     """R15: unknown if one request may have arrived, whatever came after it; unavailable if none did."""
     with pytest.raises(type(told)) as raised:
         asked(*errors, until=timedelta(days=1))
@@ -81,7 +79,7 @@ def test_others_may_be_faster_many_times_but_not_for_ever() -> None:
         return operation
 
     def ran(operation: Callable[[], int]) -> int:
-        return retry(operation, clock=ManualClock(), random=Random(0), timeout=PATIENCE, lost=lost)
+        return retry(operation, clock=ManualClock(), random=Random(0), timeout=TIMEOUT, lost=lost)
 
     assert [ran(after(times)) for times in (0, 1, 20)] == [0, 1, 20]
     with pytest.raises(Conflict) as raised:

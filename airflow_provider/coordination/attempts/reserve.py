@@ -186,10 +186,10 @@ class Race:
         pause_s *= context.random.uniform(0.5, 1.0)
         context.clock.sleep(timedelta(seconds=pause_s))
         self.waited_s += pause_s
-        if self.waited_s > context.defaults.publish_patience.total_seconds():
+        if self.waited_s > context.defaults.publish_timeout.total_seconds():
             raise Conflict(
                 f"{self.attempt}: others reserved the head of the domain one after the other for "
-                f"{context.defaults.publish_patience}.",
+                f"{context.defaults.publish_timeout}.",
                 next_step="publish again; nothing was lost. Let fewer jobs publish at the same time.",
             )
 

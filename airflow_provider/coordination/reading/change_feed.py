@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
@@ -69,7 +69,7 @@ def events(reader: MetadataReader, domain: str, after: Position | None = None) -
     :param after: None for the beginning.
     :raises Unavailable: the position is of another incarnation of the store, or beyond its head: it was restored.
     """
-    name, asking = domain_name(domain), patient(reader)
+    name, asking = domain_name(domain), retrying_reader(reader)
     head = asking.read(name, []).head
     if after is not None and (after.incarnation != head.incarnation or after.csn > head.csn):
         raise Unavailable(
@@ -91,7 +91,7 @@ def followed(reader: MetadataReader, domain: str, after: Position | None, wait: 
 
     :param wait: how long the store is waited for at a time.
     """
-    name, asking = domain_name(domain), patient(reader)
+    name, asking = domain_name(domain), retrying_reader(reader)
     while True:
         head = asking.read(name, []).head  # before the events: not every commit is one of a table
         for event in events(asking, domain, after):

@@ -19,7 +19,7 @@ from airflow_provider.coordination.reading.resolve import (
     refuse_stale,
     resolved,
 )
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.alignment import (
     READ_DEFAULTS,
     Align,
@@ -81,7 +81,7 @@ class Cuts:
         defaults: Defaults = DEFAULTS,
         reading: ReadDefaults = READ_DEFAULTS,
     ) -> None:
-        self.reader = patient(reader, clock=clock, random=random, defaults=defaults)
+        self.reader = retrying_reader(reader, clock=clock, random=random, defaults=defaults)
         self._versions = TableVersions(self.reader)
         self._outdated = OutdatedRows(self.reader)
         self._states = Latest[Mapping[TableName, State]]()

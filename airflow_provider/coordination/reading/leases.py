@@ -262,7 +262,7 @@ class Leases:
             ),
             clock=self._clock,
             random=self._random,
-            timeout=self.defaults.unknown_outcome_patience,
+            timeout=self.defaults.unknown_outcome_timeout,
         )
 
 

@@ -11,7 +11,7 @@ from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.withdrawals import withdrawals
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_withdrawn
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.beginning import holder, left_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -67,9 +67,9 @@ def check(
     """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
 
     :raises Unavailable: a table had it, and it is withdrawn: there is nothing to wait for (R24).
-    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
-    return readiness(patient(reader), domain, tables, barrier)
+    return readiness(retrying_reader(reader), domain, tables, barrier)
 
 
 def readiness(
@@ -125,9 +125,9 @@ def check_inputs(
     :param source_readers: asks sources whether they are complete; by default those that need no connection.
     :raises SourceUnavailable: a source does not answer.
     :raises Unavailable: the state of a full table that it reads was withdrawn (R24).
-    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
-    return inputs_readiness(patient(reader), domain, inputs, source_readers)
+    return inputs_readiness(retrying_reader(reader), domain, inputs, source_readers)
 
 
 def inputs_readiness(
@@ -302,10 +302,10 @@ def wait_for(
 
     :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
     :raises Unavailable: a table had it, and it is withdrawn.
-    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     clock = clock or SystemClock()
-    reader = patient(reader, clock=clock, defaults=defaults)
+    reader = retrying_reader(reader, clock=clock, defaults=defaults)
     deadline = clock.monotonic() + timeout.total_seconds()
     wanted = names_of(tables)
     while True:

@@ -13,7 +13,7 @@ from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.coordination.commits.warehouses import WrongWarehouse, refuse_other_warehouse_of
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.failed_before import failed_before
@@ -93,7 +93,7 @@ def examine(
     :raises UnknownName: nothing is registered in the domain.
     :raises StoreUnavailable: the store, the catalog or the warehouse did not answer.
     """
-    name, asking = domain_name(domain), patient(reader, defaults=defaults)
+    name, asking = domain_name(domain), retrying_reader(reader, defaults=defaults)
     reading = asking.read(name, [topology_key(name)])
     if reading.get(topology_key(name)) is None:
         raise UnknownName(

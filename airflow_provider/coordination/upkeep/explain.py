@@ -12,7 +12,7 @@ from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
 from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
-from airflow_provider.coordination.retrying_reader import patient
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.unread import unread
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import resolve_inputs, withdrawn
@@ -103,9 +103,9 @@ def explain(
     :param source_readers: asks sources what came late to the epoch; by default those that need no connection.
     :param at_sources: whether sources are looked at: not where files are out of reach.
     :raises UnknownName: no such job in the domain.
-    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_patience``).
+    :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
-    reader = patient(reader)
+    reader = retrying_reader(reader)
     name, owner = domain_name(domain), job_name(job)
     stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
     if stamped is None:

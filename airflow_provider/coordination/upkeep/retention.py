@@ -383,7 +383,7 @@ class Retention:
             lost=Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
             clock=self._clock,
             random=self._random,
-            timeout=self.defaults.unknown_outcome_patience,
+            timeout=self.defaults.unknown_outcome_timeout,
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from airflow_provider.domain.errors import RetryableError
 
 _AT_ONCE = 2
-_PATIENCE_S = 3.0
+_TIMEOUT_S = 3.0
 _KEPT = 32
 _SHORTEST_S, _LONGEST_S, _TIMES = 2.0, 60.0, 10.0
 """Time that an answer is kept: ten times what it took to compute, within these bounds.
@@ -46,11 +46,11 @@ class CachedAnswer:
 class Recent:
     """Cache of the answers of one process."""
 
-    def __init__(self, *, at_once: int = _AT_ONCE, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, *, at_once: int = _AT_ONCE, timeout_s: float = _TIMEOUT_S) -> None:
         self._known: OrderedDict[Hashable, CachedAnswer] = OrderedDict()
         self._lock = Lock()
         self._turns = BoundedSemaphore(at_once)
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def answer(self, question: Hashable, csn: int, work: Callable[[], Any]) -> CachedAnswer:
         """Return the result of *work* for *question*, or a recent result at the same head.
@@ -60,7 +60,7 @@ class Recent:
         """
         if (known := self._fresh(question, csn)) is not None:
             return known
-        if not self._turns.acquire(timeout=self._patience_s):
+        if not self._turns.acquire(timeout=self._timeout_s):
             raise PageBusy(
                 "The page is busy with other questions.",
                 next_step="wait: it asks again by itself; name a table or job, or a shorter range.",

@@ -187,7 +187,7 @@ class SqlDialect(ABC):
         """Wait until *head*, which reads the CSN of *domain*, is above *after* or *timeout* has passed; return it."""
 
     @abstractmethod
-    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
         """Queue publishers; see :meth:`~airflow_provider.stores.base.MetadataStore.turn`."""
 
     @abstractmethod
@@ -205,5 +205,5 @@ class SqlDialect(ABC):
         """
 
     @abstractmethod
-    def patience(self) -> timedelta:
+    def timeout(self) -> timedelta:
         """Return for how long a transaction with transient errors is tried again."""

@@ -88,7 +88,7 @@ class SqliteDialect(SqlDialect):
 
     :param path: absolute path of the file.
     :param now: the clock for stamps; all processes of one host share the host's clock.
-    :param patience: time to wait for other writers.
+    :param timeout: time to wait for other writers.
     """
 
     capabilities = frozenset(
@@ -103,12 +103,12 @@ class SqliteDialect(SqlDialect):
         path: Path,
         *,
         now: Callable[[], datetime] = system_time,
-        patience: timedelta = DEFAULTS.store_patience,
+        timeout: timedelta = DEFAULTS.store_timeout,
     ) -> None:
         self.path = path
         self.location = f"sqlite:///{path}"
         self._now = now
-        self._patience = patience
+        self._timeout = timeout
         self._engine: Engine | None = None
         self._lock = Lock()
 
@@ -242,9 +242,9 @@ class SqliteDialect(SqlDialect):
             pause_s = min(pause_s * 1.2, DEFAULTS.store_poll_longest.total_seconds())
         return csn
 
-    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
+    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
         """Queue the publishers of all domains: a file has only one writer at a time."""
-        return file_turn(self.path.with_name(f"{self.path.name}-turn"), patience)
+        return file_turn(self.path.with_name(f"{self.path.name}-turn"), timeout)
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:  # noqa: ARG002 - rolled back
         return _code(error) in _TRANSIENT
@@ -268,8 +268,8 @@ class SqliteDialect(SqlDialect):
             )
         return StoreUnavailable(f"{self.location}: {reason}.", next_step=next_step, store=self.location)
 
-    def patience(self) -> timedelta:
-        return self._patience
+    def timeout(self) -> timedelta:
+        return self._timeout
 
     # --- connections -----------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class SqliteDialect(SqlDialect):
             poolclass=StorePool,
             pool_size=POOLED_CONNECTIONS,
             max_overflow=MOST_CONNECTIONS - POOLED_CONNECTIONS,
-            pool_timeout=self._patience.total_seconds(),
+            pool_timeout=self._timeout.total_seconds(),
         )
         event.listen(engine, "begin", _emit_begin)
         event.listen(engine, "checkout", self._refuse_replaced_file)

@@ -234,8 +234,8 @@ class SqlStore(MetadataStore):
         versions = {put.key: held.version for put, _ in request.puts}
         return Receipt(csn=held.csn, at=from_micros(held.at_us), versions=versions)
 
-    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
-        return self._dialect.turn(domain, patience)
+    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+        return self._dialect.turn(domain, timeout)
 
     def close(self) -> None:
         self._closed = True
@@ -250,7 +250,7 @@ class SqlStore(MetadataStore):
         purpose: Purpose = Purpose.READ,
         finish: Callable[[Connection, _Answer], None] | None = None,
     ) -> _Answer:
-        """Do *work* in one transaction; try again after transient errors until the dialect's patience ends.
+        """Do *work* in one transaction; try again after transient errors until the dialect's timeout ends.
 
         :param finish: writes and commits; None for a transaction that only reads, or that commits by itself.
         """
@@ -273,7 +273,7 @@ class SqlStore(MetadataStore):
         sending = Retrying(
             retry=retry_if_exception_type(_TransientError),
             wait=wait_random_exponential(multiplier=0.0005, max=self._dialect.longest_pause_s),
-            stop=stop_after_delay(self._dialect.patience().total_seconds()),
+            stop=stop_after_delay(self._dialect.timeout().total_seconds()),
             reraise=True,
         )
         try:

@@ -14,8 +14,8 @@ _PAUSE_S = 0.001
 
 
 @contextmanager
-def file_turn(path: Path, patience: timedelta) -> Iterator[None]:
-    """Wait until no other caller is in the context for *path*, at most for *patience*; never raises.
+def file_turn(path: Path, timeout: timedelta) -> Iterator[None]:
+    """Wait until no other caller is in the context for *path*, at most for *timeout*; never raises.
 
     The operating system drops the lock when the process of its holder ends.
     """
@@ -24,7 +24,7 @@ def file_turn(path: Path, patience: timedelta) -> Iterator[None]:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if lock is not None:
-            _take(lock, time.monotonic() + patience.total_seconds())
+            _take(lock, time.monotonic() + timeout.total_seconds())
         yield
     finally:
         if lock is not None:

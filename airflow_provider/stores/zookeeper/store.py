@@ -47,14 +47,14 @@ _Answer = TypeVar("_Answer")
 class ZookeeperStore(MetadataStore):
     """Store under a chroot of a ZooKeeper ensemble; :meth:`open` checks that it fits.
 
-    :param patience: time to wait for other writers, and for an ensemble that elects a leader.
+    :param timeout: time to wait for other writers, and for an ensemble that elects a leader.
     """
 
     capabilities = frozenset({StoreCapability.SERVER_TIME, StoreCapability.WATCH, StoreCapability.CLUSTER})
 
-    def __init__(self, address: Address, *, patience: timedelta = DEFAULTS.store_patience) -> None:
+    def __init__(self, address: Address, *, timeout: timedelta = DEFAULTS.store_timeout) -> None:
         self._address = address
-        self._patience_s = patience.total_seconds()
+        self._timeout_s = timeout.total_seconds()
         self._closed = False
         self._format = FORMAT
         self._session = Session(address)
@@ -106,7 +106,7 @@ class ZookeeperStore(MetadataStore):
     def upgrade_schema(self) -> SchemaStatus:
         """Create the layout, or bring it up to date."""
         self._opening_check()
-        return schema.upgrade(self._session, self._paths, Deadline(self._patience_s))
+        return schema.upgrade(self._session, self._paths, Deadline(self._timeout_s))
 
     def new_incarnation(self) -> str:
         """Give the store a new identity; return it (R33)."""
@@ -185,9 +185,9 @@ class ZookeeperStore(MetadataStore):
         self._maintenance.follow(plan, deadline)
         return receipt
 
-    def turn(self, domain: DomainName, patience: timedelta) -> AbstractContextManager[None]:
+    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
         check_text("domain", domain, empty=False)
-        return self._writer.turns.turn(domain, Deadline(self._patience_s), patience.total_seconds())
+        return self._writer.turns.turn(domain, Deadline(self._timeout_s), timeout.total_seconds())
 
     def close(self) -> None:
         self._closed = True
@@ -210,11 +210,11 @@ class ZookeeperStore(MetadataStore):
 
     def _deadline(self, *, read: bool = False) -> Deadline:
         self._opening_check()
-        return Deadline(self._patience_s / 2 if read else self._patience_s)
+        return Deadline(self._timeout_s / 2 if read else self._timeout_s)
 
     def _opening(self) -> Deadline:
         self._opening_check()
-        return Deadline(min(self._patience_s, _LONGEST_OPENING_S))
+        return Deadline(min(self._timeout_s, _LONGEST_OPENING_S))
 
     def _opening_check(self) -> None:
         if self._closed:

@@ -30,10 +30,10 @@ class Turns:
         self._threads = local()
 
     @contextmanager
-    def turn(self, domain: DomainName, deadline: Deadline, patience_s: float) -> Iterator[None]:
+    def turn(self, domain: DomainName, deadline: Deadline, timeout_s: float) -> Iterator[None]:
         """Queue this thread for the head; its first transaction that moves the head gives the turn on."""
         held = self._held()
-        if domain not in held and (own := self.take(domain, deadline, patience_s)) is not None:
+        if domain not in held and (own := self.take(domain, deadline, timeout_s)) is not None:
             held[domain] = own
         try:
             yield
@@ -51,10 +51,10 @@ class Turns:
     def _held(self) -> dict[DomainName, str]:
         return cast("dict[DomainName, str]", self._threads.__dict__)
 
-    def take(self, domain: DomainName, deadline: Deadline, patience_s: float | None = None) -> str | None:
-        """Queue up and wait for our turn, at most for *patience_s*; return our node's path, None if it was not made."""
+    def take(self, domain: DomainName, deadline: Deadline, timeout_s: float | None = None) -> str | None:
+        """Queue up and wait for our turn, at most for *timeout_s*; return our node's path, None if it was not made."""
         folder = self._paths.folder(domain, "turns")
-        until = Deadline(min(LONGEST_WAIT_S if patience_s is None else patience_s, deadline.left_s()))
+        until = Deadline(min(LONGEST_WAIT_S if timeout_s is None else timeout_s, deadline.left_s()))
         own = self._session.send(deadline, _create(f"{folder}/turn-", ephemeral=True))
         if own is None:
             for missing in self._paths.parents(f"{folder}/turn"):

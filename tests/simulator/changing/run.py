@@ -26,7 +26,7 @@ from tests.simulator.outcome import Outcome
 from tests.simulator.scheduler import Process, Scheduler
 
 _MOST_TURNS = 4_000
-_PATIENCE = 40 * DEFAULTS.lock_ttl
+_TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
 _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
@@ -407,7 +407,7 @@ def _live(world: ChangingWorld, airflow: Airflow) -> None:
         turns += 1
         world.step()
     airflow.calm()
-    deadline = world.scheduler.clock.now() + _PATIENCE
+    deadline = world.scheduler.clock.now() + _TIMEOUT
     while not airflow.finished:
         late = world.scheduler.clock.now() > deadline
         expect(not late, "I9", f"40 TTLs after the last fault: {airflow.reasons()} {airflow.behind()}")

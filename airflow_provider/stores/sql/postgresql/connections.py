@@ -54,12 +54,12 @@ class Limits:
     write: timedelta
 
     @classmethod
-    def within(cls, patience: timedelta) -> Limits:
-        """Return limits such that a transaction that waits for a lock ends within *patience*, or little more.
+    def within(cls, timeout: timedelta) -> Limits:
+        """Return limits such that a transaction that waits for a lock ends within *timeout*, or little more.
 
         A stopped client loses its transaction before the clients that wait for its locks give up.
         """
-        return cls(lock=patience, idle=patience / 3, read=patience / 2, write=patience * 1.2)
+        return cls(lock=timeout, idle=timeout / 3, read=timeout / 2, write=timeout * 1.2)
 
     @property
     def connect_s(self) -> int:

@@ -44,18 +44,18 @@ class PostgresqlDialect(SqlDialect):
     domain, pointers by name, records by key. A record that must be absent cannot be locked; creating it fails if
     another transaction has created it meanwhile.
 
-    :param patience: time to wait for other writers, and for a server that is being restarted.
+    :param timeout: time to wait for other writers, and for a server that is being restarted.
     """
 
     capabilities = frozenset(StoreCapability)
     embedded = False
     longest_pause_s = 0.2
 
-    def __init__(self, address: Address, *, patience: timedelta = DEFAULTS.store_patience) -> None:
+    def __init__(self, address: Address, *, timeout: timedelta = DEFAULTS.store_timeout) -> None:
         self.location = address.location
-        self.limits = Limits.within(patience)
+        self.limits = Limits.within(timeout)
         self._address = address
-        self._patience = patience
+        self._timeout = timeout
         self._engine = engine_of(address, self.limits)
         self._shared = shared_of(self._engine)
 
@@ -258,14 +258,14 @@ class PostgresqlDialect(SqlDialect):
             return csn
 
     @contextmanager
-    def turn(self, domain: DomainName, patience: timedelta) -> Iterator[None]:
+    def turn(self, domain: DomainName, timeout: timedelta) -> Iterator[None]:
         """Queue for an advisory lock, which PostgreSQL hands on in order, in a transaction on a second connection.
 
         Threads of one process queue in its memory first, so that all of them together use one such connection.
         """
-        until, turns = monotonic() + patience.total_seconds(), self._shared.turns[domain]
+        until, turns = monotonic() + timeout.total_seconds(), self._shared.turns[domain]
         # Behind a pooler there are no turns: they would take the few sessions that publishing itself needs.
-        if self._address.pooled or not turns.acquire(timeout=patience.total_seconds()):
+        if self._address.pooled or not turns.acquire(timeout=timeout.total_seconds()):
             yield
             return
         try:
@@ -274,14 +274,14 @@ class PostgresqlDialect(SqlDialect):
         finally:
             turns.release()
 
-    def _turn(self, domain: DomainName, patience: timedelta) -> ExitStack:
+    def _turn(self, domain: DomainName, timeout: timedelta) -> ExitStack:
         """Return the context that ends the turn; an empty one, without a connection, if the turn did not come."""
         with ExitStack() as stack, suppress(SQLAlchemyError, psycopg.Error):
             driver = _driver(stack.enter_context(self._engine.connect()))
             stack.callback(_end_turn, driver)
             driver.deadline = monotonic() + self.limits.read.total_seconds()
             driver.autocommit = True
-            driver.execute(statements.taking_turn(domain, patience), prepare=False)
+            driver.execute(statements.taking_turn(domain, timeout), prepare=False)
             return stack.pop_all()
         return ExitStack()
 
@@ -293,8 +293,8 @@ class PostgresqlDialect(SqlDialect):
     def translated(self, error: Exception, *, committing: bool) -> EpochError:
         return outcomes.translated(error, self.location, committing=committing)
 
-    def patience(self) -> timedelta:
-        return self._patience
+    def timeout(self) -> timedelta:
+        return self._timeout
 
     def _given_up(self, connection: Connection, error: psycopg.Error) -> DBAPIError:
         """Return *error* as SQLAlchemy's own error, after closing the connection if its session is lost."""

@@ -271,10 +271,10 @@ def telling(settings: Mapping[str, str]) -> sql.Composed:
     return sql.SQL("SELECT {}").format(set_for(settings, local=True))
 
 
-def taking_turn(domain: str, patience: timedelta) -> sql.Composed:
+def taking_turn(domain: str, timeout: timedelta) -> sql.Composed:
     """Return the text that opens a transaction and waits in it for the domain's turn, in one message."""
     return sql.SQL("BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({}, {})").format(
-        max(1, round(patience.total_seconds() * 1000)), _TURNS, crc32(domain.encode()) - 2**31
+        max(1, round(timeout.total_seconds() * 1000)), _TURNS, crc32(domain.encode()) - 2**31
     )
 
 

@@ -1,4 +1,4 @@
-"""Hand-over from the submitter of a Spark program: the epoch, or the batch of epochs, and the settings of the store.
+"""Launch spec from the submitter of a Spark program: the epoch, or the batch of epochs, and the settings of the store.
 
 It travels in a file that only its owner may read, since it holds the store's password: the process's arguments,
 Spark's settings and its UI show nothing of it. The environment variable :data:`VARIABLE` names the file; the program
@@ -26,7 +26,7 @@ from airflow_provider.stores.declarations import encoded
 from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.locations import checked_warehouse
 
-VARIABLE = "EPOCHS_HANDOVER"
+VARIABLE = "EPOCHS_LAUNCH_SPEC"
 FORMAT = 2
 _PRIVATE = 0o600
 
@@ -40,7 +40,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HandOver:
+class LaunchSpec:
     """One task's work: an ``attempt`` that the submitter has begun, or a ``batch``.
 
     :param publishes: the program publishes; False: it ends at WRITTEN, and its submitter publishes.
@@ -54,10 +54,10 @@ class HandOver:
 
     def __post_init__(self) -> None:
         if (self.attempt is None) == (self.batch is None):
-            raise InvalidInput(field="hand-over", value=None, expected="either an attempt or a batch")
+            raise InvalidInput(field="launch spec", value=None, expected="either an attempt or a batch")
 
     def write(self, directory: Path) -> Path:
-        """Write the hand-over into a new file in *directory*, readable by this user alone; return its path.
+        """Write the launch spec into a new file in *directory*, readable by this user alone; return its path.
 
         Set :data:`VARIABLE` to the path, and remove the file when the program has ended.
         """
@@ -70,7 +70,7 @@ class HandOver:
             publishes=self.publishes,
         )
         subject = self.attempt.token if self.attempt else "batch"
-        path = directory / f"handover-{os.getpid()}-{subject}-{os.urandom(8).hex()}.json"
+        path = directory / f"launch-spec-{os.getpid()}-{subject}-{os.urandom(8).hex()}.json"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(message))
@@ -78,12 +78,12 @@ class HandOver:
 
 
 @lru_cache(maxsize=1)
-def received() -> HandOver | None:
-    """Return this process's hand-over; None if the process was started by hand.
+def received() -> LaunchSpec | None:
+    """Return this process's launch spec; None if the process was started by hand.
 
     The first call removes the file; later calls return the same object.
 
-    :raises InvalidInput: the file is missing, other users may read it, or it holds no hand-over.
+    :raises InvalidInput: the file is missing, other users may read it, or it holds no launch spec.
     :raises StoreIncompatible: another version of the package wrote it.
     """
     name = os.environ.get(VARIABLE)
@@ -95,7 +95,7 @@ def received() -> HandOver | None:
     return handed
 
 
-def _read(path: Path) -> HandOver:
+def _read(path: Path) -> LaunchSpec:
     try:
         status = path.stat()
         content = path.read_bytes()
@@ -104,9 +104,9 @@ def _read(path: Path) -> HandOver:
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != _PRIVATE:
         raise _refusal(path, f"a file of this user with mode 0600, not {stat.S_IMODE(status.st_mode):04o}")
     try:
-        require_format(content, FORMAT, what=f"{path}: a hand-over", where="for Airflow and for Spark")
+        require_format(content, FORMAT, what=f"{path}: a launch spec", where="for Airflow and for Spark")
         message = msgspec.json.decode(content, type=_Message)
-        return HandOver(
+        return LaunchSpec(
             settings=message.settings,
             job=message.job.job(),
             attempt=message.attempt,
@@ -114,7 +114,7 @@ def _read(path: Path) -> HandOver:
             publishes=message.publishes,
         )
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _refusal(path, f"a hand-over of this package ({_without_values(error)})") from None
+        raise _refusal(path, f"a launch spec of this package ({_without_values(error)})") from None
 
 
 def _refusal(path: Path, expected: str) -> EpochError:
@@ -167,11 +167,11 @@ class _Message:
 
 
 def refuse_other(
-    handed: HandOver, job: Job | None, interval: ExplicitInterval | None, settings: Settings | None
+    handed: LaunchSpec, job: Job | None, interval: ExplicitInterval | None, settings: Settings | None
 ) -> None:
-    """Compare a program's arguments with its hand-over; an argument that is None agrees with everything.
+    """Compare a program's arguments with its launch spec; an argument that is None agrees with everything.
 
-    :raises InvalidInput: an argument disagrees with the hand-over; names the argument.
+    :raises InvalidInput: an argument disagrees with the launch spec; names the argument.
     """
     if job is not None and encoded(as_job(job)) != encoded(handed.job):
         raise InvalidInput(

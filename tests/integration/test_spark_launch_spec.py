@@ -27,8 +27,8 @@ from airflow_provider.domain.source_bounds import (
     Span,
 )
 from airflow_provider.domain.topology import Job, Table, previous, state, window
-from airflow_provider.spark import handover
-from airflow_provider.spark.handover import VARIABLE, Batch, HandOver
+from airflow_provider.spark import launch_spec
+from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from airflow_provider.stores.declarations import encoded
 from demo.spark_connect import spark_home, write_configuration
 
@@ -85,25 +85,25 @@ def test_it_arrives_as_it_was_given_and_once(
     service: EpochService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for given in (
-        HandOver(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)),
-        HandOver(settings=SETTINGS, job=JOB, attempt=attempt_at(service), publishes=False),
+        LaunchSpec(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)),
+        LaunchSpec(settings=SETTINGS, job=JOB, attempt=attempt_at(service), publishes=False),
     ):
-        handover.received.cache_clear()
+        launch_spec.received.cache_clear()
         path = given.write(tmp_path)
         assert path.stat().st_mode & 0o777 == 0o600
         monkeypatch.setenv(VARIABLE, str(path))
-        received = handover.received()
+        received = launch_spec.received()
         assert received is not None
         assert encoded(received.job) == encoded(given.job)
         assert replace(received, job=given.job) == given
         assert not path.exists()
         assert VARIABLE not in os.environ
-        assert handover.received() is received
+        assert launch_spec.received() is received
         assert "nobody.db" not in repr(received)
 
 
 def test_without_the_variable_nothing_was_handed_over() -> None:
-    assert handover.received() is None
+    assert launch_spec.received() is None
 
 
 @pytest.mark.parametrize(
@@ -111,21 +111,21 @@ def test_without_the_variable_nothing_was_handed_over() -> None:
     [
         (lambda path: path.unlink(), InvalidInput, "No such file"),
         (lambda path: path.chmod(0o640), InvalidInput, "0640"),
-        (lambda path: path.write_text("{"), InvalidInput, "hand-over of this package"),
-        (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "hand-over of this package"),
+        (lambda path: path.write_text("{"), InvalidInput, "launch spec of this package"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "launch spec of this package"),
         (lambda path: path.write_text('{"format": 2}'), InvalidInput, "missing required field"),
         (lambda path: path.write_text('{"format": 1}'), StoreIncompatible, "same version of the package"),
     ],
 )
-def test_what_is_no_hand_over_is_refused(
+def test_what_is_no_launch_spec_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object, error: type[Exception], words: str
 ) -> None:
-    path = HandOver(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
+    path = LaunchSpec(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
     assert callable(spoil)
     spoil(path)
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(error, match=words) as refused:
-        handover.received()
+        launch_spec.received()
     assert "nobody.db" not in str(refused.value)
 
 
@@ -164,7 +164,7 @@ def test_a_password_is_in_no_argument_setting_environment_or_log(tmp_path: Path)
         connections={"shop": f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/shop"},
     )
     job = Job("job", outputs=[Table("t")], cadence="@hourly")
-    path = HandOver(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
+    path = LaunchSpec(settings=settings, job=job, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     write_configuration(tmp_path / "conf")
     logs, seen = tmp_path / "logs", tmp_path / "seen.json"
