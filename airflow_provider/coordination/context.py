@@ -33,7 +33,7 @@ class Context:
     clock: Clock
     random: Random
     defaults: Defaults
-    # Of this process, and only a hint for publishers: nothing is decided by it, see docs/decisions/turns.md.
+    # Of this process, and only a hint for publishers: nothing is decided by it, see docs/decisions/publish-queue.md.
     _contended_until: dict[DomainName, float] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

@@ -37,7 +37,7 @@ class Defaults:
     """Time for which an attempt is silent, or over, before a sweep deletes its staged output."""
     publish_attempts: int = 50
     """Maximum number of times that a publish decides anew, after other commits moved the head or a table."""
-    publish_turn: timedelta = timedelta(milliseconds=250)
+    publish_queue_timeout: timedelta = timedelta(milliseconds=250)
     """Time for which a publish that met another one waits for its turn before it goes on beside the others."""
     publish_timeout: timedelta = timedelta(minutes=10)
     """Time for which a publish waits while others have reserved the head of the domain, before :class:`Conflict`."""

@@ -1,4 +1,4 @@
-"""Reservation of a domain's head for one publisher. Pure decisions; see docs/decisions/turns.md."""
+"""Reservation of a domain's head for one publisher. Pure decisions; see docs/decisions/publish-queue.md."""
 
 from __future__ import annotations
 

@@ -289,12 +289,12 @@ class MetadataStore(MetadataReader):
             large; nothing was changed.
         """
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002 - a hint
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002 - a hint
         """Queue the publishers of *domain*: return a context that only one of them is in, as far as possible.
 
-        A hint, on which no decision depends (docs/decisions/turns.md). A publisher that has waited for *timeout*
-        enters beside the others, so that a paused holder does not block the domain; a store without turns lets all
-        publishers in at once. It never raises.
+        A hint, on which no decision depends (docs/decisions/publish-queue.md). A publisher that has waited for
+        *timeout* enters beside the others, so that a paused holder does not block the domain; a store without a queue
+        lets all publishers in at once. It never raises.
         """
         return nullcontext()
 

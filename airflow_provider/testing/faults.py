@@ -113,8 +113,8 @@ class FaultyStore(MetadataStore):
             raise OutcomeUnknown("the reply was lost.", next_step="read what it would have changed.")
         return receipt
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
-        return self._inner.turn(domain, timeout)
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+        return self._inner.publish_queue(domain, timeout)
 
     def close(self) -> None:
         self._inner.close()

@@ -93,8 +93,8 @@ class TimedStore(MetadataStore):
         receipt = self._inner.transact(transaction)
         return replace(receipt, at=self._clock.of(receipt.at))
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
-        return self._inner.turn(domain, timeout)
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+        return self._inner.publish_queue(domain, timeout)
 
     def close(self) -> None:
         self._inner.close()

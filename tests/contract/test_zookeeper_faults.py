@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import InvalidInput, OutcomeUnknown, StoreUn
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.base import Absent, Exists, RequirementFailed, Transaction
 from airflow_provider.stores.factory import upgrade_schema
-from airflow_provider.stores.zookeeper import transacting, turns
+from airflow_provider.stores.zookeeper import publish_queues, transacting
 from airflow_provider.stores.zookeeper.address import parsed
 from airflow_provider.stores.zookeeper.session import Deadline, ReplyLostError
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
@@ -338,17 +338,17 @@ def test_a_child_waits_for_no_lock_of_its_parent(store: ZookeeperStore) -> None:
 def test_those_who_queue_up_are_served_in_their_order(
     store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "LONGEST_WAIT_S", 20.0)
+    monkeypatch.setattr(publish_queues, "LONGEST_WAIT_S", 20.0)
     publish(store, DOMAIN)
     order: list[int] = []
     stores = [ZookeeperStore(parsed(url)).open() for _ in range(3)]
-    first = store._writer.turns.take(DOMAIN, Deadline(10))
+    first = store._writer.queues.take(DOMAIN, Deadline(10))
     folder = store._paths.folder(DOMAIN, "turns")
 
     def queue(number: int) -> None:
-        own = stores[number]._writer.turns.take(DOMAIN, Deadline(20))
+        own = stores[number]._writer.queues.take(DOMAIN, Deadline(20))
         order.append(number)
-        stores[number]._writer.turns.leave(own, Deadline(10))
+        stores[number]._writer.queues.leave(own, Deadline(10))
 
     with ThreadPoolExecutor(3) as threads:
         waiting = []
@@ -357,7 +357,7 @@ def test_those_who_queue_up_are_served_in_their_order(
             while len(store._session._client.get_children(folder)) < number + 2:
                 time.sleep(0.01)
         assert order == []
-        store._writer.turns.leave(first, Deadline(10))
+        store._writer.queues.leave(first, Deadline(10))
         for one in waiting:
             one.result(20)
     assert order == [0, 1, 2]
@@ -369,10 +369,10 @@ def test_those_who_queue_up_are_served_in_their_order(
 def test_somebody_who_is_paused_in_the_queue_stops_nobody(
     store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
+    monkeypatch.setattr(transacting, "RACES_BEFORE_QUEUE", 0)
     publish(store, DOMAIN)
     with ZookeeperStore(parsed(url)).open() as paused:
-        stands = paused._writer.turns.take(DOMAIN, Deadline(10))
+        stands = paused._writer.queues.take(DOMAIN, Deadline(10))
         waits: list[float] = []
         wait = threading.Event.wait
 
@@ -381,7 +381,7 @@ def test_somebody_who_is_paused_in_the_queue_stops_nobody(
                 waits.append(timeout)
             return wait(event, timeout)
 
-        monkeypatch.setattr(turns.Event, "wait", counted)
+        monkeypatch.setattr(publish_queues.Event, "wait", counted)
         waited = []
         for csn in (2, 3, 4):
             assert publish(store, DOMAIN).csn == csn
@@ -395,8 +395,8 @@ def test_somebody_who_is_paused_in_the_queue_stops_nobody(
 def test_a_place_in_the_queue_that_is_gone_does_no_harm(
     store: ZookeeperStore, zookeeper: ZookeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
-    take = store._writer.turns.take
+    monkeypatch.setattr(transacting, "RACES_BEFORE_QUEUE", 0)
+    take = store._writer.queues.take
 
     def take_and_lose(domain: DomainName, deadline: Deadline) -> str | None:
         own = take(domain, deadline)
@@ -409,18 +409,18 @@ def test_a_place_in_the_queue_that_is_gone_does_no_harm(
         return own
 
     publish(store, DOMAIN)
-    monkeypatch.setattr(transacting, "RACES_BEFORE_TURN", 0)
-    monkeypatch.setattr(store._writer.turns, "take", take_and_lose)
+    monkeypatch.setattr(transacting, "RACES_BEFORE_QUEUE", 0)
+    monkeypatch.setattr(store._writer.queues, "take", take_and_lose)
     assert publish(store, DOMAIN).csn == 2
 
 
 def test_a_turn_is_given_on_by_the_commit_itself(store: ZookeeperStore, url: str) -> None:
     publish(store, DOMAIN)
     with ZookeeperStore(parsed(url)).open() as other, ThreadPoolExecutor(1) as threads:
-        with store.turn(DOMAIN, LATER):
+        with store.publish_queue(DOMAIN, LATER):
             folder = store._paths.folder(DOMAIN, "turns")
             client = store._session._client
-            waiting = threads.submit(other._writer.turns.take, DOMAIN, Deadline(20), 20.0)
+            waiting = threads.submit(other._writer.queues.take, DOMAIN, Deadline(20), 20.0)
             while len(client.get_children(folder)) < 2:
                 time.sleep(0.01)
             with pytest.raises(RequirementFailed):
@@ -431,7 +431,7 @@ def test_a_turn_is_given_on_by_the_commit_itself(store: ZookeeperStore, url: str
             own = waiting.result(20)
             assert client.get_children(folder) == [str(own).rpartition("/")[2]]
             publish(store, DOMAIN)
-        other._writer.turns.leave(own, Deadline(10))
+        other._writer.queues.leave(own, Deadline(10))
         assert client.get_children(folder) == []
 
 

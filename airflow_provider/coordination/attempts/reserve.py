@@ -4,7 +4,7 @@ A preparation that takes longer than others need between two commits would lose 
 some writes a lock on the head, with a short time to live by the store's clock. The others read it with all else that
 they decide on, wait before they prepare anything, and require it in their transaction as they read it: a commit that
 was being prepared when the lock came loses, and not its holder. Its publish ends the lock; a holder that is stopped
-costs the time to live. Nothing is decided by it: see docs/decisions/turns.md.
+costs the time to live. Nothing is decided by it: see docs/decisions/publish-queue.md.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Race:
             return self._timed(publish)
         if not self.lost and not context.is_contended(domain):
             return self._timed(publish)
-        with context.store.turn(domain, context.defaults.publish_turn):
+        with context.store.publish_queue(domain, context.defaults.publish_queue_timeout):
             answer = None
             while answer is None and not self.is_unlucky:
                 answer = self._timed(publish)

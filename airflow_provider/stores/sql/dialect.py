@@ -187,8 +187,8 @@ class SqlDialect(ABC):
         """Wait until *head*, which reads the CSN of *domain*, is above *after* or *timeout* has passed; return it."""
 
     @abstractmethod
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
-        """Queue publishers; see :meth:`~airflow_provider.stores.base.MetadataStore.turn`."""
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+        """Queue publishers; see :meth:`~airflow_provider.stores.base.MetadataStore.publish_queue`."""
 
     @abstractmethod
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:

@@ -47,9 +47,9 @@ from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql import forks, rows, statements
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, wanted_of
+from airflow_provider.stores.sql.file_queue import file_queue
 from airflow_provider.stores.sql.pool import StorePool
 from airflow_provider.stores.sql.schema import store_table
-from airflow_provider.stores.sql.turns import file_turn
 
 BUSY_TIMEOUT_MS = 20
 """Time that SQLite itself waits for a lock. Short, because its waiting is unfair: the store waits and tries again."""
@@ -242,9 +242,9 @@ class SqliteDialect(SqlDialect):
             pause_s = min(pause_s * 1.2, DEFAULTS.store_poll_longest.total_seconds())
         return csn
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:  # noqa: ARG002
         """Queue the publishers of all domains: a file has only one writer at a time."""
-        return file_turn(self.path.with_name(f"{self.path.name}-turn"), timeout)
+        return file_queue(self.path.with_name(f"{self.path.name}-turn"), timeout)
 
     def is_transient(self, error: BaseException, *, committing: bool) -> bool:  # noqa: ARG002 - rolled back
         return _code(error) in _TRANSIENT

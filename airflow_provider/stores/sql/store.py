@@ -234,8 +234,8 @@ class SqlStore(MetadataStore):
         versions = {put.key: held.version for put, _ in request.puts}
         return Receipt(csn=held.csn, at=from_micros(held.at_us), versions=versions)
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
-        return self._dialect.turn(domain, timeout)
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+        return self._dialect.publish_queue(domain, timeout)
 
     def close(self) -> None:
         self._closed = True

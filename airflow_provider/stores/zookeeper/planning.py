@@ -43,7 +43,7 @@ class Role(Enum):
     """A requirement does not hold, or a hint was wrong: only reading tells which."""
     HEAD = "the head, which others move"
     """Another commit came first: plan again on the new head."""
-    TURN = "our place in the queue for the head"
+    QUEUE = "our place in the queue for the head"
     """The session that made the place has ended."""
 
 
@@ -132,10 +132,10 @@ def writes_head(request: CheckedTransaction) -> bool:
     return request.commit is not None or any(key.kind is Kind.TABLE for key in changed)
 
 
-def plan(request: CheckedTransaction, view: View, paths: Paths, *, turn: str | None = None) -> Plan:
+def plan(request: CheckedTransaction, view: View, paths: Paths, *, place: str | None = None) -> Plan:
     """Return the ``multi`` for *request*, planned on *view*.
 
-    :param turn: path of our node in the queue for the head; the ``multi`` removes it.
+    :param place: path of our node in the queue for the head; the ``multi`` removes it.
     :raises InvalidInput: the ``multi`` is too large for ZooKeeper.
     """
     head = view.head
@@ -168,8 +168,8 @@ def plan(request: CheckedTransaction, view: View, paths: Paths, *, turn: str | N
         positions[key] = _update(draft, paths, view, key, data, delete=key in request.deletes)
     # The head comes behind the records: a requirement that fails is reported as such, even if the head has moved, too.
     after = _move_head(draft, paths, view, request, head=head, csn=csn, transaction=transaction)
-    if turn is not None:
-        draft.add("delete", turn, role=Role.TURN)  # the commit itself wakes the next in the queue
+    if place is not None:
+        draft.add("delete", place, role=Role.QUEUE)  # the commit itself wakes the next in the queue
     # Last, so that its answer is the last one: its time is that of every node of this multi.
     draft.add("set_data", paths.clock)
     _check_size(draft.operations)

@@ -185,9 +185,9 @@ class ZookeeperStore(MetadataStore):
         self._maintenance.follow(plan, deadline)
         return receipt
 
-    def turn(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> AbstractContextManager[None]:
         check_text("domain", domain, empty=False)
-        return self._writer.turns.turn(domain, Deadline(self._timeout_s), timeout.total_seconds())
+        return self._writer.queues.publish_queue(domain, Deadline(self._timeout_s), timeout.total_seconds())
 
     def close(self) -> None:
         self._closed = True

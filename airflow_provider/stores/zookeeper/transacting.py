@@ -28,11 +28,11 @@ from airflow_provider.stores.zookeeper.known import CLEARED, Floor, Known, Seen,
 from airflow_provider.stores.zookeeper.nodes import unpacked
 from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.planning import Plan, Role, View
+from airflow_provider.stores.zookeeper.publish_queues import PublishQueues
 from airflow_provider.stores.zookeeper.records import Records, csn_of
 from airflow_provider.stores.zookeeper.session import Deadline, Get, ReplyLostError, Session
-from airflow_provider.stores.zookeeper.turns import Turns
 
-RACES_BEFORE_TURN = 2
+RACES_BEFORE_QUEUE = 2
 """Number of lost races for the head after which a transaction queues for its turn."""
 _GUESSED_ABSENT = frozenset({Kind.EVENT, Kind.SLICE, Kind.SOURCE})
 """Kinds that are written once: guessed to be absent, instead of looked up, before they are created."""
@@ -44,12 +44,12 @@ class _Tries:
 
     :param lost: number of lost races for the head.
     :param wrong: a hint or a guess was wrong, so that nothing is guessed any more.
-    :param turn: path of its node in the queue for the head; None if it does not queue.
+    :param place: path of its node in the queue for the head; None if it does not queue.
     """
 
     lost: int = 0
     wrong: bool = False
-    turn: str | None = None
+    place: str | None = None
 
 
 class Writer:
@@ -60,7 +60,7 @@ class Writer:
     ) -> None:
         self._session, self._paths, self._known = session, paths, known
         self._records, self._clock = records, clock
-        self.turns = Turns(session, paths)
+        self.queues = PublishQueues(session, paths)
         self._domains: dict[DomainName, Lock] = {}
 
     def apply(
@@ -70,8 +70,8 @@ class Writer:
 
         :raises RequirementFailed: see :meth:`MetadataStore.transact`, also for the other errors.
         """
-        held = self.turns.held(request.domain) if planning.writes_head(request) else None
-        tries = _Tries(turn=held)
+        held = self.queues.held(request.domain) if planning.writes_head(request) else None
+        tries = _Tries(place=held)
         try:
             while True:
                 view = self._look_up(request, deadline, guess=not tries.wrong)
@@ -80,14 +80,14 @@ class Writer:
                     self._refuse(request, number, deadline)
                     view = self._look_up(request, deadline, guess=not tries.wrong)
                 with self._alone(request, deadline):
-                    if tries.lost >= RACES_BEFORE_TURN and tries.turn is None:
-                        tries.turn = self.turns.take(request.domain, deadline)
+                    if tries.lost >= RACES_BEFORE_QUEUE and tries.place is None:
+                        tries.place = self.queues.take(request.domain, deadline)
                         self._known.heads.pop(request.domain, None)  # others have moved it while we waited
                     outcome = self._try(request, number, view, tries, deadline=deadline)
                 if outcome is not None:
-                    if tries.turn == held:
-                        self.turns.given_on(request.domain)
-                    tries.turn = held  # the transaction has removed our node, so there is nothing to leave
+                    if tries.place == held:
+                        self.queues.given_on(request.domain)
+                    tries.place = held  # the transaction has removed our node, so there is nothing to leave
                     return outcome
                 if deadline.left_s() <= 0:
                     raise StoreUnavailable(
@@ -96,8 +96,8 @@ class Writer:
                         store=self._session.location,
                     )
         finally:
-            if tries.turn != held:
-                self.turns.leave(tries.turn, deadline)
+            if tries.place != held:
+                self.queues.leave(tries.place, deadline)
 
     @contextmanager
     def _alone(self, request: CheckedTransaction, deadline: Deadline) -> Iterator[None]:
@@ -130,7 +130,7 @@ class Writer:
             view = replace(view, head=head)
         if self._seems_refused(request, number, view):
             return None  # because of the newer head; the next round reads and refuses
-        plan = planning.plan(request, view, self._paths, turn=tries.turn)
+        plan = planning.plan(request, view, self._paths, place=tries.place)
         try:
             answers = self._session.change(deadline, plan.operations)
         except ReplyLostError as error:
@@ -146,9 +146,9 @@ class Writer:
             self._learn(plan, view, answers)
             return Receipt(csn=plan.csn, at=at, versions=versions), plan
         match plan.roles[failed]:
-            case Role.TURN:
-                self.turns.given_on(request.domain)
-                tries.turn = None  # its node has ended with its session
+            case Role.QUEUE:
+                self.queues.given_on(request.domain)
+                tries.place = None  # its node has ended with its session
             case Role.HEAD:
                 tries.lost += 1
                 self._known.heads.pop(request.domain, None)

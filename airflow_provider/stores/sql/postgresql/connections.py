@@ -202,14 +202,14 @@ class Shared:
 
     :ivar answered: True once the server has answered: if it cannot be reached later, it is being restarted.
     :ivar listeners: permits for watches to wait for notifications, each on a connection; further ones poll.
-    :ivar turns: by domain, the lock of the thread that has the turn or asks for it: the only one with a connection
+    :ivar queues: by domain, the lock of the thread that has the turn or asks for it: the only one with a connection
         for it.
     """
 
     def __init__(self) -> None:
         self.answered = False
         self.listeners = BoundedSemaphore(MOST_LISTENERS)
-        self.turns: defaultdict[str, Lock] = defaultdict(Lock)
+        self.queues: defaultdict[str, Lock] = defaultdict(Lock)
 
 
 def engine_of(address: Address, limits: Limits) -> Engine:
@@ -284,7 +284,7 @@ def _after_fork() -> None:
     for engine, shared in list(_shared.items()):
         engine.dispose(close=False)
         shared.listeners = BoundedSemaphore(MOST_LISTENERS)
-        shared.turns = defaultdict(Lock)
+        shared.queues = defaultdict(Lock)
 
 
 os.register_at_fork(after_in_child=_after_fork)

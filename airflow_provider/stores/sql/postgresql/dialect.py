@@ -258,30 +258,30 @@ class PostgresqlDialect(SqlDialect):
             return csn
 
     @contextmanager
-    def turn(self, domain: DomainName, timeout: timedelta) -> Iterator[None]:
+    def publish_queue(self, domain: DomainName, timeout: timedelta) -> Iterator[None]:
         """Queue for an advisory lock, which PostgreSQL hands on in order, in a transaction on a second connection.
 
         Threads of one process queue in its memory first, so that all of them together use one such connection.
         """
-        until, turns = monotonic() + timeout.total_seconds(), self._shared.turns[domain]
-        # Behind a pooler there are no turns: they would take the few sessions that publishing itself needs.
-        if self._address.pooled or not turns.acquire(timeout=timeout.total_seconds()):
+        until, queue = monotonic() + timeout.total_seconds(), self._shared.queues[domain]
+        # Behind a pooler there is no queue: it would take the few sessions that publishing itself needs.
+        if self._address.pooled or not queue.acquire(timeout=timeout.total_seconds()):
             yield
             return
         try:
-            with self._turn(domain, timedelta(seconds=max(0.0, until - monotonic()))):
+            with self._queue(domain, timedelta(seconds=max(0.0, until - monotonic()))):
                 yield
         finally:
-            turns.release()
+            queue.release()
 
-    def _turn(self, domain: DomainName, timeout: timedelta) -> ExitStack:
+    def _queue(self, domain: DomainName, timeout: timedelta) -> ExitStack:
         """Return the context that ends the turn; an empty one, without a connection, if the turn did not come."""
         with ExitStack() as stack, suppress(SQLAlchemyError, psycopg.Error):
             driver = _driver(stack.enter_context(self._engine.connect()))
-            stack.callback(_end_turn, driver)
+            stack.callback(_leave_queue, driver)
             driver.deadline = monotonic() + self.limits.read.total_seconds()
             driver.autocommit = True
-            driver.execute(statements.taking_turn(domain, timeout), prepare=False)
+            driver.execute(statements.entering_queue(domain, timeout), prepare=False)
             return stack.pop_all()
         return ExitStack()
 
@@ -339,7 +339,7 @@ def _alone(driver: BoundedConnection) -> Iterator[None]:
     yield
 
 
-def _end_turn(driver: BoundedConnection) -> None:
+def _leave_queue(driver: BoundedConnection) -> None:
     with suppress(psycopg.Error):
         driver.execute("ROLLBACK", prepare=False)
 

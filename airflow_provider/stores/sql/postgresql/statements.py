@@ -95,8 +95,8 @@ LOOK_WITH_POINTERS: Final[LiteralString] = f"""
 ) AS found ON true
 """
 
-_TURNS: Final = 0x65706F63
-"""Class of the advisory locks for turns, apart from those of other programs."""
+_PUBLISH_QUEUE: Final = 0x65706F63
+"""Class of the advisory locks of publish queues, apart from those of other programs."""
 
 _OF_STORE: Final = 0x65706F64
 """Advisory lock that every transaction shares, so that a change of the store's identity waits for all of them."""
@@ -271,10 +271,10 @@ def telling(settings: Mapping[str, str]) -> sql.Composed:
     return sql.SQL("SELECT {}").format(set_for(settings, local=True))
 
 
-def taking_turn(domain: str, timeout: timedelta) -> sql.Composed:
+def entering_queue(domain: str, timeout: timedelta) -> sql.Composed:
     """Return the text that opens a transaction and waits in it for the domain's turn, in one message."""
     return sql.SQL("BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({}, {})").format(
-        max(1, round(timeout.total_seconds() * 1000)), _TURNS, crc32(domain.encode()) - 2**31
+        max(1, round(timeout.total_seconds() * 1000)), _PUBLISH_QUEUE, crc32(domain.encode()) - 2**31
     )
 
 

@@ -1,4 +1,4 @@
-"""Queue publishers on one host: the turn is a lock on a file beside the database (docs/decisions/turns.md)."""
+"""Queue publishers on one host: the turn is a lock on a file beside the database (docs/decisions/publish-queue.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAUSE_S = 0.001
 
 
 @contextmanager
-def file_turn(path: Path, timeout: timedelta) -> Iterator[None]:
+def file_queue(path: Path, timeout: timedelta) -> Iterator[None]:
     """Wait until no other caller is in the context for *path*, at most for *timeout*; never raises.
 
     The operating system drops the lock when the process of its holder ends.

@@ -1,4 +1,4 @@
-"""Turns: those who publish side by side come one after the other, and nobody can stop the others."""
+"""PublishQueues: those who publish side by side come one after the other, and nobody can stop the others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from airflow_provider.stores.base import MetadataStore
 from airflow_provider.stores.factory import open_store
 from tests.services.stores import empty_store
 
-DOMAIN = DomainName("turns")
+DOMAIN = DomainName("queue")
 THREADS = 4
 LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=20)
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "zookeeper"])
 def url(request: Any, tmp_path: Path) -> str:
-    """A store that has turns."""
+    """A store with a publish queue."""
     return empty_store(request.param, request, tmp_path)
 
 
@@ -44,7 +44,7 @@ def test_one_comes_after_the_other(stores: list[MetadataStore]) -> None:
     def work(number: int) -> int:
         together.wait()
         for _ in range(10):
-            with stores[number].turn(DOMAIN, LONG):
+            with stores[number].publish_queue(DOMAIN, LONG):
                 with guard:
                     inside.append(number)
                     most[0] = max(most[0], len(inside))
@@ -62,35 +62,35 @@ def test_a_holder_that_is_stopped_stops_nobody(stores: list[MetadataStore]) -> N
     entered, end = Event(), Event()
 
     def hold() -> None:
-        with stores[0].turn(DOMAIN, LONG):
+        with stores[0].publish_queue(DOMAIN, LONG):
             entered.set()
             assert end.wait(60)
 
     with ThreadPoolExecutor(1) as threads:
         holder = threads.submit(hold)
         assert entered.wait(60)
-        with stores[1].turn(DOMAIN, SHORT):
+        with stores[1].publish_queue(DOMAIN, SHORT):
             assert not holder.done()
         end.set()
         holder.result(60)
-    with stores[1].turn(DOMAIN, LONG):
+    with stores[1].publish_queue(DOMAIN, LONG):
         pass
 
 
 def test_a_turn_whose_work_fails_is_given_on(stores: list[MetadataStore]) -> None:
-    with pytest.raises(RuntimeError, match="of the work"), stores[0].turn(DOMAIN, LONG):
+    with pytest.raises(RuntimeError, match="of the work"), stores[0].publish_queue(DOMAIN, LONG):
         raise RuntimeError("of the work")
     with ThreadPoolExecutor(1) as threads:
 
         def other() -> bool:
-            with stores[1].turn(DOMAIN, LONG):
+            with stores[1].publish_queue(DOMAIN, LONG):
                 return True
 
         assert threads.submit(other).result(60)
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-def test_threads_of_a_process_have_one_connection_for_their_turns(url: str) -> None:
+def test_threads_of_a_process_queue_with_one_connection(url: str) -> None:
     """Those who wait for longer than they want to go on without one, and need the pool's for their publish."""
     with open_store(url) as store:
         pool: Any = store._dialect.engine().pool  # type: ignore[attr-defined]
@@ -98,7 +98,7 @@ def test_threads_of_a_process_have_one_connection_for_their_turns(url: str) -> N
 
         def work(number: int) -> None:
             together.wait()
-            with store.turn(DOMAIN, LONG if number % 2 else SHORT):
+            with store.publish_queue(DOMAIN, LONG if number % 2 else SHORT):
                 used.append(pool.checkedout())
                 sleep(0.02)
 

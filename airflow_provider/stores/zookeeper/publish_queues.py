@@ -1,4 +1,4 @@
-"""Queue clients for a domain's head, fairly, after they have lost the race for it (docs/decisions/turns.md).
+"""Queue clients for a domain's head, fairly, after they have lost the race for it (docs/decisions/publish-queue.md).
 
 The queue is a hint on which nothing depends: a client makes a node that lives as long as its session, and waits a
 little while until the node before it is gone. A client that is paused in the queue is passed after a quarter of a
@@ -21,7 +21,7 @@ LONGEST_WAIT_S = 0.25
 _MOST_PASSED = 1000
 
 
-class Turns:
+class PublishQueues:
     """The queues of a store's domains."""
 
     def __init__(self, session: Session, paths: Paths) -> None:
@@ -30,7 +30,7 @@ class Turns:
         self._threads = local()
 
     @contextmanager
-    def turn(self, domain: DomainName, deadline: Deadline, timeout_s: float) -> Iterator[None]:
+    def publish_queue(self, domain: DomainName, deadline: Deadline, timeout_s: float) -> Iterator[None]:
         """Queue this thread for the head; its first transaction that moves the head gives the turn on."""
         held = self._held()
         if domain not in held and (own := self.take(domain, deadline, timeout_s)) is not None:
