@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.cut import Level
     from airflow_provider.domain.epoch import Owner, Published
     from airflow_provider.domain.errors import (
+        CheckFailed,
         Conflict,
         DependentReaders,
         EpochBusy,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
         Unavailable,
         UnknownConnection,
         UnknownName,
-        Vetoed,
     )
     from airflow_provider.domain.interval import Cadence, Interval
     from airflow_provider.domain.outdated import Outdated
@@ -215,7 +215,7 @@ _HOMES = {
     "TopologyError": "domain.errors",
     "Unavailable": "domain.errors",
     "UnknownName": "domain.errors",
-    "Vetoed": "domain.errors",
+    "CheckFailed": "domain.errors",
     "AlreadyComputed": "spark.epoch_run",
     "DomainMoved": "coordination.commits.sealed",
     "DomainMoving": "coordination.commits.sealed",
@@ -232,6 +232,7 @@ __all__ = [
     "AlreadyComputed",
     "Cadence",
     "Check",
+    "CheckFailed",
     "ColumnChange",
     "Condition",
     "Conflict",
@@ -295,7 +296,6 @@ __all__ = [
     "Unavailable",
     "UnknownConnection",
     "UnknownName",
-    "Vetoed",
     "WarehouseUnavailable",
     "WrongWarehouse",
     "accepted",

@@ -19,13 +19,13 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import (
+    CheckFailed,
     DependentReaders,
     Fenced,
     ForeignCommit,
     NotReady,
     TopologyError,
     Unavailable,
-    Vetoed,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource, Source
@@ -367,7 +367,7 @@ def checked(world: World, kind: TableKind) -> PointerStatus:
     job = _job(world, kind, checks=[row_count("d", at_least=2)])
     attempt = world.begin(job, day(1))
     world.write(attempt, [1])
-    return _refused(lambda: world.coordinator.check(attempt), Vetoed)
+    return _refused(lambda: world.coordinator.check(attempt), CheckFailed)
 
 
 def _refused(work: Callable[[], object], error: type[Exception]) -> PointerStatus:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow_provider import Cadence, Interval, Job, Settings, Table, Vetoed, row_count, state
+from airflow_provider import Cadence, CheckFailed, Interval, Job, Settings, Table, row_count, state
 from airflow_provider.coordination.service import EpochService
 from tests.system.browser import Visitor, chromium
 from tests.system.page_world import PATIENT, begin, commit, page_world, write
@@ -51,7 +51,7 @@ def fill(settings: Settings) -> None:
             commit(service, DELAY, _day(number), dag="nyc_delays", rows=6)
         for number in range(2, 6):
             commit(service, TELL, _day(number), dag="nyc_report", rows=1)
-        with suppress(Vetoed):
+        with suppress(CheckFailed):
             commit(service, TELL, _day(6), dag="nyc_report", rows=0)
         week = Interval(WEEK.floor(ORIGIN), WEEK.floor(ORIGIN) + timedelta(days=7))
         commit(service, SUM_UP, week, dag="nyc_week", rows=3)

@@ -9,12 +9,13 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from airflow_provider.domain.epoch import FORMERLY
 from airflow_provider.domain.record_format import format_of, name_in
 from airflow_provider.stores.codec import KINDS_SINCE, RECORDS, VALUES_SINCE
 
 
 @dataclass(frozen=True)
-class StagingLocation:
+class Place:
     """A field of a record by its name in format 1, if that has it, or a value that it may have.
 
     :param since: the format that it came with, as it is annotated. :param has_default: always true of a value.
@@ -25,7 +26,7 @@ class StagingLocation:
     has_default: bool = True
 
 
-def places() -> list[StagingLocation]:
+def places() -> list[Place]:
     """Return every field and every value of all records; what lies below a newer field is as new."""
     return [
         place
@@ -34,18 +35,18 @@ def places() -> list[StagingLocation]:
     ]
 
 
-def _places(wanted: Any, path: str, since: int, inside: tuple[type, ...]) -> Iterator[StagingLocation]:
+def _places(wanted: Any, path: str, since: int, inside: tuple[type, ...]) -> Iterator[Place]:
     if isinstance(wanted, type) and is_dataclass(wanted):
         if wanted in inside:
             return
         hints = typing.get_type_hints(wanted)
         for field in fields(wanted):
             here, number = f"{path}.{name_in(field, 1)}", max(since, format_of(field.metadata))
-            yield StagingLocation(here, number, _has_default(field))
+            yield Place(here, number, _has_default(field))
             yield from _places(hints[field.name], here, number, (*inside, wanted))
     elif isinstance(wanted, type) and issubclass(wanted, Enum):
         for value in wanted:
-            yield StagingLocation(f"{path}={value.value}", max(since, VALUES_SINCE.get(value, 1)))
+            yield Place(f"{path}={FORMERLY.get(value, value.value)}", max(since, VALUES_SINCE.get(value, 1)))
     elif typing.get_origin(wanted) in (types.UnionType, typing.Union, tuple, list, dict, Mapping):
         pass
     for part in typing.get_args(wanted):

@@ -179,8 +179,12 @@ def named(key: Key) -> str:
             return f"{key.kind} {key.partition or key.item}"
         case Kind.EVENT:
             _, writer, state, sink = key.item.split(":", 3)
-            number, _, subtoken = writer.partition(".")
-            by = f"of participant {int(number)}, its try {int(subtoken)}" if subtoken else ""
+            number, _, participant_attempt = writer.partition(".")
+            by = (
+                f"of participant {int(number)}, its try {int(participant_attempt)}"
+                if participant_attempt
+                else ""
+            )
             return " ".join(one for one in ("log", state, sink, by) if one)
         case Kind.RESERVATION:
             return f"reservation of the {key.item}"

@@ -130,7 +130,11 @@ def _ended_as(owner: Owner) -> str:
 
 def _writer(record: AttemptEvent) -> str:
     """Return the attempt's token and owner; with several participants also the participant and its try."""
-    part = f" participant {record.participant} try {record.subtoken}" if record.subtoken else ""
+    part = (
+        f" participant {record.participant} try {record.participant_attempt}"
+        if record.participant_attempt
+        else ""
+    )
     return f"token {record.token}{part}, {record.owner}"
 
 
@@ -190,7 +194,7 @@ def _plain(found: Explanation) -> dict[str, object]:
                 "sink": entry.record.sink,
                 "token": entry.record.token,
                 "participant": entry.record.participant,
-                "subtoken": entry.record.subtoken,
+                "participant_attempt": entry.record.participant_attempt,
                 "owner": str(entry.record.owner),
                 "note": entry.record.note,
             }

@@ -27,7 +27,7 @@ _COUNTS = {
     "skipped": "skipped",
     "open": "open",
     "aborted": "aborted",
-    "vetoed": "vetoed",
+    "check_failed": "check_failed",
     "nothing": "not begun",
 }
 """Counts of epochs, and their names in the output for people."""
@@ -103,7 +103,7 @@ def _line(row: Row) -> dict[str, Any]:
         "skipped": counts[_SKIPPED],
         "open": sum(counts[state] for state in _OPEN),
         "aborted": counts[EpochState.ABORTED],
-        "vetoed": counts[EpochState.VETOED],
+        "check_failed": counts[EpochState.CHECK_FAILED],
         "nothing": counts[EpochState.NOTHING],
         "lapsed": None if row.lapsed is None else row.lapsed.isoformat(),
         "retired": row.retired or None,

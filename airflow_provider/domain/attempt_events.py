@@ -22,11 +22,11 @@ def checked(events: Iterable[AttemptEvent], tokens: Collection[int]) -> bool:
 
 
 def newest_tries(events: Iterable[AttemptEvent], token: int) -> dict[int, int]:
-    """Return the newest subtoken of each participant that has joined the attempt with *token* (R10)."""
+    """Return the newest participant attempt of each participant that has joined the attempt with *token* (R10)."""
     newest: dict[int, int] = {}
     for entry in events:
-        if entry.token == token and entry.state is EpochState.OPEN and entry.subtoken:
-            newest[entry.participant] = max(entry.subtoken, newest.get(entry.participant, 0))
+        if entry.token == token and entry.state is EpochState.OPEN and entry.participant_attempt:
+            newest[entry.participant] = max(entry.participant_attempt, newest.get(entry.participant, 0))
     return newest
 
 
@@ -59,7 +59,7 @@ def _written_parts(
     newest = newest_tries(log, token)
     for entry in log:
         # An earlier try of a participant is fenced, whatever it has WRITTEN (R10).
-        if entry.token != token or entry.subtoken != newest.get(entry.participant, 0):
+        if entry.token != token or entry.participant_attempt != newest.get(entry.participant, 0):
             continue
         if entry.state is EpochState.WRITTEN and entry.committable and entry.sink in written:
             written[TableName(entry.sink)][entry.participant] = entry.committable

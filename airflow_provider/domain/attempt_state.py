@@ -29,7 +29,7 @@ def epoch_state(
         for entry in log
         if entry.token == attempt.output_token
         and entry.sink
-        and entry.subtoken == newest.get(entry.participant, 0)
+        and entry.participant_attempt == newest.get(entry.participant, 0)
     }
     wanted = {(sink, participant) for sink in sinks for participant in range(attempt.participants)}
     return EpochState.PRECOMMIT if wanted and reported >= wanted else EpochState.OPEN

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
@@ -32,8 +33,17 @@ class EpochState(StrEnum):
     """The job's checks have passed (R14); only in the log."""
     SKIPPED = "SKIPPED"
     """Committed, and declared to have nothing new (R5)."""
-    VETOED = "VETOED"
+    CHECK_FAILED = "CHECK_FAILED"
     """Ended by a failed check; the staged output is kept for inspection until the epoch is begun again."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> EpochState | None:
+        """Read what format 1 spells otherwise."""
+        return cls.CHECK_FAILED if value == FORMERLY[cls.CHECK_FAILED] else None
+
+
+FORMERLY: Mapping[Enum, str] = {EpochState.CHECK_FAILED: "VETOED"}
+"""Members of enumerations that records of format 1 spell otherwise."""
 
 
 _DAG_ID = re.compile(r"[\w.-]+")
@@ -144,7 +154,7 @@ class AttemptRecord:
     :param sources: bounds of the sources that it reads; long lists of files are in the records of the sources.
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own output.
     :param aborted: reason why it ended without a commit; None while it may still publish.
-    :param vetoed: True if a check ended it (R14). :param skips: reason of a skip; empty if the epoch is computed.
+    :param check_failed: True if a check ended it (R14). :param skips: reason of a skip; empty if the epoch is computed.
     :param undoes: output of earlier attempts that its begin deletes, once it has fenced their writers (R16).
     :param shared: True if its participants join; several participants always do.
     :param fills: the tables that lack the committed epoch and alone get rows from this attempt; empty for all tables.
@@ -162,7 +172,7 @@ class AttemptRecord:
     adopts: int | None = None
     aborted: str | None = None
     undoes: tuple[Abandoned, ...] = ()
-    vetoed: bool = False
+    check_failed: bool = field(default=False, metadata=formerly("vetoed"))
     skips: str = ""
     shared: bool = False
     fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
@@ -183,7 +193,7 @@ class AttemptRecord:
     @property
     def end(self) -> EpochState:
         """State in which the attempt ended, if it has ended without a commit."""
-        return EpochState.VETOED if self.vetoed else EpochState.ABORTED
+        return EpochState.CHECK_FAILED if self.check_failed else EpochState.ABORTED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,7 +271,8 @@ class AttemptEvent:
     """An entry of the state log.
 
     :param sink: name of a table; empty for the epoch as a whole.
-    :param subtoken: number of the participant's try; an OPEN entry with a subtoken records that the try began (R10).
+    :param participant_attempt: number of the participant's try; an OPEN entry with one records that the try began
+        (R10).
     :param findings: of the checks that refused the output.
     """
 
@@ -273,7 +284,7 @@ class AttemptEvent:
     committable: Committable | None = None
     note: str = ""
     findings: tuple[Finding, ...] = ()
-    subtoken: int = 0
+    participant_attempt: int = field(default=0, metadata=formerly("subtoken"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -286,7 +297,7 @@ class Attempt:
     :param participants: number of writers.
     :param shared: True if each writer joins before it writes; several writers always do.
     :param participant: number of the writer that holds this value.
-    :param subtoken: number of that writer's try; 0 for a writer that has not joined.
+    :param participant_attempt: number of that writer's try; 0 for a writer that has not joined.
     """
 
     domain: DomainName
@@ -305,7 +316,7 @@ class Attempt:
     adopted: bool = False
     checks: tuple[Check, ...] = ()
     participant: int = 0
-    subtoken: int = 0
+    participant_attempt: int = 0
     shared: bool = False
 
     @property
@@ -334,7 +345,7 @@ class Attempt:
         """Return the key of the entry that the job's checks have passed on the output written under *token*."""
         return self._log_key(EpochState.CHECKED, token)
 
-    def joined_key(self, participant: int, subtoken: int) -> Key:
+    def joined_key(self, participant: int, participant_attempt: int) -> Key:
         """Return the key of the entry that this try of a participant began."""
         start, state = self.interval.start, EpochState.OPEN
         return event_key(
@@ -345,14 +356,18 @@ class Attempt:
             sink="",
             state=state,
             participant=participant,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
         )
 
     def _log_key(self, state: EpochState, token: int, sink: str = "") -> Key:
         return event_key(self.domain, self.job, self.interval.start, token=token, sink=sink, state=state)
 
     def __str__(self) -> str:
-        writer = f" participant {self.participant} try {self.subtoken}" if self.subtoken else ""
+        writer = (
+            f" participant {self.participant} try {self.participant_attempt}"
+            if self.participant_attempt
+            else ""
+        )
         return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}{writer}"
 
     def input(self, table: str) -> Provenance:

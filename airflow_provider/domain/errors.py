@@ -107,7 +107,7 @@ class Unavailable(FinalError):
     """The requested states no longer exist; ``kept`` lists the nearest barriers that do."""
 
 
-class Vetoed(FinalError):
+class CheckFailed(FinalError):
     """A declared check refused the staged data (R14)."""
 
 

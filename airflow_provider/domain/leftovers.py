@@ -30,7 +30,7 @@ def ended_since(
     if committed is not None and token == committed.output_token and table in (committed.fills or (table,)):
         return None
     # Output that a check refused is kept for inspection (R14).
-    kept = attempt is not None and (attempt.aborted is None or attempt.vetoed)
+    kept = attempt is not None and (attempt.aborted is None or attempt.check_failed)
     if kept and attempt is not None and token in (attempt.token, attempt.output_token):
         return None
     later = (entry.at for entry in log if _ends(entry.record, token))
@@ -38,7 +38,7 @@ def ended_since(
 
 
 def overtaken_since(
-    log: Iterable[Stamped[AttemptEvent]], token: int, participant: int, subtoken: int
+    log: Iterable[Stamped[AttemptEvent]], token: int, participant: int, participant_attempt: int
 ) -> datetime | None:
     """Return the time since which a try of *participant* is an orphan of a published attempt; None if it was published.
 
@@ -47,7 +47,7 @@ def overtaken_since(
     known = list(log)
     newest = newest_tries((entry.record for entry in known), token).get(participant, 0)
     commits = (entry.at for entry in known if entry.record.state is EpochState.COMMIT)
-    return min(commits, default=None) if subtoken < newest else None
+    return min(commits, default=None) if participant_attempt < newest else None
 
 
 def _ends(entry: AttemptEvent, token: int) -> bool:

@@ -145,14 +145,14 @@ def event_key(
     sink: str,
     state: str,
     participant: int = 0,
-    subtoken: int = 0,
+    participant_attempt: int = 0,
 ) -> Key:
     """Return the key of an entry of the state log, which is written once and never changed.
 
     :param sink: name of a table; empty for the whole epoch (begin, publish, abort).
-    :param subtoken: number of the participant's try; 0 for the only writer of an attempt.
+    :param participant_attempt: number of the participant's try; 0 for the only writer of an attempt.
     """
-    writer = f"{participant:06d}.{subtoken:06d}" if subtoken else f"{participant:06d}"
+    writer = f"{participant:06d}.{participant_attempt:06d}" if participant_attempt else f"{participant:06d}"
     item = f"{token:010d}:{writer}:{state}:{sink}"
     return Key(domain, Kind.EVENT, event_partition(job, start), item)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider.coordination.attempts.check import refuse_vetoed
+from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
@@ -189,7 +189,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             refuse_incomplete(service.store, attempt, self.application)
         except BaseException as error:
             self._abort(service, attempt, error, keep_complete=not isinstance(error, FinalError))
-            self._refuse_vetoed(service, [attempt.interval], attempt.owner, error)
+            self._refuse_check_failed(service, [attempt.interval], attempt.owner, error)
             raise
         finally:
             heartbeat.stop()
@@ -235,7 +235,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         try:
             self._submit(context, order)
         except AirflowException as error:
-            self._refuse_vetoed(service, epochs, owner, error)
+            self._refuse_check_failed(service, epochs, owner, error)
             # The exit code does not tell either whether the program found an epoch busy or not ready: ask the store.
             if missing := left():
                 refuse_held(service, self.job, missing[0], owner)
@@ -244,14 +244,14 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         refuse_unpublished(self.job, epochs, published, self.application)
         self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
 
-    def _refuse_vetoed(
+    def _refuse_check_failed(
         self, service: EpochService, epochs: Sequence[Interval], owner: Owner, error: BaseException
     ) -> None:
         """Raise the failed check of the program, whose exit code does not tell it: no retry cures a failed check."""
         try:
-            refuse_vetoed(service.store, self.job, epochs, owner)
-        except FinalError as veto:
-            raise veto from error
+            refuse_check_failed(service.store, self.job, epochs, owner)
+        except FinalError as failed:
+            raise failed from error
 
     # --- Spark -------------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class EpochRun:
         self._given_spark = spark
         self._ready_spark: SparkSession | None = None
         self._publishes = publishes
-        writer = f"{attempt.token}-{attempt.participant}-{attempt.subtoken}"
+        writer = f"{attempt.token}-{attempt.participant}-{attempt.participant_attempt}"
         self._tag = f"epochs-{attempt.job}-{writer}".replace(",", "_")
         self._heartbeat = Heartbeat(self._service, attempt, self._interrupt)
         self._started: set[str] = set()

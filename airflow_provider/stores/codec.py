@@ -21,7 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
+from airflow_provider.domain.epoch import FORMERLY, AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import FORMAT, format_of, is_optional, name_in
@@ -163,9 +163,10 @@ class _Spelling:
             return dict(self._fields(value, plain, path))
         if isinstance(value, Enum):
             self.check(value, path)
-        elif isinstance(value, list | tuple):
+            return FORMERLY.get(value, plain) if self.number == 1 else plain
+        if isinstance(value, list | tuple):
             return [self.of(item, spelled, path) for item, spelled in zip(value, plain, strict=True)]
-        elif isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             # The encoder has sorted a mapping by name.
             names = msgspec.to_builtins(list(value), str_keys=True)
             items = {str(name): item for name, item in zip(names, value.values(), strict=True)}

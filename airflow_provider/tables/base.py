@@ -73,7 +73,7 @@ class TableInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StagingLocation:
-    """Staging directory of one attempt for one table; unique per epoch of a job, token, participant and subtoken.
+    """Staging directory of one attempt for one table; unique per epoch of a job, token and participant attempt.
 
     :param by_end: the directory's name lacks the start of the epoch, as the names of earlier versions did.
     """
@@ -85,7 +85,7 @@ class StagingLocation:
     token: int
     participant: int
     uri: str
-    subtoken: int = 0
+    participant_attempt: int = 0
     by_end: bool = False
 
 
@@ -102,7 +102,7 @@ class Remains:
     revision: int
     token: int
     participant: int
-    subtoken: int = 0
+    participant_attempt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,7 +271,7 @@ class TableFormat(ABC):
         revision: int,
         token: int,
         participant: int = 0,
-        subtoken: int = 0,
+        participant_attempt: int = 0,
         by_end: bool = False,
     ) -> StagingLocation:
         """Return the staging directory of an attempt; a pure function of its arguments, creates nothing.

@@ -22,7 +22,7 @@ _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 _TIME = "[0-9]{8}T[0-9]{6}[.][0-9]{6}"
 _PLACE = re.compile(
     rf"((?P<start>{_TIME})Z-)?(?P<barrier>{_TIME})Z-r(?P<revision>[0-9]+)-t(?P<token>[0-9]{{10,}})"
-    r"-p(?P<participant>[0-9]+)(-s(?P<subtoken>[0-9]+))?"
+    r"-p(?P<participant>[0-9]+)(-s(?P<participant_attempt>[0-9]+))?"
 )
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
 _MAX_WAREHOUSE_CHARACTERS = 500
@@ -58,7 +58,7 @@ def place_path(
     revision: int,
     token: int,
     participant: int,
-    subtoken: int = 0,
+    participant_attempt: int = 0,
     by_end: bool = False,
 ) -> str:
     """Return the path below the warehouse of the staging directory of one try of a participant of an attempt.
@@ -70,7 +70,7 @@ def place_path(
     :param by_end: return the name that an earlier version of the package used, by the end alone.
     """
     start = "" if by_end else f"{time_key(interval.start)}-"
-    writer = f"p{participant}{f'-s{subtoken}' if subtoken else ''}"
+    writer = f"p{participant}{f'-s{participant_attempt}' if participant_attempt else ''}"
     attempt = f"{start}{time_key(interval.end)}-r{revision}-t{token:010d}-{writer}"
     return f"{places_path(domain, table, job)}/{attempt}"
 
@@ -90,7 +90,9 @@ def remains_at(name: str) -> Remains | None:
         barrier = _moment(match["barrier"])
     except ValueError:
         return None
-    numbers = {part: int(match[part] or 0) for part in ("revision", "token", "participant", "subtoken")}
+    numbers = {
+        part: int(match[part] or 0) for part in ("revision", "token", "participant", "participant_attempt")
+    }
     return Remains(start=start, barrier=barrier, **numbers)
 
 

@@ -114,7 +114,7 @@ class MemoryFormat(TableFormat):
         revision: int,
         token: int,
         participant: int = 0,
-        subtoken: int = 0,
+        participant_attempt: int = 0,
         by_end: bool = False,
     ) -> StagingLocation:
         path = place_path(
@@ -125,7 +125,7 @@ class MemoryFormat(TableFormat):
             revision=revision,
             token=token,
             participant=participant,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
             by_end=by_end,
         )
         return StagingLocation(
@@ -135,7 +135,7 @@ class MemoryFormat(TableFormat):
             revision=revision,
             token=token,
             participant=participant,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
             by_end=by_end,
             uri=f"{self._warehouse}/{path}/",
         )
@@ -287,7 +287,7 @@ class MemoryFormat(TableFormat):
                 revision=place.revision,
                 token=place.token,
                 participant=place.participant,
-                subtoken=place.subtoken,
+                participant_attempt=place.participant_attempt,
                 by_end=place.by_end,
             ),
         )

@@ -17,7 +17,7 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import Vetoed
+from airflow_provider.domain.errors import CheckFailed
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
@@ -259,7 +259,7 @@ def participants(record: Record, world: World) -> None:
         first = world.coordinator.join(attempt, 0, owner())
     with record.of("join: its next try", "R10"):
         again = world.coordinator.join(attempt, 0, owner(try_number=2))
-    assert first.subtoken < again.subtoken
+    assert first.participant_attempt < again.participant_attempt
     second = world.coordinator.join(attempt, 1, owner())
     with record.of("report: PROCESSED and WRITTEN by a participant", "R1, R10"):
         world.write(again)
@@ -290,7 +290,7 @@ def checks(record: Record, world: World) -> None:
         world.coordinator.publish(attempt)
     for writers, of in ((1, ""), (2, ", with two writers")):
         attempt = written(refusing, writers + 2, writers)
-        with record.of(f"check: it vetoes{of}", "R10, R14, R23"), suppress(Vetoed):
+        with record.of(f"check: it fails{of}", "R10, R14, R23"), suppress(CheckFailed):
             world.coordinator.check(attempt)
 
 

@@ -121,7 +121,7 @@ class WorldZookeeper(ZookeeperBackend):
         self.client.set(self.paths.incarnation, uuid.uuid4().hex.encode())
 
 
-StagingLocation = Callable[[], tuple[StoreBackend, MemoryCatalog, Callable[[], None]]]
+Place = Callable[[], tuple[StoreBackend, MemoryCatalog, Callable[[], None]]]
 """Gives an empty place for a store, the catalog beside it, and what closes both."""
 
 
@@ -134,7 +134,7 @@ class ServerBackend(Backend):
     :param place: gives one for each world.
     """
 
-    place: StagingLocation
+    place: Place
 
     def world(self) -> World:
         server, pointers, close = self.place()
@@ -153,7 +153,7 @@ class ServerBackend(Backend):
         return world
 
 
-def postgresql_place(backend: WorldPostgresql) -> StagingLocation:
+def postgresql_place(backend: WorldPostgresql) -> Place:
     """Places in the database of *backend*, emptied for each."""
 
     def place() -> tuple[StoreBackend, MemoryCatalog, Callable[[], None]]:
@@ -164,7 +164,7 @@ def postgresql_place(backend: WorldPostgresql) -> StagingLocation:
     return place
 
 
-def zookeeper_place(server: ZookeeperServer | ZookeeperEnsemble) -> StagingLocation:
+def zookeeper_place(server: ZookeeperServer | ZookeeperEnsemble) -> Place:
     """Places on *server*, a chroot each; pointers lie elsewhere."""
 
     def place() -> tuple[StoreBackend, MemoryCatalog, Callable[[], None]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.coordination.attempts.check import refuse_vetoed
+from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.end import End
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
@@ -24,7 +24,7 @@ from airflow_provider.domain.checks import (
     unique,
 )
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
-from airflow_provider.domain.errors import Fenced, InvalidInput, Vetoed
+from airflow_provider.domain.errors import CheckFailed, Fenced, InvalidInput
 from airflow_provider.domain.topology import Determinism, Job, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
@@ -50,10 +50,10 @@ def written(world: World, declared: Job, rows: Sequence[Row], number: int = 1, *
     return attempt
 
 
-def refused(world: World, *checks: Check, rows: Sequence[Row]) -> Vetoed:
+def refused(world: World, *checks: Check, rows: Sequence[Row]) -> CheckFailed:
     """What publishing *rows* under *checks* is told."""
     attempt = written(world, job(world, *checks), rows)
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(attempt)
     assert world.commits() == []
     return told.value
@@ -163,7 +163,7 @@ def test_the_rows_of_all_participants_are_looked_at(table_world: World) -> None:
     for number, part in enumerate((GOOD[:2], [(2, None, 1.0)])):
         writer = world.coordinator.join(attempt, number, owner())
         write_rows(world.coordinator, writer, "flights", flights(part))
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(attempt)
     assert [one.figure for one in told.value.findings] == [
         "1 nulls in 3 rows",
@@ -196,7 +196,9 @@ def test_counts_are_compared_with_inputs_and_outputs(table_world: World) -> None
     attempt = table_world.begin(declared, day(2))
     write_rows(table_world.coordinator, attempt, "kept", flights(GOOD))
     write_rows(table_world.coordinator, attempt, "dropped", flights(GOOD[:2]))
-    with pytest.raises(Vetoed, match=r"dropped at most 0.5 times those of kept: 2 rows, kept has 3") as told:
+    with pytest.raises(
+        CheckFailed, match=r"dropped at most 0.5 times those of kept: 2 rows, kept has 3"
+    ) as told:
         table_world.coordinator.publish(attempt)
     assert len(told.value.findings) == 1
 
@@ -209,38 +211,38 @@ def test_a_share_of_nothing_is_nothing(world: World) -> None:
     checks = [row_count("part", of="source", at_least=0.5, at_most=1)]
     declared = world.job("part", inputs=source.outputs, checks=checks)
     assert world.run(declared, day(1), []).csn == 3
-    with pytest.raises(Vetoed, match="1 rows, source has 0"):
+    with pytest.raises(CheckFailed, match="1 rows, source has 0"):
         world.run(declared, day(2), [1])
 
 
-def test_a_vetoed_output_is_kept_shown_and_read_by_nobody(world: World) -> None:
+def test_output_that_failed_a_check_is_kept_and_not_read(world: World) -> None:
     """R14, R4: it stays until the epoch is begun again; an abort that follows the error does not delete it."""
     declared = job(world, not_null("flights", "carrier"))
     attempt = written(world, declared, GOOD)
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(attempt)
-    world.coordinator.abort(attempt, "Vetoed: as every publisher does after an error")
+    world.coordinator.abort(attempt, "CheckFailed: as every publisher does after an error")
     kept = world.staged()
     assert kept
     assert all(uri.startswith(told.value.places[0]) for uri in kept)
     found = explain(world.store, DOMAIN, "flights", day(1))
     assert (found.state, found.findings, found.places) == (
-        EpochState.VETOED,
+        EpochState.CHECK_FAILED,
         told.value.findings,
         told.value.places,
     )
     assert "1 nulls in 3 rows" in found.summary
     (row,) = grid(world.store, DOMAIN).rows
-    assert [(cell.state, cell.silent) for cell in row.cells] == [(EpochState.VETOED, False)]
+    assert [(cell.state, cell.silent) for cell in row.cells] == [(EpochState.CHECK_FAILED, False)]
     with pytest.raises(Exception, match="nothing is committed"):
         world.cut("flights")
 
 
-def test_of_several_vetoes_the_newest_is_told(world: World) -> None:
+def test_of_several_failed_checks_the_newest_is_told(world: World) -> None:
     """R14: its findings, and where its output is kept; that of earlier tries is gone."""
     declared = job(world, not_null("flights", "carrier"), row_count("flights", at_most=2))
     for number, rows in enumerate(([*GOOD], [*GOOD, *GOOD]), start=1):
-        with pytest.raises(Vetoed) as told:
+        with pytest.raises(CheckFailed) as told:
             world.coordinator.publish(written(world, declared, rows, try_number=number))
     found = explain(world.store, DOMAIN, "flights", day(1))
     assert (found.findings, found.places) == (told.value.findings, told.value.places)
@@ -249,31 +251,31 @@ def test_of_several_vetoes_the_newest_is_told(world: World) -> None:
     assert all(uri.startswith(place) for uri in world.staged())
 
 
-def test_a_veto_is_told_again_to_who_asks_again(world: World) -> None:
+def test_a_failed_check_is_told_again(world: World) -> None:
     """R14, R15: the repetition of a publish that was refused is refused with the same words."""
     attempt = written(world, job(world, not_null("flights", "carrier")), GOOD)
     errors = []
     for _ in range(2):
-        with pytest.raises(Vetoed) as told:
+        with pytest.raises(CheckFailed) as told:
             world.coordinator.publish(attempt)
         errors.append(str(told.value))
     assert errors[0] == errors[1]
 
 
-def test_a_veto_is_told_to_the_try_that_it_ended(world: World) -> None:
+def test_a_failed_check_is_told_to_the_try_that_it_ended(world: World) -> None:
     """R14: whose program said something else at its end; no other try and no other run hears of it."""
     declared = job(world, not_null("flights", "carrier"))
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(written(world, declared, GOOD))
-    with pytest.raises(Vetoed) as again:
-        refuse_vetoed(world.store, declared, [day(2), day(1)], owner())
+    with pytest.raises(CheckFailed) as again:
+        refuse_check_failed(world.store, declared, [day(2), day(1)], owner())
     assert again.value.details == told.value.details
     for other in (owner(try_number=2), owner(generation=1), owner("manual")):
-        refuse_vetoed(world.store, declared, [day(2), day(1)], other)
+        refuse_check_failed(world.store, declared, [day(2), day(1)], other)
     written(world, declared, GOOD[:2], 2)
     world.coordinator.publish(written(world, declared, GOOD[:2], 3))
     world.coordinator.abort(written(world, declared, GOOD[:2], 4), "it failed")
-    refuse_vetoed(world.store, declared, [day(2), day(3), day(4)], owner())
+    refuse_check_failed(world.store, declared, [day(2), day(3), day(4)], owner())
 
 
 def test_a_retry_never_adopts_what_was_refused(world: World) -> None:
@@ -281,7 +283,7 @@ def test_a_retry_never_adopts_what_was_refused(world: World) -> None:
     declared = job(world, not_null("flights", "carrier"), determinism=Determinism.KEEP_FIRST)
     attempt = written(world, declared, GOOD)
     world.coordinator.complete(attempt)
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     again = world.begin(declared, day(1), owner(try_number=2))
     assert not again.adopted
@@ -297,7 +299,7 @@ def test_what_is_adopted_is_checked_first(world: World) -> None:
     world.coordinator.complete(attempt)
     again = world.begin(declared, day(1), owner(try_number=2))
     assert again.adopted
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(again)
     assert world.staged()
     assert all(uri.startswith(told.value.places[0]) for uri in world.staged())
@@ -329,7 +331,7 @@ def test_another_check_is_another_declaration(world: World) -> None:
     """R14, R7: output under the old checks is not adopted; the new ones judge what is computed anew."""
     attempt = written(world, job(world, not_null("flights", "carrier")), GOOD)
     world.coordinator.complete(attempt)
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     milder = job(world, not_null("flights", "id"))
     again = world.begin(milder, day(1), owner(generation=1))
@@ -353,23 +355,23 @@ def test_sql_sees_the_rows_of_the_epoch_in_an_output_that_its_job_reads(world: W
     check = no_rows("SELECT * FROM {d} WHERE value < 0")
     declared = world.job("d", inputs=[previous(world.table("d"))], checks=[check])
     world.run(declared, day(1), [1])
-    with pytest.raises(Vetoed, match="1 rows"):
+    with pytest.raises(CheckFailed, match="1 rows"):
         world.run(declared, day(2), [-1])
 
 
-def test_a_veto_of_a_revision_leaves_what_is_committed(world: World) -> None:
+def test_a_failed_check_of_a_revision_leaves_what_is_committed(world: World) -> None:
     """R14, R4: readers go on with revision 1."""
     declared = job(world, row_count("flights", at_most=2))
     world.coordinator.publish(written(world, declared, GOOD[:1]))
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(written(world, declared, GOOD, generation=1))
     assert world.cuts.read(world.cut("flights"), "flights").num_rows == 1
     (row,) = grid(world.store, DOMAIN).rows
     (cell,) = row.cells
-    assert (cell.state, cell.committed is not None) == (EpochState.VETOED, True)
+    assert (cell.state, cell.committed is not None) == (EpochState.CHECK_FAILED, True)
 
 
-def test_the_overtaken_cannot_veto(world: World) -> None:
+def test_a_fenced_attempt_fails_no_check(world: World) -> None:
     """R14, R10: checks of a stale token change nothing."""
     declared = job(world, row_count("flights", at_most=2))
     attempt = written(world, declared, GOOD)
@@ -382,7 +384,7 @@ def test_the_overtaken_cannot_veto(world: World) -> None:
     assert (found.record.attempt.token, found.record.attempt.aborted) == (newer.token, None)
 
 
-def test_who_was_ended_meanwhile_vetoes_nothing(world: World) -> None:
+def test_an_aborted_attempt_fails_no_check(world: World) -> None:
     """R14, R10: its output was given up while its checks ran; nobody is told that it is kept."""
     attempt = written(world, job(world, row_count("flights", at_least=9)), GOOD)
     world.coordinator.abort(attempt, "given up")
@@ -407,8 +409,8 @@ def test_nothing_unchecked_is_published(world: World) -> None:
 
 
 @pytest.mark.parametrize("lost", range(3))
-@pytest.mark.parametrize(("id_", "verdict"), [(1, EpochState.CHECKED), (None, EpochState.VETOED)])
-def test_a_lost_reply_to_a_verdict_is_settled(
+@pytest.mark.parametrize(("id_", "verdict"), [(1, EpochState.CHECKED), (None, EpochState.CHECK_FAILED)])
+def test_a_lost_reply_to_a_verdict_is_resolved(
     world: World, lost: int, id_: int | None, verdict: EpochState
 ) -> None:
     """R14, R15: whichever write of the check and the publish gets no answer, both end as the check says."""
@@ -426,7 +428,7 @@ def test_a_lost_reply_to_a_verdict_is_settled(
     if verdict is EpochState.CHECKED:
         assert worker.publish(attempt).csn == 1
     else:
-        with pytest.raises(Vetoed):
+        with pytest.raises(CheckFailed):
             worker.publish(attempt)
     states = [one.record.state for one in world.coordinator.barriers(DOMAIN, declared.name, day(1))]
     assert states.count(verdict) == 1

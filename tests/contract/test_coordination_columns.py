@@ -15,7 +15,7 @@ from airflow_provider.domain.columns import ColumnChange, add, drop, rename, wid
 from airflow_provider.domain.cut import Level, as_of, newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Owner, Published
-from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, SchemaMismatch, Vetoed
+from airflow_provider.domain.errors import CheckFailed, Conflict, EpochBusy, InvalidInput, SchemaMismatch
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.topology import Job, previous, state
@@ -293,7 +293,7 @@ def test_checks_ask_the_columns_that_the_rows_were_written_with(table_world: Wor
         day(3),
         {**A, "title": "x"},
     )
-    with pytest.raises(Vetoed, match=r"t\.name"):
+    with pytest.raises(CheckFailed, match=r"t\.name"):
         world.coordinator.publish(early)
 
 

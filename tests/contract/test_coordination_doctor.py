@@ -16,7 +16,7 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import NotReady, UnknownName, Vetoed
+from airflow_provider.domain.errors import CheckFailed, NotReady, UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
 from airflow_provider.domain.topology_record import Move, MoveState
@@ -120,18 +120,18 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
 def test_attempts_that_ended_or_fell_silent(world: World) -> None:
     """I9: whoever waits for them is told by what they wait."""
     silent, failed = world.job("silent"), world.job("failed")
-    vetoed = world.job("v", checks=[in_range(world.table("v"), "value", at_most=1)])
+    check_failed = world.job("v", checks=[in_range(world.table("v"), "value", at_most=1)])
     world.begin(silent, day(1))
     world.clock.advance(PAST_TTL)
     world.coordinator.abort(world.begin(failed, day(1)), "SparkException: it failed")
-    attempt = world.begin(vetoed, day(1))
+    attempt = world.begin(check_failed, day(1))
     world.write(attempt, [5])
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     found = told(world)
     assert [one.split()[0] for one in found] == ["silent", "failed", "v"]
     texts = " ".join(one.found for one in found.values())
-    assert all(words in texts for words in ("silent since", "SparkException", "vetoed"))
+    assert all(words in texts for words in ("silent since", "SparkException", "check failed"))
 
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])

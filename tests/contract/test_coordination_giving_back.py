@@ -14,7 +14,7 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Conflict, TopologyError, Unavailable, Vetoed
+from airflow_provider.domain.errors import CheckFailed, Conflict, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.source_bounds import (
     BoundsRequest,
@@ -142,7 +142,7 @@ def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_gives_back(world: W
     assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4, 5]
 
 
-def test_a_skipped_epoch_whose_run_is_vetoed_gives_back(world: World) -> None:
+def test_a_skipped_epoch_whose_run_fails_a_check_gives_back(world: World) -> None:
     """R5, R14: its end is an end like others, and the next epoch reads the rows."""
     orders = Orders(world)
     orders.jobs["load"] = world.job("load", inputs=[ORDERS], checks=[row_count("load", at_least=1)])
@@ -150,9 +150,9 @@ def test_a_skipped_epoch_whose_run_is_vetoed_gives_back(world: World) -> None:
     orders.skips(2)
     attempt = orders.begun(2, 3, owner("after all"))
     world.write(attempt, [])
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
-    world.coordinator.abort(attempt, "vetoed")
+    world.coordinator.abort(attempt, "check failed")
     assert orders.commits(3, 4) == [2, 3, 4]
     assert orders.told == []
 

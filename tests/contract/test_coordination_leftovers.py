@@ -14,7 +14,7 @@ from airflow_provider.coordination.upkeep.retention import Swept
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
-from airflow_provider.domain.errors import Fenced, Vetoed
+from airflow_provider.domain.errors import CheckFailed, Fenced
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
@@ -175,20 +175,20 @@ def test_what_a_check_refused_stays(table_world: World) -> None:
     job = world.job("t", [table], checks=[in_range(table, "value", at_most=1)])
     attempt = world.begin(job, day(1))
     world.write(attempt, [5])
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     world.clock.advance(PAST_GRACE)
     assert sweep(world).leftovers == ()
     assert staged(world) == {1}
 
 
-def test_adopted_output_that_was_vetoed_stays(table_world: World) -> None:
+def test_adopted_output_that_failed_a_check_stays(table_world: World) -> None:
     """R14, R16: it lies under the token of the try that computed it, not of the one whose checks refused it."""
     world = table_world
     table = world.table("t")
     job = world.job("t", [table], checks=[in_range(table, "value", at_most=1)])
     first, retry = adopted(world, job, [5])
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(retry)
     world.clock.advance(PAST_GRACE)
     assert sweep(world).leftovers == ()

@@ -20,13 +20,13 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
 from airflow_provider.domain.errors import (
+    CheckFailed,
     Conflict,
     EpochBusy,
     Fenced,
     InvalidInput,
     LeaseExpired,
     NotReady,
-    Vetoed,
 )
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import Kind
@@ -66,7 +66,7 @@ def test_att15_siblings(table_world: World) -> None:
     siblings = world.data() - {uri for uri in world.data() if "-p1-" in uri}
 
     retry = world.coordinator.join(attempt, 1, owner(try_number=2))
-    assert (retry.participant, retry.subtoken, retry.token) == (1, 2, attempt.token)
+    assert (retry.participant, retry.participant_attempt, retry.token) == (1, 2, attempt.token)
     assert world.data() == siblings, "the retry deletes what its own first try staged, and nothing else"
     before = world.exactly()
     for report in (
@@ -125,7 +125,7 @@ def with_request(world: World, attempt: Attempt, by: Owner) -> Attempt:
     return Join(world.coordinator.context, attempt, 1, by).run()
 
 
-def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:
+def test_a_retry_that_joins_before_the_failed_check_is_heard(world: World) -> None:
     """R10, R14: what the checks refused is replaced by now: the attempt goes on, and the new rows are checked."""
     job = world.job("j", [world.table("d")], checks=[row_count("d", at_least=3)])
     attempt = world.begin(job, day(1), participants=2)
@@ -143,13 +143,13 @@ def test_a_retry_that_joins_before_the_veto_is_heard(world: World) -> None:
     assert world.rows("d") == {"d": [(1, 0), (1, 2), (1, 3)]}
 
 
-def test_a_veto_names_the_places_of_the_newest_tries(world: World) -> None:
+def test_a_failed_check_names_the_places_of_the_newest_tries(world: World) -> None:
     """R10, R14: what a retry has replaced is deleted, so that nobody can look at it."""
     job = world.job("j", [world.table("d")], checks=[row_count("d", at_least=9)])
     attempt = world.begin(job, day(1), participants=2)
     for number, try_number in ((0, 1), (1, 1), (1, 2)):
         world.write(world.coordinator.join(attempt, number, owner(try_number=try_number)), [number])
-    with pytest.raises(Vetoed) as told:
+    with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(attempt)
     kept = world.staged()
     assert [sum(uri.startswith(place) for uri in kept) for place in told.value.places] == [1, 1]
@@ -345,16 +345,18 @@ def test_all_participants_join_at_once(world: World) -> None:
     workers = [world.worker(seed=number) for number in range(6)]
     joins = [partial(one.join, attempt, number % 2, owner()) for number, one in enumerate(workers)]
     joined = side_by_side(*joins)
-    tries = [(one.participant, one.subtoken) for one in joined if isinstance(one, Attempt)]
+    tries = [(one.participant, one.participant_attempt) for one in joined if isinstance(one, Attempt)]
     assert all(isinstance(one, Attempt | Fenced) for one in joined), joined
     assert len(set(tries)) == len(tries)
     newest = {number: max(one for participant, one in tries if participant == number) for number in range(2)}
     log = world.coordinator.barriers(DOMAIN, attempt.job, attempt.interval)
-    assert sorted((one.record.participant, one.record.subtoken) for one in log if one.record.subtoken) == [
-        (number, one) for number in range(2) for one in range(1, newest[number] + 1)
-    ]
+    assert sorted(
+        (one.record.participant, one.record.participant_attempt)
+        for one in log
+        if one.record.participant_attempt
+    ) == [(number, one) for number in range(2) for one in range(1, newest[number] + 1)]
     for one in joined:
-        if isinstance(one, Attempt) and one.subtoken == newest[one.participant]:
+        if isinstance(one, Attempt) and one.participant_attempt == newest[one.participant]:
             world.write(one, [one.participant])
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(1, 0), (1, 1)]}

@@ -15,6 +15,7 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import (
+    CheckFailed,
     Conflict,
     DependentReaders,
     InvalidInput,
@@ -22,7 +23,6 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
     Unavailable,
     UnknownName,
-    Vetoed,
 )
 from airflow_provider.domain.records import Kind, epoch_key, source_key
 from airflow_provider.domain.source_bounds import (
@@ -185,7 +185,7 @@ def test_bounds_of_an_epoch_that_failed_are_taken_anew(world: World, tmp_path: P
     attempt = world.begin(job, day(1), sources=FILES)
     assert attempt.sources[0].files == ()
     world.write(attempt, [])
-    with pytest.raises(Vetoed):
+    with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     land(tmp_path, 1, x="7")
     attempt = world.begin(job, day(1), owner(try_number=2), sources=FILES)

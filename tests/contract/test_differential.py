@@ -23,7 +23,7 @@ STEPS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class StagingLocation:
+class Place:
     """A running store. :param catalog: where its transactions find pointers; None when they move none."""
 
     url: str
@@ -31,16 +31,16 @@ class StagingLocation:
 
 
 @pytest.fixture(params=STORES)
-def place(request: Any, quick_path: Path) -> StagingLocation:
+def place(request: Any, quick_path: Path) -> Place:
     """One place of each store, empty."""
     if request.param == "memory":
-        return StagingLocation("memory")
+        return Place("memory")
     url = empty_store(request.param, request, quick_path)
-    return StagingLocation(url, None if request.param.startswith("zookeeper") else StoreCatalog(url))
+    return Place(url, None if request.param.startswith("zookeeper") else StoreCatalog(url))
 
 
 @pytest.fixture
-def store(place: StagingLocation) -> Iterator[MetadataStore]:
+def store(place: Place) -> Iterator[MetadataStore]:
     store = MemoryStore() if place.url == "memory" else open_store(place.url)
     with store:
         yield store
@@ -49,7 +49,7 @@ def store(place: StagingLocation) -> Iterator[MetadataStore]:
 
 
 def test_a_store_answers_as_its_model_does(
-    place: StagingLocation, store: MetadataStore, request: pytest.FixtureRequest
+    place: Place, store: MetadataStore, request: pytest.FixtureRequest
 ) -> None:
     """The same operations for every store of a run: they follow from the seed that the run prints."""
     with MemoryStore() as model:

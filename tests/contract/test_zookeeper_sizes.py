@@ -70,7 +70,16 @@ def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> N
     assert 100 <= most <= MOST_PARTICIPANTS
     start = day(1).start
     keys = [
-        event_key(domain, job, start, token=1, sink="", state=EpochState.OPEN, participant=number, subtoken=2)
+        event_key(
+            domain,
+            job,
+            start,
+            token=1,
+            sink="",
+            state=EpochState.OPEN,
+            participant=number,
+            participant_attempt=2,
+        )
         for number in range(most)
     ]
     request = checked(

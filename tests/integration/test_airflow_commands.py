@@ -24,7 +24,7 @@ from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Vetoed
+from airflow_provider.domain.errors import CheckFailed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
@@ -131,7 +131,7 @@ def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
 def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Path) -> None:
     """R14: check, figure, rows and folder; status counts it."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
-    table = Table("checked", domain="vetoes")
+    table = Table("checked", domain="checks")
     job = Job(
         "check", outputs=[table], cadence="@daily", origin=ORIGIN, checks=[in_range(table, "x", at_most=1)]
     )
@@ -140,24 +140,24 @@ def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Pa
         attempt = service.begin(job, start, Owner(dag_id="flights", run_id="run"))
         assert isinstance(attempt, Attempt)
         write_rows(service, attempt, "checked", pa.table({"x": [1, 2]}))
-        with pytest.raises(Vetoed):
+        with pytest.raises(CheckFailed):
             service.publish(attempt)
-    told = epochs("explain", "check", "--domain", "vetoes")
+    told = epochs("explain", "check", "--domain", "checks")
     assert told.returncode == 0, told.stderr
     for words in (
-        "VETOED, revision 1",
+        "CHECK_FAILED, revision 1",
         "checked.x at most 1",
         "1 values in 2 rows",
         "{'x': 2}",
         "clear the task",
     ):
         assert words in told.stdout
-    plain = json.loads(epochs("explain", "check", "--domain", "vetoes", "-o", "json").stdout)
+    plain = json.loads(epochs("explain", "check", "--domain", "checks", "-o", "json").stdout)
     assert [one["sample"] for one in plain["findings"]] == [["{'x': 2}"]]
     (place,) = plain["places"]
     assert list(Path(place.removeprefix("file://")).glob("*.parquet"))
-    (line,) = json.loads(epochs("status", "--domain", "vetoes", "-o", "json").stdout)["tables"]
-    assert (line["vetoed"], line["aborted"], line["committed"]) == (1, 0, 0)
+    (line,) = json.loads(epochs("status", "--domain", "checks", "-o", "json").stdout)["tables"]
+    assert (line["check_failed"], line["aborted"], line["committed"]) == (1, 0, 0)
 
 
 def test_skip(epochs: Run, home: Path) -> None:

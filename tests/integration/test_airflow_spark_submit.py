@@ -233,22 +233,24 @@ def test_a_batch_publishes_each_epoch(tmp_path: Path, service: EpochService) -> 
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_veto_in_the_program_ends_the_retries(tmp_path: Path, service: EpochService, batch: bool) -> None:
+def test_a_failed_check_in_the_program_ends_the_retries(
+    tmp_path: Path, service: EpochService, batch: bool
+) -> None:
     """R14: the exit code says nothing; the store says which check refused what, and no retry is burned."""
     job, table = (SIX_HOURLY, "quarters") if batch else (DAILY, "rows")
     checked = replace_checks(job, row_count(table, at_least=2))
     program, options = (BATCH, {"batch": "@daily"}) if batch else (CHECKED, {})
-    with pytest.raises(AirflowFailException, match=r"Vetoed: .* at least 2: 1 rows"):
+    with pytest.raises(AirflowFailException, match=r"CheckFailed: .* at least 2: 1 rows"):
         operator(tmp_path, program, "1", job=checked, **options).execute(task_context())
     assert service.store.read("default", []).head.csn == 0
 
 
-def test_a_veto_of_the_submitter_ends_the_retries(tmp_path: Path, service: EpochService) -> None:
+def test_a_failed_check_of_the_submitter_ends_the_retries(tmp_path: Path, service: EpochService) -> None:
     """R14: what a program left unchecked is checked before it is published."""
     checked = replace_checks(DAILY, row_count("totals", at_least=2))
-    with pytest.raises(AirflowFailException, match=r"Vetoed: .* at least 2: 1 rows"):
+    with pytest.raises(AirflowFailException, match=r"CheckFailed: .* at least 2: 1 rows"):
         operator(tmp_path, ONE, "1", job=checked).execute(task_context())
-    assert states(service, checked)[-1] is EpochState.VETOED
+    assert states(service, checked)[-1] is EpochState.CHECK_FAILED
 
 
 def replace_checks(job: Job, *checks: Check) -> Job:

@@ -354,8 +354,8 @@ location of cancelled_flights
 EXPLAIN = """\
 job        harbour/load_ships
 epoch      2013-02-05 00:00 to 2013-02-06 00:00 UTC
-state      VETOED, revision 1
-because    vetoed: rows of ships at least 1: 0 rows
+state      CHECK_FAILED, revision 1
+because    check failed: rows of ships at least 1: 0 rows
 kept in    file:///tmp/epochs-????????/warehouse/harbour/ships/data/load_ships/2
            0130205T000000.000000Z-20130206T000000.000000Z-r1-t0000000001-p0/
 next step  look at the rows that are kept; then mend the job, its data or the
@@ -371,7 +371,7 @@ token 1, city_day/scheduled__2013-02-06T00:00:00+00:00 (generation 0, try 1)
   ??:??:??.???  PROCESSED  ships
   ??:??:??.???  WRITTEN    ships
   ??:??:??.???  WRITTEN    (all)
-  ??:??:??.???  VETOED     (all)  rows of ships at least 1: 0 rows
+  ??:??:??.???  CHECK_FAILED     (all)  rows of ships at least 1: 0 rows
 """
 
 

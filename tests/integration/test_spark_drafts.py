@@ -19,7 +19,7 @@ from uuid6 import uuid7
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import no_rows, not_null
 from airflow_provider.domain.epoch import Attempt, EpochState, Owner
-from airflow_provider.domain.errors import Fenced, InvalidInput, SchemaMismatch, Vetoed
+from airflow_provider.domain.errors import CheckFailed, Fenced, InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table, previous, state
@@ -237,7 +237,7 @@ def test_rows_that_were_written_are_copied_into_the_first_draft(
 def test_checks_ask_what_statements_left(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
-    """R14: rows of the base and of statements alike; a veto leaves nothing to read."""
+    """R14: rows of the base and of statements alike; a failed check leaves nothing to read."""
     all_known = no_rows("SELECT * FROM {accounts} WHERE branch IS NULL")
     checked = Job(
         "keep",
@@ -250,11 +250,11 @@ def test_checks_ask_what_statements_left(
     with epoch_run(checked, hour(0), spark=spark, settings=settings) as epoch:
         keep(epoch, OPENING)
     with (
-        pytest.raises(Vetoed) as vetoed,
+        pytest.raises(CheckFailed) as check_failed,
         epoch_run(checked, hour(1), spark=spark, settings=settings) as epoch,
     ):
         keep(epoch, "UPDATE {accounts} SET branch = null WHERE id = 3")
-    assert len(vetoed.value.findings) == 2
+    assert len(check_failed.value.findings) == 2
     assert service.cuts.cut("default", ["accounts"]).csn == 1
 
 

@@ -20,13 +20,13 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
 from airflow_provider.domain.errors import (
+    CheckFailed,
     Fenced,
     InvalidInput,
     LeaseExpired,
     NotReady,
     StoreUnavailable,
     Unavailable,
-    Vetoed,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource
@@ -118,7 +118,7 @@ def test_two_tables_become_visible_at_once_and_a_day_reads_its_hours(
 def test_checks_run_in_the_session_that_computed_the_rows(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
-    """R14: Spark's own functions; the outputs and the inputs of the epoch; a veto keeps the rows where they are."""
+    """R14: Spark's own functions; the outputs and the inputs of the epoch; a failed check keeps the rows."""
     good = Job(
         "both",
         outputs=[HOURLY, TOTALS],
@@ -140,25 +140,25 @@ def test_checks_run_in_the_session_that_computed_the_rows(
         checks=[no_rows("SELECT h.id FROM {daily} d, {hourly} h WHERE d.rows < 4 ORDER BY 1", name="four")],
     )
     with (
-        pytest.raises(Vetoed, match=r"four: 3 rows, such as \{'id': 0\}") as told,
+        pytest.raises(CheckFailed, match=r"four: 3 rows, such as \{'id': 0\}") as told,
         epoch_run(sums, HOUR, spark=spark, settings=settings) as epoch,
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
     (place,) = told.value.places
     assert spark.read.parquet(f"{place}*.parquet").count() == 1
     assert [one.name for one in spark.catalog.listTables()] == []
-    assert (EpochState.VETOED, "") in states(service, sums)
+    assert (EpochState.CHECK_FAILED, "") in states(service, sums)
     wrong = replace_checks(sums, no_rows("SELECT nothing FROM {daily}"))
     again = Owner(dag_id="dag", run_id="again")
     with (
-        pytest.raises(Vetoed, match="cannot be answered: .*SQL that Spark runs"),
+        pytest.raises(CheckFailed, match="cannot be answered: .*SQL that Spark runs"),
         epoch_run(wrong, HOUR, spark=spark, settings=settings, owner=again) as epoch,
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
     assert not Path(place.removeprefix("file://")).exists()
     divided = replace_checks(sums, is_true("SELECT 1 / (rows - rows) = 1 FROM {daily}"))
     with (
-        pytest.raises(Vetoed, match="cannot be answered: .*DIVIDE_BY_ZERO"),
+        pytest.raises(CheckFailed, match="cannot be answered: .*DIVIDE_BY_ZERO"),
         epoch_run(divided, HOUR, spark=spark, settings=settings, owner=again) as epoch,
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))

@@ -220,7 +220,7 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
     left: list[ParticipantRun] = []
 
     def dies_late(epoch: ParticipantRun) -> str:
-        if epoch.attempt.subtoken == 1 and epoch.participant == 2:
+        if epoch.attempt.participant_attempt == 1 and epoch.participant == 2:
             write_share(epoch)
             left.append(epoch)
             raise RuntimeError("after all files")

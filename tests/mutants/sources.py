@@ -96,13 +96,13 @@ PLANTED_IN_SOURCES = (
         by="test_files_of_a_skipped_epoch_are_named_whatever_comes_after",
     ),
     Mutant(
-        name="a run of a skipped epoch that is vetoed gives nothing back",
+        name="a run of a skipped epoch that fails a check gives nothing back",
         rule="R5",
         file="coordination/attempts/end.py",
         old="    if attempt.sources:\n        context.retry(",
         new="        if attempt.sources:\n            context.retry(",
         tests=(GIVING_BACK,),
-        by="test_a_skipped_epoch_whose_run_is_vetoed_gives_back",
+        by="test_a_skipped_epoch_whose_run_fails_a_check_gives_back",
     ),
     Mutant(
         name="a run of a skipped epoch that fails gives nothing back",

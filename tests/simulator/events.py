@@ -18,7 +18,7 @@ class Event(StrEnum):
     TAKEN_OVER = "take-over after a TTL"
     REVISION = "revision over a commit"
     HEAD_LOST = "race for the head lost"
-    VETOED = "output refused by a check"
+    CHECK_FAILED = "output refused by a check"
     SKIPPED = "epoch skipped"
     RETIRED = "table retired"
     INHERITED = "table taken over"
@@ -104,7 +104,7 @@ PROMISED = (
     Event.TAKEN_OVER,
     Event.REVISION,
     Event.HEAD_LOST,
-    Event.VETOED,
+    Event.CHECK_FAILED,
     Event.SKIPPED,
     Event.LAPSED,
     Event.RETIRED,

@@ -67,7 +67,7 @@ class History:
     change_sets: dict[str, int] = field(default_factory=dict)
     deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
     _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
-    _vetoed: set[tuple[str, datetime, int]] = field(default_factory=set)
+    _check_failed: set[tuple[str, datetime, int]] = field(default_factory=set)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
     _written_once: set[Key] = field(default_factory=set)
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class History:
     def is_kept(self, job: str, start: datetime, token: int) -> bool:
         """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
-        return attempt is not None and attempt.vetoed and attempt.output_token == token
+        return attempt is not None and attempt.check_failed and attempt.output_token == token
 
     def newest(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice at *csn* of each epoch of *table*, visible or not, by barrier."""
@@ -116,8 +116,8 @@ class History:
             expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
         self.tokens[name] = record.token
         self.epochs[name] = record
-        if record.attempt is not None and record.attempt.vetoed:
-            self._vetoed.add((*name, record.attempt.output_token))
+        if record.attempt is not None and record.attempt.check_failed:
+            self._check_failed.add((*name, record.attempt.output_token))
 
     def newest_token(self, key: Key) -> int:
         """The newest token of the epoch to which the record at *key* belongs (epoch, lock, state log)."""
@@ -128,11 +128,19 @@ class History:
         """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
         writer = key.partition, record.token, record.participant
         newest = self._tries.get(writer, 0)
-        if record.state is EpochState.OPEN and record.subtoken:
-            expect(record.subtoken == newest + 1, "R10", f"{key}: try {record.subtoken} after {newest}")
-            self._tries[writer] = record.subtoken
+        if record.state is EpochState.OPEN and record.participant_attempt:
+            expect(
+                record.participant_attempt == newest + 1,
+                "R10",
+                f"{key}: try {record.participant_attempt} after {newest}",
+            )
+            self._tries[writer] = record.participant_attempt
         elif record.sink:
-            expect(record.subtoken == newest, "R10", f"{key}: try {record.subtoken}, the newest is {newest}")
+            expect(
+                record.participant_attempt == newest,
+                "R10",
+                f"{key}: try {record.participant_attempt}, the newest is {newest}",
+            )
 
     def _refuse_old_token(self, token: int, key: Key) -> None:
         newest = self.newest_token(key)

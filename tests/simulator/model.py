@@ -152,7 +152,9 @@ class Model(History):
 
     def refused(self) -> list[tuple[str, Interval]]:
         """Epochs that have no commit, and of which checks have refused an output."""
-        names = sorted({(job, start) for job, start, _ in self._vetoed if (job, start) not in self.committed})
+        names = sorted(
+            {(job, start) for job, start, _ in self._check_failed if (job, start) not in self.committed}
+        )
         return [(job, self.epochs[job, start].interval) for job, start in names]
 
     def _source(self, key: Key, record: SourceRecord) -> None:
@@ -270,7 +272,7 @@ class Model(History):
         expect(len(rows) <= MOST_ROWS, "R14", f"{where}: {len(rows)} rows")
         tokens = {(job, interval.start, one) for one in (done.token, done.output_token)}
         expect(bool(tokens & self._checked), "R14", f"{where}: nobody has checked it")
-        expect(not tokens & self._vetoed, "R14", f"{where}: it was vetoed")
+        expect(not tokens & self._check_failed, "R14", f"{where}: it failed a check")
 
     def _check_inputs(
         self, job: str, wanted: Mapping[str, Range], inputs: tuple[Provenance, ...], where: str

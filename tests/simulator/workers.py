@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import (
+    CheckFailed,
     Conflict,
     DependentReaders,
     EpochBusy,
@@ -17,7 +18,6 @@ from airflow_provider.domain.errors import (
     OutcomeUnknown,
     StoreUnavailable,
     TopologyError,
-    Vetoed,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.tables.base import WarehouseUnavailable
@@ -90,7 +90,7 @@ class Attempting:
             self.task.done = True
         except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
             return
-        except Vetoed:
+        except CheckFailed:
             self.task.done = True
         except (TopologyError, InvalidInput):
             if self.task.name not in CHANGING:

@@ -108,8 +108,8 @@ class World(Site):
                 self.count(Event.REBASED)
             return
         if new.token == left.token:
-            if new.vetoed and not left.vetoed:
-                self.count(Event.VETOED)
+            if new.check_failed and not left.check_failed:
+                self.count(Event.CHECK_FAILED)
             return
         if new.revision == left.revision and new.input_generation > left.input_generation:
             self.count(Event.RESOLVED_AGAIN)

@@ -17,7 +17,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt, Owner
-from airflow_provider.domain.errors import Vetoed
+from airflow_provider.domain.errors import CheckFailed
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
@@ -82,9 +82,9 @@ WHARVES = Job("load_wharves", outputs=[Table("wharves", domain=HARBOUR)], cadenc
 SHIPS_STATES = {
     1: "committed, 3 rows",
     2: "withdrawn, 3 rows",
-    3: "vetoed, readers get revision 1 with 3 rows",
+    3: "check failed, readers get revision 1 with 3 rows",
     4: "skipped, 3 rows",
-    5: "vetoed",
+    5: "check failed",
     6: "missing",
     7: "committed, 3 rows",
 }
@@ -203,12 +203,12 @@ def fill(settings: Settings) -> None:
 
 
 def fill_harbour(service: EpochService, settings: Settings) -> None:
-    """Let epochs be withdrawn, vetoed, skipped and missed, and jobs be retired, inherited from and silent for years."""
+    """Let epochs be withdrawn, fail checks, be skipped and missed, and jobs be retired, inherited from and silent."""
     for number in (1, 2, 3, 7):
         commit(service, SHIPS, day(number))
     service.retention.withdraw(HARBOUR, "ships", day(2).end)
     for number, cleared in ((3, 1), (5, 0)):
-        with pytest.raises(Vetoed):
+        with pytest.raises(CheckFailed):
             commit(service, SHIPS, day(number), cleared=cleared, rows=0)
     service.skip(HARBOUR, SHIPS.name, day(4), "the harbour was closed", by="ada")
     commit(service, BARGES, day(1))

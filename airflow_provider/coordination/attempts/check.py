@@ -1,4 +1,4 @@
-"""The job's checks, between WRITTEN and publish: on exactly what is recorded, and with a veto (R14)."""
+"""The job's checks, between WRITTEN and publish: on exactly what is recorded; they may end the attempt (R14)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from airflow_provider.domain.checks import (
 )
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, EpochState, Owner
-from airflow_provider.domain.errors import InvalidInput, Vetoed
+from airflow_provider.domain.errors import CheckFailed, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key, event_partition, schema_key
@@ -49,7 +49,7 @@ def check(context: Context, attempt: Attempt, query: Query | None = None) -> Non
     """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
 
     :param query: answers SQL; by default DuckDB does.
-    :raises Vetoed: a check refused it: the attempt has ended, and what it staged is kept to be looked at.
+    :raises CheckFailed: a check refused it: the attempt has ended, and what it staged is kept to be looked at.
     :raises Fenced: a newer attempt exists.
     :raises InvalidInput: a check needs an SQL engine, and there is none.
     """
@@ -84,13 +84,13 @@ class _Checking:
     query: Query | None
 
     def run(self) -> None:
-        """:raises Vetoed: with all that was found."""
+        """:raises CheckFailed: with all that was found."""
         context, attempt = self.context, self.attempt
         found = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
         log = [one.record for one in found]
         mine = {one.state: one for one in log if one.token == attempt.token and not one.sink}
-        if EpochState.VETOED in mine:
-            raise vetoed(attempt, mine[EpochState.VETOED].findings, log, attempt.token)
+        if EpochState.CHECK_FAILED in mine:
+            raise check_failed(attempt, mine[EpochState.CHECK_FAILED].findings, log, attempt.token)
         if EpochState.CHECKED in mine or EpochState.COMMIT in mine:
             return
         record = self._record()
@@ -101,7 +101,7 @@ class _Checking:
         findings = _Output(context, attempt, output, self.query or duckdb_result).findings()
         if findings:
             End(context, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
-            raise vetoed(attempt, findings, log, attempt.token)
+            raise check_failed(attempt, findings, log, attempt.token)
         passed = AttemptEvent(
             state=EpochState.CHECKED,
             sink="",
@@ -232,18 +232,22 @@ def kept_places(log: Iterable[AttemptEvent], token: int) -> tuple[str, ...]:
     places = {
         one.committable.place
         for one in known
-        if one.committable and one.token == number and one.subtoken == newest.get(one.participant, 0)
+        if one.committable
+        and one.token == number
+        and one.participant_attempt == newest.get(one.participant, 0)
     }
     return tuple(sorted(places))
 
 
-def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[AttemptEvent], token: int) -> Vetoed:
+def check_failed(
+    subject: object, findings: Sequence[Finding], log: Iterable[AttemptEvent], token: int
+) -> CheckFailed:
     """The error for an output that checks have refused.
 
     :param subject: the epoch or its attempt. :param token: of the attempt that ended by it.
     """
     places = kept_places(log, token)
-    return Vetoed(
+    return CheckFailed(
         f"{subject}: refused by its checks: {_reason(findings)}. Nothing is published.",
         next_step=f"look at the staged rows, which are kept until the epoch is begun again ({', '.join(places)}); then "
         "mend the job or its data, or change the check in its declaration, and clear the task.",
@@ -252,15 +256,15 @@ def vetoed(subject: object, findings: Sequence[Finding], log: Iterable[AttemptEv
     )
 
 
-def refuse_vetoed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> None:
+def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> None:
     """Tell of the first of *epochs* that a check refused to the try of *owner*, whatever its program said.
 
-    :raises Vetoed: as it was told there.
+    :raises CheckFailed: as it was told there.
     """
     keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in epochs]
     for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda one: one.key):
         attempt: AttemptRecord | None = stamped.record.attempt
-        if attempt is None or not attempt.vetoed:
+        if attempt is None or not attempt.check_failed:
             continue
         if not attempt.owner.same_run(owner) or attempt.owner.order != owner.order:
             continue
@@ -268,4 +272,4 @@ def refuse_vetoed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], 
         partition = event_partition(job.name, interval.start)
         log = [one.record for one in reader.scan(job.domain, Kind.EVENT, partition)]
         findings = next((one.findings for one in log if one.findings and one.token == attempt.token), ())
-        raise vetoed(f"{job.domain}/{job.name} {interval}", findings, log, attempt.token)
+        raise check_failed(f"{job.domain}/{job.name} {interval}", findings, log, attempt.token)

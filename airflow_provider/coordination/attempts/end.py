@@ -1,4 +1,4 @@
-"""The end of an attempt without a commit: aborted, or vetoed by a check."""
+"""The end of an attempt without a commit: aborted, or ended by a failed check."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from airflow_provider.tables.base import StagingLocation
 def abort(context: Context, attempt: Attempt, reason: str) -> None:
     """End an attempt without a commit and delete what it staged; after its commit it does nothing.
 
-    After a veto nothing is deleted either: the output stays to be looked at (R14). What a run of a skipped epoch
-    has recorded of its sources is given back, also after a veto.
+    After a failed check nothing is deleted either: the output stays for inspection (R14). What a run of a skipped
+    epoch has recorded of its sources is given back, also after a failed check.
 
     :raises Fenced: a newer attempt exists; it has ended this one already.
     """
@@ -55,7 +55,10 @@ def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
     if attempt.is_shared:
         log = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
         found = tries((entry.record for entry in log), attempt.token)
-        writers = [replace(attempt, participant=number, subtoken=subtoken) for number, subtoken in found]
+        writers = [
+            replace(attempt, participant=number, participant_attempt=participant_attempt)
+            for number, participant_attempt in found
+        ]
     return [staging.place(context.formats, writer, sink.name) for writer in writers for sink in attempt.sinks]
 
 
@@ -63,7 +66,7 @@ def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
 class End:
     """One request to end an attempt; ``run`` may be repeated.
 
-    :param findings: of the checks that refused its output: then it is vetoed (R14).
+    :param findings: of the checks that refused its output: then a check ended it (R14).
     :param without: newer tries of participants that must not be there: the findings are of what they replace (R10).
     """
 
@@ -93,10 +96,10 @@ class End:
             raise fenced(self.context.store, attempt)
         newest = epoch.record.attempt
         if newest is None or newest.aborted is not None:
-            if self.findings and not (newest is not None and newest.vetoed):
+            if self.findings and not (newest is not None and newest.check_failed):
                 raise fenced(self.context.store, attempt)
-            return newest is not None and not newest.vetoed
-        ended = replace(newest, aborted=self.reason, vetoed=bool(self.findings))
+            return newest is not None and not newest.check_failed
+        ended = replace(newest, aborted=self.reason, check_failed=bool(self.findings))
         log = AttemptEvent(
             state=ended.end,
             sink="",

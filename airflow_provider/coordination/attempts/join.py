@@ -1,7 +1,7 @@
 """Several writers of one attempt: each joins, and its retry fences its own earlier tries only (R10).
 
-A try of a participant is an entry of the epoch's log, numbered without gaps: the *subtoken*. All that a try reports
-requires that the next entry is not there; so does all that is decided on what the newest tries have reported.
+A try of a participant is an entry of the epoch's log, numbered without gaps: the *participant attempt*. All that a try
+reports requires that the next entry is not there; so does all that is decided on what the newest tries have reported.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Join:
         self._refuse_unfit()
         attempt, log = self.attempt, self._log()
         tries = [one for one in log if one.token == attempt.token and one.participant == self.number]
-        joins = [one for one in tries if one.state is EpochState.OPEN and one.subtoken]
-        newest = max(joins, key=lambda one: one.subtoken, default=None)
-        subtoken = newest.subtoken if newest else 0
+        joins = [one for one in tries if one.state is EpochState.OPEN and one.participant_attempt]
+        newest = max(joins, key=lambda one: one.participant_attempt, default=None)
+        participant_attempt = newest.participant_attempt if newest else 0
         if newest is None or newest.owner != self.owner:
             mine = replace(attempt, participant=self.number)
             if newest is not None and (newest.owner.order > self.owner.order or self._has_joined(joins)):
                 raise retried(mine, newest)
-            subtoken += 1
-            self._store(subtoken)
-        joined = replace(attempt, participant=self.number, subtoken=subtoken)
+            participant_attempt += 1
+            self._store(participant_attempt)
+        joined = replace(attempt, participant=self.number, participant_attempt=participant_attempt)
         self._discard_earlier(joined)
         return joined
 
@@ -95,17 +95,17 @@ class Join:
         """Whether this very request was answered before, and a later try has joined since."""
         return any(one.owner == self.owner for one in joins)
 
-    def _store(self, subtoken: int) -> None:
+    def _store(self, participant_attempt: int) -> None:
         attempt = self.attempt
-        key = attempt.joined_key(self.number, subtoken)
+        key = attempt.joined_key(self.number, participant_attempt)
         record = AttemptEvent(
             state=EpochState.OPEN,
             sink="",
             token=attempt.token,
             participant=self.number,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
             owner=self.owner,
-            note=f"participant {self.number} of {attempt.participants}, its try {subtoken}",
+            note=f"participant {self.number} of {attempt.participants}, its try {participant_attempt}",
         )
         self.context.store.transact(
             Transaction(
@@ -123,8 +123,8 @@ class Join:
 
     def _discard_earlier(self, joined: Attempt) -> None:
         """Delete what the participant's own earlier tries staged: they are fenced, so nobody will publish it."""
-        for subtoken in range(1, joined.subtoken):
-            earlier = replace(joined, subtoken=subtoken)
+        for participant_attempt in range(1, joined.participant_attempt):
+            earlier = replace(joined, participant_attempt=participant_attempt)
             places = [staging.place(self.context.formats, earlier, one.name) for one in joined.sinks]
             staging.discard(self.context.formats, places)
 
@@ -149,7 +149,7 @@ def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> 
 
 
 def tries(log: Iterable[AttemptEvent], token: int) -> list[tuple[int, int]]:
-    """Participant and subtoken of every try that has joined the attempt with *token*."""
+    """Participant and participant attempt of every try that has joined the attempt with *token*."""
     newest = newest_tries(log, token)
     return [(number, one) for number, last in sorted(newest.items()) for one in range(1, last + 1)]
 
@@ -188,13 +188,15 @@ def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
 def newer_try(attempt: Attempt) -> tuple[Absent, ...]:
     """What requires that *attempt* is the newest try of its participant; nothing of the only writer."""
     return (
-        (Absent(attempt.joined_key(attempt.participant, attempt.subtoken + 1)),) if attempt.subtoken else ()
+        (Absent(attempt.joined_key(attempt.participant, attempt.participant_attempt + 1)),)
+        if attempt.participant_attempt
+        else ()
     )
 
 
 def refuse_alone(attempt: Attempt) -> None:
     """:raises InvalidInput: one participant asks for what concerns all of them."""
-    if attempt.subtoken:
+    if attempt.participant_attempt:
         raise InvalidInput(
             field="attempt",
             value=str(attempt),
@@ -208,8 +210,8 @@ def retried(attempt: Attempt, newest: AttemptEvent) -> Fenced:
     return Fenced(
         f"{attempt}: this try is over; participant {newest.participant} was begun again by {newest.owner}.",
         next_step="let this process end; it has changed nothing, and the other participants go on.",
-        expected=attempt.subtoken,
-        found=newest.subtoken,
+        expected=attempt.participant_attempt,
+        found=newest.participant_attempt,
         by=newest.owner,
     )
 
@@ -222,7 +224,7 @@ def overtaken(reader: MetadataReader, attempt: Attempt, missing: tuple[Absent, .
     joins = [reading.records[one.key].record for one in missing if one.key in reading.records]
     if epoch is None or epoch.version != attempt.fence or not joins:
         return fenced(reader, attempt)
-    if attempt.subtoken:
+    if attempt.participant_attempt:
         return retried(attempt, joins[0])
     return Conflict(
         f"{attempt}: participant {joins[0].participant} was begun again by {joins[0].owner} meanwhile.",

@@ -77,7 +77,7 @@ from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 def publish(context: Context, attempt: Attempt) -> Published:
     """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
-    :raises Vetoed: one of the job's checks refused the output (R14).
+    :raises CheckFailed: one of the job's checks refused the output (R14).
     :raises Conflict: inputs were computed again meanwhile: begin again (R13).
     :raises Fenced: a newer attempt exists.
     :raises DependentReaders: a revision, and committed readers depend on what it replaces.

@@ -69,7 +69,7 @@ def _entry(
     :raises InvalidInput: it has several writers, and is none of them.
     """
     table = attempt.sink(sink)
-    if attempt.is_shared and not attempt.subtoken:
+    if attempt.is_shared and not attempt.participant_attempt:
         raise InvalidInput(
             field="participant",
             value=None,
@@ -81,7 +81,7 @@ def _entry(
         sink=table.name,
         token=attempt.token,
         participant=attempt.participant,
-        subtoken=attempt.subtoken,
+        participant_attempt=attempt.participant_attempt,
         owner=attempt.owner,
         committable=committable,
     )
@@ -111,7 +111,7 @@ def report(
         sink=record.sink,
         state=record.state,
         participant=record.participant,
-        subtoken=record.subtoken,
+        participant_attempt=record.participant_attempt,
     )
     try:
         store.transact(

@@ -19,7 +19,7 @@ def place(formats: TableFormats, attempt: Attempt, sink: str) -> StagingLocation
         revision=attempt.revision,
         token=attempt.token,
         participant=attempt.participant,
-        subtoken=attempt.subtoken,
+        participant_attempt=attempt.participant_attempt,
     )
 
 

@@ -75,10 +75,10 @@ class Undoing:
                 revision=left.revision,
                 token=left.token,
                 participant=participant,
-                subtoken=subtoken,
+                participant_attempt=participant_attempt,
             )
             for table in tables
-            for participant, subtoken in self._tries(left)
+            for participant, participant_attempt in self._tries(left)
         ]
 
     def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[Table]:

@@ -278,7 +278,7 @@ def _written(
     log = [one.record for one in pages(reader, domain, Kind.EVENT, partition)]
     newest, tables = newest_tries(log, token), {table.name: table for table in job.outputs}
     for entry in log:
-        same_try = entry.token == token and entry.subtoken == newest.get(entry.participant, 0)
+        same_try = entry.token == token and entry.participant_attempt == newest.get(entry.participant, 0)
         table = tables.get(TableName(entry.sink))
         if same_try and table and entry.state is EpochState.WRITTEN and entry.committable is not None:
             yield (

@@ -306,7 +306,7 @@ class _Doctor:
                 continue
             found = explain(self.reader, self.domain, job.name)
             subject = f"{job.name} {found.interval}"
-            if found.state in (EpochState.ABORTED, EpochState.VETOED):
+            if found.state in (EpochState.ABORTED, EpochState.CHECK_FAILED):
                 step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                 yield Symptom(subject=subject, found=found.summary, next_step=step)
             elif found.state is EpochState.NOTHING:

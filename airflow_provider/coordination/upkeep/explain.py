@@ -299,11 +299,11 @@ def _begun(
         state = epoch_state([one.record for one in log], sinks, epoch.attempt)
         alive = lock is not None and not expired(lock.at, lock.record.ttl, now)
         until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
-        if state is EpochState.VETOED:
+        if state is EpochState.CHECK_FAILED:
             records = [one.record for one in log]
             findings = next((one.findings for one in reversed(records) if one.findings), ())
             places = kept_places(records, epoch.attempt.token)
-            summary = f"vetoed: {epoch.attempt.aborted}"
+            summary = f"check failed: {epoch.attempt.aborted}"
             step = "look at the rows that are kept; then mend the job, its data or the check, and clear the task."
         elif state is EpochState.ABORTED:
             summary, step = f"aborted: {epoch.attempt.aborted}", "repair the cause and run the task again."

@@ -89,7 +89,11 @@ def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: Job
     published = {(one.interval.end, one.revision, one.token): one.interval for one in slices}
     for remains in staged:
         committed = published.get((remains.barrier, remains.revision, remains.token))
-        if committed is not None and remains.start in (None, committed.start) and not remains.subtoken:
+        if (
+            committed is not None
+            and remains.start in (None, committed.start)
+            and not remains.participant_attempt
+        ):
             continue
         epochs = _epochs(reader, table.domain, job, remains)
         since = [_over(reader, job, epoch, remains, committed, table=table.name) for epoch in epochs]
@@ -102,7 +106,7 @@ def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: Job
                 revision=remains.revision,
                 token=remains.token,
                 participant=remains.participant,
-                subtoken=remains.subtoken,
+                participant_attempt=remains.participant_attempt,
                 by_end=remains.start is None,
             )
             yield Leftover(place=place, since=max(ended))
@@ -124,7 +128,7 @@ def _over(
     interval = _named(remains, epoch)
     log = list(pages(reader, epoch.key.domain, Kind.EVENT, event_partition(job, interval.start)))
     if committed == interval:
-        return overtaken_since(log, remains.token, remains.participant, remains.subtoken)
+        return overtaken_since(log, remains.token, remains.participant, remains.participant_attempt)
     return ended_since(epoch.record, log, remains.token, table)
 
 

@@ -138,7 +138,7 @@ class IcebergFormat(DraftingFormat):
         revision: int,
         token: int,
         participant: int = 0,
-        subtoken: int = 0,
+        participant_attempt: int = 0,
         by_end: bool = False,
     ) -> StagingLocation:
         path = place_path(
@@ -149,7 +149,7 @@ class IcebergFormat(DraftingFormat):
             revision=revision,
             token=token,
             participant=participant,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
             by_end=by_end,
         )
         return StagingLocation(
@@ -159,7 +159,7 @@ class IcebergFormat(DraftingFormat):
             revision=revision,
             token=token,
             participant=participant,
-            subtoken=subtoken,
+            participant_attempt=participant_attempt,
             by_end=by_end,
             uri=f"{self._warehouse}/{path}/",
         )
@@ -312,7 +312,7 @@ class IcebergFormat(DraftingFormat):
             revision=place.revision,
             token=place.token,
             participant=place.participant,
-            subtoken=place.subtoken,
+            participant_attempt=place.participant_attempt,
             by_end=place.by_end,
         )
         checks.refuse_other_place(place, own)

@@ -168,14 +168,20 @@ class PublishingCases(TableCases):
         publisher.publish(table, day(0), [1])
         place = publisher.place(table, day(1), revision=3)
         place = publisher.format.place(
-            table, job=JOB, interval=day(1), revision=3, token=place.token, participant=2, subtoken=4
+            table,
+            job=JOB,
+            interval=day(1),
+            revision=3,
+            token=place.token,
+            participant=2,
+            participant_attempt=4,
         )
         publisher.stage(table, day(1), [batch([2])], place=place)
         published, staged = sorted(publisher.format.staged(table, JOB), key=lambda found: found.barrier)
-        assert (published.barrier, published.revision, published.subtoken) == (day(0).end, 1, 0)
+        assert (published.barrier, published.revision, published.participant_attempt) == (day(0).end, 1, 0)
         assert (staged.start, staged.barrier) == (day(1).start, day(1).end)
         assert (staged.revision, staged.token) == (3, place.token)
-        assert (staged.participant, staged.subtoken) == (2, 4)
+        assert (staged.participant, staged.participant_attempt) == (2, 4)
         publisher.format.discard(place)
         assert publisher.format.staged(table, JOB) == [published]
         assert publisher.format.staged(table, JobName("heir")) == []

@@ -26,7 +26,7 @@ const LOOKS = [
   { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
   { id: "aborted", mark: "×", label: "aborted", hint: "its newest attempt ended without a commit" },
-  { id: "vetoed", mark: "!", label: "vetoed", hint: "a check refused it; its rows are kept, nothing is published" },
+  { id: "check-failed", mark: "!", label: "check failed", hint: "a check refused it; its rows are kept, nothing is published" },
   { id: "missing", mark: "○", label: "missing", hint: "nobody has begun it, and later ones are there: readers wait before it" },
   { id: "due", mark: "", label: "not begun", hint: "due, and nobody has begun it" },
   { id: "hidden", mark: "", label: "not shown", hint: "computed by a DAG that you may not read" },
@@ -90,14 +90,14 @@ const CSS = `
   background: repeating-linear-gradient(45deg, var(--ep-stripe) 0 5px, var(--ep-open) 5px 10px); }
 .ep-aborted { background: var(--ep-aborted); color: var(--ep-aborted-fg); }
 .ep-skipped { background: var(--ep-bg); color: var(--ep-commit); border: 2px dashed var(--ep-commit); }
-.ep-vetoed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
+.ep-check-failed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
 .ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
 .ep-withdrawn { background: var(--ep-bg); color: var(--ep-dim); border: 2px solid var(--ep-dim); border-left: 6px solid var(--ep-commit); }
 .ep-swatch.ep-withdrawn { border-width: 1px 1px 1px 4px; }
 .ep-missing { background: var(--ep-bg); color: var(--ep-missing); border: 2px dotted var(--ep-missing); }
 .ep-hidden { background: var(--ep-alt); color: var(--ep-dim); border: 1px solid var(--ep-line); font-weight: 400; }
 .ep-thin:is(.ep-due, .ep-hidden) { border: none; background: var(--ep-due); top: 22px; height: 8px; }
-.ep-thin:is(.ep-skipped, .ep-vetoed) { border-width: 1px; border-style: solid; }
+.ep-thin:is(.ep-skipped, .ep-check-failed) { border-width: 1px; border-style: solid; }
 .ep-thin.ep-withdrawn { border: none; background: linear-gradient(var(--ep-commit) 25%, var(--ep-due) 25%); }
 .ep-thin.ep-silent { border: none; background: linear-gradient(var(--ep-aborted) 50%, var(--ep-open) 50%); }
 .ep-thin.ep-missing { border: none; background: repeating-linear-gradient(var(--ep-missing) 0 4px, transparent 4px 7px); }
@@ -148,7 +148,7 @@ function count(number, noun) {
 function look(row, cell) {
   if (cell.silent) return "silent";
   if (isPublished(cell)) return published(cell);
-  const begun = { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", VETOED: "vetoed" }[cell.state];
+  const begun = { OPEN: "open", PRECOMMIT: "precommit", ABORTED: "aborted", CHECK_FAILED: "check-failed" }[cell.state];
   if (begun) return begun;
   if (row.watermark && Date.parse(cell.end) <= Date.parse(row.watermark)) return "hidden";
   return row.cells.some((one) => one.committed && Date.parse(one.start) > Date.parse(cell.start)) ? "missing" : "due";
