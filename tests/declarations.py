@@ -96,7 +96,7 @@ WHOLE = Job(
     on_rerun="new_revision",
     determinism="keep_first",
     checks=CHECKS,
-    lapses_after=3,
+    inactive_after=3,
 )
 """A declaration that says something in every field."""
 
@@ -115,7 +115,7 @@ RECORDED = {
     "of rows": _small(inputs=[PostgresSource("r", "orders", connection="db", id_column="id")]),
     "with a zone": _small(cadence=Cadence("@hourly", "America/New_York"), on_rerun="fail"),
     "with a calendar before": _small(cadence=Cadence("@hourly", since=ORIGIN, before=Cadence("@daily"))),
-    "adopting": _small(outputs=[Table("a", on_foreign_commit="adopt"), B], lapses_after=1),
+    "adopting": _small(outputs=[Table("a", on_foreign_commit="adopt"), B], inactive_after=1),
     "with a column more": _small(outputs=[Table("a", column_changes=[add("x", "int")])]),
     "checked": _small(checks=[not_null("a", "x"), row_count("a", at_least=1)]),
     "replacing": _small(determinism="replace_cascade"),

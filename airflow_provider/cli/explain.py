@@ -50,9 +50,9 @@ def explain_epoch(arguments: Namespace) -> None:
 
 def _summary(found: Explanation, ended: list[str]) -> RenderableType:
     state = found.state.value or "nothing"
-    lapsed = (
-        found.lapsed
-        and f"since {found.lapsed.isoformat()}: readers do not wait for this job until it commits"
+    inactive = (
+        found.inactive
+        and f"since {found.inactive.isoformat()}: readers do not wait for this job until it commits"
     )
     return facts(
         {
@@ -66,7 +66,7 @@ def _summary(found: Explanation, ended: list[str]) -> RenderableType:
             "waits for": found.waiting_for,
             "writers": list(map(str, found.brought_by)),
             "Airflow": ended,
-            "lapsed": lapsed,
+            "inactive": inactive,
             "kept in": found.places,
             "outdated": found.outdated,
             "next step": found.next_step,
@@ -186,7 +186,7 @@ def _plain(found: Explanation) -> dict[str, object]:
         "withdrawn": list(found.withdrawn),
         "retired": found.retired,
         "outdated": list(found.outdated),
-        "lapsed": None if found.lapsed is None else found.lapsed.isoformat(),
+        "inactive": None if found.inactive is None else found.inactive.isoformat(),
         "log": [
             {
                 "at": entry.at.isoformat(),

@@ -79,11 +79,11 @@ def _by_job(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
 
 
 def _epochs(row: Row) -> str:
-    """Return the counts of the table's epochs that are not zero, and whether its job has lapsed or is retired."""
+    """Return the counts of the table's epochs that are not zero, and whether its job is inactive or retired."""
     line = _line(row)
     told = [tied(f"{line[name]} {words}") for name, words in _COUNTS.items() if line[name]]
-    if row.lapsed is not None:
-        told.append(f"lapsed since {moment(row.lapsed)} UTC")
+    if row.inactive is not None:
+        told.append(f"inactive since {moment(row.inactive)} UTC")
     if row.retired:
         told.append(f"retired: {row.retired}")
     return ", ".join(told) or "none"
@@ -105,6 +105,6 @@ def _line(row: Row) -> dict[str, Any]:
         "aborted": counts[EpochState.ABORTED],
         "check_failed": counts[EpochState.CHECK_FAILED],
         "nothing": counts[EpochState.NOTHING],
-        "lapsed": None if row.lapsed is None else row.lapsed.isoformat(),
+        "inactive": None if row.inactive is None else row.inactive.isoformat(),
         "retired": row.retired or None,
     }

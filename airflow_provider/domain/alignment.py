@@ -105,7 +105,7 @@ def published_by_all(records: Iterable[tuple[TableRecord, TableVersion]]) -> dat
     A table without any commit limits nothing: a new job blocks no cut of older tables (R7). A table that joined the
     domain later (:attr:`TableRecord.joins`) limits only moments after that barrier.
 
-    :param records: of all tables of the domain except those of lapsed jobs (R9).
+    :param records: of all tables of the domain except those of inactive jobs (R9).
     """
     limits = []
     for record, moved in records:

@@ -39,7 +39,7 @@ class JobDeclaration:
     on_rerun: OnRerun
     determinism: Determinism
     checks: tuple[Check, ...] = ()
-    lapses_after: int | None = None
+    inactive_after: int | None = field(default=None, metadata=formerly("lapses_after"))
 
     @classmethod
     def of(cls, job: Declares) -> JobDeclaration:
@@ -55,5 +55,5 @@ class JobDeclaration:
             on_rerun=self.on_rerun,
             determinism=self.determinism,
             checks=self.checks,
-            lapses_after=self.lapses_after,
+            inactive_after=self.inactive_after,
         )

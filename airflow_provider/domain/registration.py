@@ -61,7 +61,7 @@ class JobRecord:
     past_edges: tuple[Edge, ...] = ()
     past_outputs: tuple[TableName, ...] = ()
     checks: tuple[Check, ...] = ()
-    lapses_after: int | None = None
+    inactive_after: int | None = field(default=None, metadata=formerly("lapses_after"))
     retired: str = ""
     past_sources: tuple[str, ...] = field(default=(), metadata=formerly("past_roots"))
     left_sources: tuple[Source, ...] = field(default=(), metadata=since(2, optional=True))

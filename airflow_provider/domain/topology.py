@@ -241,7 +241,7 @@ class Job:
     :param cadence: cron expression or :class:`Cadence` that cuts time into the job's epochs.
     :param origin: start of the first epoch; None for the start of whichever epoch commits first.
     :param on_rerun: effect of another run, or a cleared task, on a committed epoch.
-    :param lapses_after: number of barriers of its calendar without a commit after which no cut waits for it (R9);
+    :param inactive_after: number of barriers of its calendar without a commit after which no cut waits for it (R9);
         None for never.
     :param checks: checks that must pass before rows are published (:mod:`airflow_provider.domain.checks`).
     :raises InvalidInput: names the field.
@@ -255,7 +255,7 @@ class Job:
     on_rerun: OnRerun = OnRerun.KEEP
     determinism: Determinism = Determinism.DETERMINISTIC
     checks: tuple[Check, ...] = ()
-    lapses_after: int | None = None
+    inactive_after: int | None = None
     input_tables: tuple[Table, ...] = field(default=(), repr=False, compare=False)
 
     def __init__(
@@ -269,7 +269,7 @@ class Job:
         on_rerun: OnRerun | str = OnRerun.KEEP,
         determinism: Determinism | str = Determinism.DETERMINISTIC,
         checks: Iterable[Check] = (),
-        lapses_after: int | None = None,
+        inactive_after: int | None = None,
     ) -> None:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
@@ -284,7 +284,7 @@ class Job:
         put("on_rerun", _member(OnRerun, on_rerun, "on_rerun"))
         put("determinism", _member(Determinism, determinism, "determinism"))
         put("checks", _several(checks, "checks", "row_count(…), not_null(…), no_rows(…) and the like"))
-        put("lapses_after", _counted(lapses_after, "lapses_after"))
+        put("inactive_after", _counted(inactive_after, "inactive_after"))
         refuse_unknown_tables(
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
         )

@@ -88,7 +88,7 @@ def _first_spelling(job: JobDeclaration) -> str:
     changes = [(table.name, table.column_changes) for table in job.outputs if table.column_changes]
     later = {
         "checks": _spelled("Check", job.checks, _CHECK),
-        "lapses_after": job.lapses_after,
+        "lapses_after": job.inactive_after,
         "adopting": sorted(
             table.name for table in job.outputs if table.on_foreign_commit is OnForeignCommit.ADOPT
         ),

@@ -104,7 +104,7 @@ def declarations(record: Record, world: World) -> None:
     with record.of("retire: a table that its job has left", "R6, R7"):
         world.coordinator.retire(DOMAIN, "leaving", table="left", **WHY)
     with record.of("register: a table of another job, taken over", "R6, R7"):
-        register(world.job("heir", [table("left")]))
+        register(world.job("successor", [table("left")]))
     world.run(world.job("grown", origin=barrier(3)), day(4))
     with record.of("register: an earlier origin of a table that has commits", "R7, R13"):
         register(world.job("grown"))

@@ -51,7 +51,7 @@ def first() -> Job:
     )
 
 
-def second(lapses_after: int | None = None) -> Job:
+def second(inactive_after: int | None = None) -> Job:
     """Declare the job that reads the first one's table; another number is another declaration.
 
     What becomes of a run again is said in words: the default is another one since.
@@ -64,7 +64,7 @@ def second(lapses_after: int | None = None) -> Job:
         cadence="@daily",
         origin=ORIGIN,
         on_rerun="new_revision",
-        lapses_after=lapses_after,
+        inactive_after=inactive_after,
     )
 
 

@@ -311,7 +311,7 @@ def test_what_nothing_can_compute_again_is_not_left_behind(world: World, tmp_pat
     if over == "retired":
         world.coordinator.revive(DOMAIN, "d")
     else:
-        world.coordinator.register(world.job("d", outputs=both, inputs=[feed(tmp_path)], lapses_after=9))
+        world.coordinator.register(world.job("d", outputs=both, inputs=[feed(tmp_path)], inactive_after=9))
     assert bound(world).is_new
 
 
@@ -341,7 +341,7 @@ def test_no_part_of_an_epoch_is_left_behind(world: World, tmp_path: Path) -> Non
     before = world.exactly()
     with pytest.raises(TopologyError, match="lacks d2, which would stay behind"):
         world.begin(small, day(1), owner("again"), sources=FILES)
-    left = world.job("d", outputs=both[:1], inputs=[feed(tmp_path)], lapses_after=9)
+    left = world.job("d", outputs=both[:1], inputs=[feed(tmp_path)], inactive_after=9)
     with pytest.raises(TopologyError, match="cannot leave d2: job d has computed"):
         world.coordinator.register(left)
     assert world.exactly() == before

@@ -80,8 +80,8 @@ def test_a_calendar_does_not_change_under_readers_that_align_with_it(world: Worl
     world.coordinator.register(world.job("d", cadence=later))
 
 
-@pytest.mark.parametrize("way", ["heir", "heir of one table", "comes back"])
-@pytest.mark.parametrize("then", ["declares", "has left the edge", "is the heir"])
+@pytest.mark.parametrize("way", ["successor", "successor of one table", "comes back"])
+@pytest.mark.parametrize("then", ["declares", "has left the edge", "is the successor"])
 def test_a_table_gets_no_other_calendar_under_readers_by_another_job(
     world: World, way: str, then: str
 ) -> None:
@@ -93,15 +93,15 @@ def test_a_table_gets_no_other_calendar_under_readers_by_another_job(
     world.run(world.job("r", inputs=[state(tables[0], as_of=timedelta(0))], **origin), hour(2), [1])
     if then != "declares":
         world.coordinator.register(world.job("r", **origin))
-    if way == "heir":
+    if way == "successor":
         world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
     else:
         world.coordinator.register(world.job("d", tables[1:]))
-    if way == "heir of one table":
+    if way == "successor of one table":
         world.coordinator.retire(DOMAIN, "d", table="d", reason="renamed", by="ada")
     if way == "comes back":
         world.coordinator.register(world.job("d", tables[1:], cadence=HOURLY_FROM_3))
-    name = "d" if way == "comes back" else "r" if then == "is the heir" else "heir"
+    name = "d" if way == "comes back" else "r" if then == "is the successor" else "successor"
     before = world.exactly()
     with pytest.raises(TopologyError, match=r"cadence of d cannot change .* job 'r' reads as_of") as refused:
         world.coordinator.register(world.job(name, tables[:1], cadence=HOURLY_FROM_3))
@@ -119,16 +119,16 @@ def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World)
     assert world.run(job, hour(1)).revision == 1
 
 
-def test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_heir(world: World) -> None:
+def test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_successor(world: World) -> None:
     """R7: with the calendar that it has by now, and with another change after it."""
     world.run(changed(world), hour(1))
     world.run(world.job("d", cadence=HOURLY_FROM_3, on_rerun="keep"), hour(2))
     world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
     tables = [world.table("d")]
-    world.run(world.job("heir", tables, cadence=HOURLY_FROM_3), hour(3))
+    world.run(world.job("successor", tables, cadence=HOURLY_FROM_3), hour(3))
     six = Cadence("0 */6 * * *", since=barrier(3) + 6 * HOUR, before=HOURLY_FROM_3)
-    world.coordinator.register(world.job("heir", tables, cadence=six))
-    world.run(world.job("heir", tables, cadence=six), hour(4))
+    world.coordinator.register(world.job("successor", tables, cadence=six))
+    world.run(world.job("successor", tables, cadence=six), hour(4))
     assert world.cut("d").barrier == barrier(3) + 4 * HOUR
 
 
@@ -231,18 +231,18 @@ def test_a_source_that_was_left_in_the_same_calendar_comes_back(world: World) ->
     assert world.begin(job, hour(1), sources={"orders": bounds}).sources == (bounds,)
 
 
-def test_an_heir_with_another_calendar_may_read_the_sources_on(world: World) -> None:
+def test_a_successor_with_another_calendar_may_read_the_sources_on(world: World) -> None:
     """R7, I11: what was recorded before the change is the same for both."""
     feed = FileSource("feed", "/feed", late="ignore")
     attempt = world.begin(world.job("d", inputs=[feed]), day(3), sources=files("day"))
     world.write(attempt)
     world.coordinator.publish(attempt)
     world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
-    heir = world.job("heir", [world.table("d")], cadence=HOURLY_FROM_3, inputs=[feed])
-    assert world.begin(heir, hour(1), sources=files("hour")).sources == (files("hour")["feed"],)
+    successor = world.job("successor", [world.table("d")], cadence=HOURLY_FROM_3, inputs=[feed])
+    assert world.begin(successor, hour(1), sources=files("hour")).sources == (files("hour")["feed"],)
     third = world.job("third", cadence=HOURLY_FROM_3, inputs=[feed])
     assert world.begin(third, hour(1), sources=files("other")).sources == (files("hour")["feed"],), (
-        "the heir's"
+        "the successor's"
     )
 
 

@@ -1,4 +1,4 @@
-"""The crash matrix of what people do: declarations change, tables go to heirs, holes are filled, states withdrawn …
+"""The crash matrix of what people do: declarations change, tables change jobs, holes are filled, states withdrawn …
 
 Exhaustive: the process dies before each call that changes something, and once at its end; then another process does
 the same again. At the death nothing that was read has changed (I4), no file is missing (I6), and engines see what cuts
@@ -153,7 +153,7 @@ def given(world: World) -> None:
 
 def take_over(world: World, own: EpochService) -> None:
     """Begin with the table of another job, and go on with it."""
-    compute(world, own, world.job("heir", [world.table("given")]), 2)
+    compute(world, own, world.job("successor", [world.table("given")]), 2)
 
 
 def retire(world: World, own: EpochService) -> None:

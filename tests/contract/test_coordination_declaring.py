@@ -40,7 +40,7 @@ def late_input(world: World) -> Job:
 
 def taken_over(world: World) -> Job:
     world.coordinator.retire(DOMAIN, "e", **WHY)
-    return world.job("heir", [world.table("e")], inputs=[increment(world.table("d"))])
+    return world.job("successor", [world.table("e")], inputs=[increment(world.table("d"))])
 
 
 REFUSED: dict[str, tuple[Callable[[World], Job], Interval]] = {
@@ -123,29 +123,29 @@ def test_a_storm_of_registrations_ends(world: World) -> None:
 # --- a job is brought back -------------------------------------------------------------------------------------
 
 
-def test_a_job_is_brought_back_from_an_heir_that_did_nothing(world: World) -> None:
-    """R7: the heir's tables are its again; the heir is retired, and says why."""
+def test_a_job_is_brought_back_from_a_successor_that_did_nothing(world: World) -> None:
+    """R7: the successor's tables are its again; the successor is retired, and says why."""
     committed(world)
-    heir = taken_over(world)
-    world.coordinator.register(heir)
+    successor = taken_over(world)
+    world.coordinator.register(successor)
     world.coordinator.revive(DOMAIN, "e")
     d = world.table("d")
     world.run(world.job("d"), day(2), [2])
     world.run(world.job("e", inputs=[increment(d)]), day(2), [2])
     assert world.rows("e") == {"e": [(1, 1), (2, 2)]}
     with pytest.raises(TopologyError, match="job e was revived before it had committed anything"):
-        world.begin(heir, day(2))
+        world.begin(successor, day(2))
     world.coordinator.revive(DOMAIN, "e")
 
 
 @pytest.mark.parametrize("done", ["committed", "open"])
-def test_a_job_is_not_brought_back_from_an_heir_at_work(world: World, done: str) -> None:
-    """R7: what the heir has committed, or is about to, is its own."""
+def test_a_job_is_not_brought_back_from_a_successor_at_work(world: World, done: str) -> None:
+    """R7: what the successor has committed, or is about to, is its own."""
     committed(world)
-    heir = taken_over(world)
+    successor = taken_over(world)
     world.run(world.job("d"), day(2), [2])
-    world.begin(heir, day(2)) if done == "open" else world.run(heir, day(2), [2])
+    world.begin(successor, day(2)) if done == "open" else world.run(successor, day(2), [2])
     before = world.exactly()
-    with pytest.raises(EpochError, match=r"belongs to job 'heir' now|is at work"):
+    with pytest.raises(EpochError, match=r"belongs to job 'successor' now|is at work"):
         world.coordinator.revive(DOMAIN, "e")
     assert world.exactly() == before

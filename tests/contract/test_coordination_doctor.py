@@ -201,30 +201,30 @@ def test_waits_that_nobody_ends(world: World) -> None:
     assert any("is retired" in one.found for one in found.values())
 
 
-def test_a_wait_for_a_table_that_has_an_heir_is_none(world: World) -> None:
+def test_a_wait_for_a_table_that_has_a_successor_is_none(world: World) -> None:
     """R7, I9: whichever of the two jobs is the first by the alphabet."""
-    for before, heir, name in (("old", "heir", "t"), ("job", "jobs", "u")):
+    for before, successor, name in (("old", "successor", "t"), ("job", "jobs", "u")):
         table = world.table(name)
         world.run(world.job(before, [table]), day(1))
         world.run(world.job(f"r of {before}", [world.table(f"r_{name}")], inputs=[table]), day(1))
         world.coordinator.retire(DOMAIN, before, reason="renamed", by="me")
-        world.coordinator.register(world.job(heir, [table]))
+        world.coordinator.register(world.job(successor, [table]))
     assert told(world) == {}
 
 
 def test_waits_for_who_fell_silent_and_for_what_was_withdrawn(world: World) -> None:
-    """R9, R24, I9: a job that has lapsed, and a state that retention has taken back."""
+    """R9, R24, I9: a job that has been inactive, and a state that retention has taken back."""
     full = world.table("f", kind="full")
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
-    world.run(world.job("l", lapses_after=1), day(1))
+    world.run(world.job("l", inactive_after=1), day(1))
     world.run(world.job("a", inputs=[world.table("l")]), day(1))
     world.retention.withdraw(DOMAIN, "f", day(1).end)
     world.coordinator.register(world.job("b", inputs=[full]))
     world.clock.advance(timedelta(days=3))
     found = {name.split()[0]: one.found for name, one in told(world).items()}
     assert set(found) == {"a", "b"}
-    assert "whose job l has lapsed since" in found["a"]
+    assert "whose job l has been inactive since" in found["a"]
     assert "is withdrawn" in found["b"]
 
 
@@ -318,7 +318,7 @@ def test_a_restored_store_is_told_before_work_is_done(
 def test_a_table_that_its_job_had_left_is_ahead_of_a_restored_store_too(
     quick_path: Path, empty_sqlite: Path, tmp_path: Path
 ) -> None:
-    """R7, R33: what was published to it after the backup, before its job left it, or by the heir."""
+    """R7, R33: what was published to it after the backup, before its job left it, or by the successor."""
     world, backup = Backend("iceberg elsewhere", quick_path, empty_sqlite).world(), tmp_path / "backup.db"
     left, kept = world.table("left"), world.table("kept")
     world.run(world.job("j", [left, kept]), day(1))

@@ -228,7 +228,7 @@ def test_a_reader_of_a_table_that_its_job_has_left_is_told_what_helps(world: Wor
     reader = world.job("r", inputs=[new.outputs[1]])
     world.run(new, day(1), [1])
     world.run(old, day(2), [2])
-    world.coordinator.register(world.job("j", [new.outputs[0]], lapses_after=9))
+    world.coordinator.register(world.job("j", [new.outputs[0]], inactive_after=9))
     world.run(reader, day(1), [1])
     with pytest.raises(NotReady, match="t2: needs") as raised:
         world.begin(reader, day(2))
@@ -236,7 +236,7 @@ def test_a_reader_of_a_table_that_its_job_has_left_is_told_what_helps(world: Wor
     assert "job j no longer declares t2: declare it again" in told
     assert "; or leave t2 out of job r" in told
     assert "job j no longer declares t2" in explain(world.store, DOMAIN, "r", day(2)).next_step
-    again = world.job("j", new.outputs, lapses_after=8)
+    again = world.job("j", new.outputs, inactive_after=8)
     world.run(again, day(2), [2], owner("declared again"))
     world.run(reader, day(2), [2])
 
@@ -249,12 +249,12 @@ def test_a_hole_below_a_table_that_its_job_has_left(world: World) -> None:
         world.run(new, day(number), [number])
     for number in (2, 3):
         world.run(old, day(number), [number])
-    world.coordinator.register(world.job("j", [new.outputs[0]], origin=None, lapses_after=9))
+    world.coordinator.register(world.job("j", [new.outputs[0]], origin=None, inactive_after=9))
     with pytest.raises(
         NotReady, match="job j no longer declares t2: declare it again.* and run job j for all"
     ):
         world.begin(reader, day(4))
-    again = world.job("j", new.outputs, origin=None, lapses_after=8)
+    again = world.job("j", new.outputs, origin=None, inactive_after=8)
     world.coordinator.register(again)
     with pytest.raises(NotReady, match="Next step: run job j for all") as raised:
         world.begin(reader, day(4))

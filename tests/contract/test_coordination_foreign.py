@@ -248,17 +248,17 @@ def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World,
 
 
 def test_a_retired_job_has_no_say_in_what_is_adopted(table_world: World) -> None:
-    """R7, R17: what its heir declares counts, and nobody declares anything where there is none."""
+    """R7, R17: what its successor declares counts, and nobody declares anything where there is none."""
     world = table_world
     for name in ("left", "taken"):
         world.run(world.job(f"old {name}", [adopting(world, name)]), day(1), [1])
         world.coordinator.retire(DOMAIN, f"old {name}", reason="renamed", by="ada")
         commit(world, name, "append", {1: [7]})
-    world.coordinator.register(world.job("heir", [world.table("taken")]))
+    world.coordinator.register(world.job("successor", [world.table("taken")]))
     problems = {one.name: one.problem for one in recover(world.coordinator.context, DOMAIN).tables}
     assert all(problem.startswith("ForeignCommit") for problem in problems.values()), problems
     assert set(problems) == {"left", "taken"}
-    world.coordinator.register(world.job("heir", [adopting(world, "taken")]))
+    world.coordinator.register(world.job("successor", [adopting(world, "taken")]))
     adopted = {one.name: one.adopted for one in recover(world.coordinator.context, DOMAIN).tables}
     assert adopted == {"left": False, "taken": True}
 

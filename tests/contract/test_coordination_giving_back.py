@@ -476,7 +476,7 @@ def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
         job = world.job("load", inputs=[source], on_rerun="fail")
     if then == "is retired":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-        job = world.job("heir", job.outputs, inputs=[source])
+        job = world.job("successor", job.outputs, inputs=[source])
     if then == "another job fails without it":
         again = world.begin(world.job("other"), day(2), owner("cleared"), sources=SourceReaders())
         world.coordinator.abort(again, "it failed")

@@ -86,7 +86,7 @@ def test_a_cell_tells_how_far_the_newest_attempt_is_and_what_readers_get_meanwhi
     assert (last.committed and last.committed.rows) == 1
     row = row_of(world)
     assert (row.job, row.cadence, row.watermark, row.csn) == ("j", job.cadence, barrier(2), 3)
-    assert (row.lapsed, row.retired) == (None, "")
+    assert (row.inactive, row.retired) == (None, "")
 
 
 def test_a_row_ends_where_the_domain_is_and_goes_a_week_back(world: World) -> None:
@@ -214,16 +214,16 @@ def test_a_table_that_another_job_took_over_is_that_jobs(world: World) -> None:
     for number in (1, 2):
         world.run(world.job("d", [world.table("d"), world.table("left")]), day(number), [number])
     world.coordinator.retire(DOMAIN, "d", reason="replaced", by="ada")
-    world.run(world.job("heir", [world.table("d")]), day(3), [3], owner("heir"))
-    assert [(row.table.name, row.job) for row in shown(world).rows] == [("left", "d"), ("d", "heir")]
+    world.run(world.job("successor", [world.table("d")]), day(3), [3], owner("successor"))
+    assert [(row.table.name, row.job) for row in shown(world).rows] == [("left", "d"), ("d", "successor")]
     found = cells(world)
-    assert [run_of(found[day(number)]) for number in (1, 2, 3)] == [None, None, "heir"]
+    assert [run_of(found[day(number)]) for number in (1, 2, 3)] == [None, None, "successor"]
     assert [found[day(number)].state for number in (1, 2, 3)] == [EpochState.COMMIT] * 3
     assert [found[day(number)].revision for number in (1, 2, 3)] == [1, 1, 1]
     left = row_of(world, "left")
     assert ([cell.interval for cell in left.cells], left.retired) == ([day(1), day(2)], "replaced (ada)")
     assert days(world, "left", start=barrier(0), end=barrier(9)) == [1, 2], "nothing more is due of it"
-    assert left.lapsed is None, "it is told as retired"
+    assert left.inactive is None, "it is told as retired"
 
 
 def test_a_gap_that_a_retired_job_has_left_is_shown(world: World) -> None:

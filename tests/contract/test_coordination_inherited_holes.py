@@ -42,11 +42,11 @@ def left(world: World, days: Sequence[int], hole: int, *, kind: str = "increment
 def retire(world: World, job: Job, *, alone: bool = False) -> None:
     """Retire *job*, or t2 *alone*, which it leaves first."""
     if alone:
-        world.coordinator.register(world.job("j", job.outputs[:1], lapses_after=9))
+        world.coordinator.register(world.job("j", job.outputs[:1], inactive_after=9))
     world.coordinator.retire(DOMAIN, "j", table="t2" if alone else None, **WHY)
 
 
-def heir(world: World, *names: str, kind: str = "incremental", **options: Any) -> Job:
+def successor(world: World, *names: str, kind: str = "incremental", **options: Any) -> Job:
     return world.job("k", [world.table(name, kind=kind) for name in names], **options)
 
 
@@ -79,7 +79,7 @@ def slices(world: World, table: str) -> set[tuple[str, str]]:
     return {(start, job) for start, _, job in items}
 
 
-HEIRS = {
+SUCCESSORS = {
     "alone": ("t2", ()),
     "beside a new table": ("t2 u", ()),
     "beside a table that begins before": ("t2 u", (0,)),
@@ -92,9 +92,9 @@ HEIRS = {
 """The tables of the job that goes on, and the days that it has computed of its own table before."""
 ENDS = {"the job is retired": False, "the table is retired": True}
 _TAKEN_OVER = [
-    pytest.param(tables, earlier, alone, id=f"{end}-{heir}")
+    pytest.param(tables, earlier, alone, id=f"{end}-{successor}")
     for end, alone in ENDS.items()
-    for heir, (tables, earlier) in HEIRS.items()
+    for successor, (tables, earlier) in SUCCESSORS.items()
     if not (alone and "t1" in tables)  # then j goes on with t1
 ]
 
@@ -109,7 +109,7 @@ def test_a_hole_that_a_job_takes_over_is_named_with_what_ends_it(
     for number in earlier:
         world.run(own, day(number), [number]) if number else None
     retire(world, before, alone=alone)
-    job = heir(world, *tables.split())
+    job = successor(world, *tables.split())
     world.run(job, day(4), [4])
     reader = world.job("r", inputs=[increment(world.table("t2"))])
     world.run(reader, day(1), [1])
@@ -131,7 +131,7 @@ def test_a_hole_that_a_job_takes_over_is_named_with_what_ends_it(
 def test_a_hole_is_ended_before_its_new_job_has_run(world: World, tables: str) -> None:
     """R7: it is enough that the job is registered."""
     retire(world, left(world, (1, 2, 3), 2))
-    world.coordinator.register(heir(world, *tables.split()))
+    world.coordinator.register(successor(world, *tables.split()))
     assert follow(world) == [("t2", day(2))]
     assert world.rows("t2") == {"t2": [(1, 1), (3, 3)]}
 
@@ -139,7 +139,7 @@ def test_a_hole_is_ended_before_its_new_job_has_run(world: World, tables: str) -
 def test_holes_behind_all_rows_of_a_table_are_named(world: World) -> None:
     """R7: the job before has ended with epochs that lack it, and the next goes on behind them, or has yet to."""
     retire(world, left(world, (1, 2), 2))
-    job = heir(world, "t1", "t2")
+    job = successor(world, "t1", "t2")
     world.coordinator.register(job)
     assert [(table, span) for table, _, span in commands(world)] == [("t2", day(2))]
     world.run(job, day(3), [3])
@@ -153,7 +153,7 @@ def test_holes_behind_all_rows_of_a_table_are_named(world: World) -> None:
 def test_a_hole_at_the_beginning_and_of_a_full_table(world: World, tables: str, hole: int, kind: str) -> None:
     """R5, R7: nothing is before the first epoch; a full table has at a skipped barrier what it had before."""
     retire(world, left(world, (1, 2, 3), hole, kind=kind))
-    world.run(heir(world, *tables.split(), kind=kind), day(4), [4])
+    world.run(successor(world, *tables.split(), kind=kind), day(4), [4])
     assert follow(world) == [("t2", day(hole))]
     assert world.cut("t2").barrier == barrier(4)
     if kind == "full" and hole == 2:
@@ -170,8 +170,8 @@ def test_a_hole_below_where_a_table_begins(world: World, tables: str, origin: da
     with pytest.raises(
         TopologyError, match="'t2' goes on at 2024-01-02.* no job would compute the epochs between"
     ):
-        world.coordinator.register(heir(world, *tables.split(), origin=barrier(2)))
-    world.run(heir(world, *tables.split(), origin=origin), day(4), [4])
+        world.coordinator.register(successor(world, *tables.split(), origin=barrier(2)))
+    world.run(successor(world, *tables.split(), origin=origin), day(4), [4])
     assert follow(world) == [("t2", day(2))]
     assert world.rows("t2") == {"t2": [(1, 1), (3, 3), (4, 4)]}
 
@@ -179,7 +179,7 @@ def test_a_hole_below_where_a_table_begins(world: World, tables: str, origin: da
 def test_a_run_over_the_hole_names_the_way_out(world: World) -> None:
     """R7: a job computes no epoch that another has computed for one of its tables, also after the skip."""
     retire(world, left(world, (1, 2, 3), 2))
-    job = heir(world, "t1", "t2")
+    job = successor(world, "t1", "t2")
     world.run(job, day(4), [4])
     before = world.rows("t1")
     with pytest.raises(TopologyError, match="'t1' was computed before job 'k'") as refused:
@@ -207,8 +207,8 @@ def test_an_epoch_of_its_own_that_is_no_fill_names_the_way_out(world: World) -> 
     """R7: all tables would be computed anew, also the one that has the epoch from the job before."""
     retire(world, left(world, (1, 2, 3), 2))
     for number in (1, 2, 3):
-        world.run(heir(world, "u"), day(number), [number])
-    job = heir(world, "t1", "t2", "u", determinism="keep_first")
+        world.run(successor(world, "u"), day(number), [number])
+    job = successor(world, "t1", "t2", "u", determinism="keep_first")
     world.run(job, day(4), [4])
     with pytest.raises(TopologyError, match="'t1' was computed before job 'k'") as refused:
         world.begin(job, day(2), owner("cleared"))
@@ -220,7 +220,7 @@ def test_an_epoch_of_its_own_that_is_no_fill_names_the_way_out(world: World) -> 
 def test_what_was_skipped_for_a_table_alone_can_be_run_after_all(world: World) -> None:
     """R5: where no other job has computed the epoch for another table."""
     retire(world, left(world, (1, 2, 3), 2))
-    job = heir(world, "t2", "u")
+    job = successor(world, "t2", "u")
     world.run(job, day(4), [4])
     assert follow(world) == [("t2", day(2))], "u begins later, and is not skipped with it"
     world.run(job, day(2), [20], owner("after all"))
@@ -232,7 +232,7 @@ def test_what_was_skipped_for_a_table_alone_can_be_run_after_all(world: World) -
 def test_a_new_table_without_columns_is_named_with_what_helps(world: World) -> None:
     """R5, R7: the error of the skip says what goes first, and then the skip works."""
     retire(world, left(world, (1, 2, 3), 2))
-    job = heir(world, "t2", "u")
+    job = successor(world, "t2", "u")
     world.coordinator.register(job)
     ((_, _, span),) = commands(world)
     with pytest.raises(InvalidInput, match="'u' has no columns yet") as refused:
@@ -245,7 +245,7 @@ def test_a_new_table_without_columns_is_named_with_what_helps(world: World) -> N
 def test_a_job_that_builds_on_its_past_goes_on(world: World) -> None:
     """R7, R12: it waits for the hole in its own table, and its errors lead to the skip."""
     retire(world, left(world, (1, 2, 3), 2))
-    job = heir(world, "t1", "t2", inputs=[previous(world.table("t2"))])
+    job = successor(world, "t1", "t2", inputs=[previous(world.table("t2"))])
     with pytest.raises(NotReady, match="the job itself has not committed") as raised:
         world.begin(job, day(4))
     assert _SKIP.search(str(raised.value)) is not None
@@ -257,8 +257,8 @@ def test_a_job_that_builds_on_its_past_goes_on(world: World) -> None:
 def test_several_holes_are_named_apart(world: World) -> None:
     """R7: those of the job before, and those of the job itself; what may still be computed is not among them."""
     retire(world, left(world, (1, 2, 3), 2))
-    world.run(heir(world, "t1", "t2"), day(4), [4])
-    old, new = heir(world, "t1", lapses_after=9), heir(world, "t1", "t2", lapses_after=8)
+    world.run(successor(world, "t1", "t2"), day(4), [4])
+    old, new = successor(world, "t1", inactive_after=9), successor(world, "t1", "t2", inactive_after=8)
     for number, job in ((5, old), (7, old), (8, new)):
         world.run(job, day(number), [number])
     assert [(table, span) for table, _, span in commands(world)] == [("t2", day(n)) for n in (2, 5, 7)]
@@ -270,7 +270,7 @@ def test_what_a_skip_of_a_table_wrote_beside_is_swept(table_world: World) -> Non
     """R16: the tables that have the epoch were written, too; a day later nothing of it is left."""
     world = table_world
     retire(world, left(world, (1, 2, 3), 2))
-    world.run(heir(world, "t1", "t2"), day(4), [4])
+    world.run(successor(world, "t1", "t2"), day(4), [4])
     follow(world)
     rows = world.rows("t1", "t2")
     world.clock.advance(world.coordinator.defaults.leftover_grace * 2)

@@ -88,7 +88,7 @@ def test_what_a_former_owner_left_is_swept(table_world: World) -> None:
     zombie = world.begin(job, day(1))
     world.run(job, day(1), [1], owner(try_number=2))
     world.coordinator.retire(DOMAIN, "t", reason="replaced", by="ada")
-    world.run(world.job("heir", [world.table("t")]), day(2), [2])
+    world.run(world.job("successor", [world.table("t")]), day(2), [2])
     zombie_writes(world, zombie)
     world.clock.advance(PAST_GRACE)
     assert len(sweep(world).leftovers) == 1

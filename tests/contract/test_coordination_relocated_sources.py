@@ -58,7 +58,7 @@ def landing(world: World, tmp_path: Path) -> Landing:
     return Landing(world, tmp_path)
 
 
-@pytest.mark.parametrize("who", ["load", "an heir"])
+@pytest.mark.parametrize("who", ["load", "a successor"])
 @pytest.mark.parametrize(
     ("old_late", "new_late"),
     [("revision", "revision"), ("ignore", "ignore"), ("refuse", "ignore"), ("next", "next")],
@@ -72,9 +72,9 @@ def test_a_new_name_with_another_location_reads_no_file_twice(
     for number in range(1, 5):
         landing.land(number, f"{number}.csv")
     assert [landing.run(old, day(number)) for number in (1, 2)] == [["2.csv"], ["3.csv"]]
-    if who == "an heir":
+    if who == "a successor":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-        new = world.job("heir", [world.table("load")], inputs=new.sources)
+        new = world.job("successor", [world.table("load")], inputs=new.sources)
     before = world.exactly()
     with pytest.raises(TopologyError, match=r"3\.csv, that \[2024-01-02.* has read as source 'feed'"):
         world.begin(new, day(3), sources=FILES)
@@ -143,7 +143,7 @@ def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
         landing.world.begin(long, day(12), sources=FILES)
 
 
-@pytest.mark.parametrize("who", ["load", "an heir"])
+@pytest.mark.parametrize("who", ["load", "a successor"])
 def test_no_source_that_a_job_has_left_is_forgotten(
     landing: Landing, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
@@ -157,9 +157,9 @@ def test_no_source_that_a_job_has_left_is_forgotten(
     for name in ("feed_2", "feed_3"):
         world.coordinator.register(landing.job(name))
     job = landing.job("feed_4")
-    if who == "an heir":
+    if who == "a successor":
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-        job = world.job("heir", [world.table("load")], inputs=job.sources)
+        job = world.job("successor", [world.table("load")], inputs=job.sources)
     before = world.exactly()
     with pytest.raises(RecordFull, match="sources that were left of job .* 3 would exceed .* 2") as refused:
         world.begin(job, day(3), sources=FILES)
@@ -167,11 +167,13 @@ def test_no_source_that_a_job_has_left_is_forgotten(
     assert world.exactly() == before
 
 
-def test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_over(landing: Landing) -> None:
+def test_what_a_successor_had_read_for_its_own_table_is_named_for_the_one_it_took_over(
+    landing: Landing,
+) -> None:
     """I11: its epoch has read the late file, and has written no row of the table that it took over since."""
     world, job = landing.world, landing.job("feed")
     tables, inputs = [world.table("own"), world.table("load")], [landing.source("feed_2")]
-    alone, both = (world.job("heir", own, inputs=inputs) for own in (tables[:1], tables))
+    alone, both = (world.job("successor", own, inputs=inputs) for own in (tables[:1], tables))
     landing.land(1, "a.csv")
     for number in (1, 2):
         landing.run(job, day(number))
@@ -181,12 +183,13 @@ def test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_ov
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
     landing.land(3, "c.csv")
     assert landing.run(both, day(3)) == ["c.csv"]
-    for text in (*landing.told(), explain(world.store, DOMAIN, "heir", day(1)).summary):
+    for text in (*landing.told(), explain(world.store, DOMAIN, "successor", day(1)).summary):
         assert (
-            "late.csv; they were read for other tables, and those that job heir took over lack them" in text
+            "late.csv; they were read for other tables, and those that job successor took over lack them"
+            in text
         )
     (text,) = landing.told()
-    assert "comes to all tables of job heir" in text
+    assert "comes to all tables of job successor" in text
     landing.land(4, "late.csv")
     assert landing.run(both, day(4)) == ["late.csv"]
     (landing.directory / "2024-01-01" / "late.csv").unlink()
@@ -194,7 +197,7 @@ def test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_ov
 
 
 def test_what_is_read_late_after_a_table_was_given_away_is_named_for_it(landing: Landing) -> None:
-    """I11: the job goes on with its other table, and is ahead of the heir."""
+    """I11: the job goes on with its other table, and is ahead of the successor."""
     world, feed = landing.world, [landing.source("feed")]
     tables = [world.table("kept"), world.table("load")]
     both, kept = (world.job("load", own, inputs=feed) for own in (tables, tables[:1]))
@@ -202,23 +205,25 @@ def test_what_is_read_late_after_a_table_was_given_away_is_named_for_it(landing:
         landing.run(both, day(number))
     world.coordinator.register(kept)
     world.coordinator.retire(DOMAIN, "load", table="load", reason="renamed", by="ada")
-    heir = world.job("heir", [world.table("load")], inputs=[landing.source("feed_2")])
-    landing.run(heir, day(3))
+    successor = world.job("successor", [world.table("load")], inputs=[landing.source("feed_2")])
+    landing.run(successor, day(3))
     landing.run(kept, day(3))
     landing.land(1, "late.csv")
     assert landing.run(kept, day(4)) == ["late.csv"]
     (text,) = landing.told()
-    assert "late.csv; they were read for other tables, and those that job heir took over lack them" in text
-    landing.run(heir, day(4))
+    assert (
+        "late.csv; they were read for other tables, and those that job successor took over lack them" in text
+    )
+    landing.run(successor, day(4))
     (text,) = landing.told()
     assert "late.csv" in text
 
 
-def test_what_an_heir_reads_late_for_the_table_it_took_over_is_not_named(landing: Landing) -> None:
+def test_what_a_successor_reads_late_for_the_table_it_took_over_is_not_named(landing: Landing) -> None:
     """I11: by its own name for the folder, and beside what the job before has read."""
     world, job = landing.world, landing.job("feed")
     tables, inputs = [world.table("own"), world.table("load")], [landing.source("feed_2")]
-    alone, both = (world.job("heir", own, inputs=inputs) for own in (tables[:1], tables))
+    alone, both = (world.job("successor", own, inputs=inputs) for own in (tables[:1], tables))
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.run(alone, day(1))

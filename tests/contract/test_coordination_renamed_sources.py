@@ -373,7 +373,7 @@ def test_a_job_that_reads_without_its_source_for_a_while_is_told_what_it_misses(
     landing.land(1, "late.csv")
     world.run(world.job("other"), day(2))
     assert landing.run(job, day(2)) == ["late.csv"]
-    assert landing.run(world.job("other", inputs=job.sources, lapses_after=3), day(3)) == []
+    assert landing.run(world.job("other", inputs=job.sources, inactive_after=3), day(3)) == []
     for _ in range(2):
         ((text, urgent),) = landing.told()
         assert urgent
@@ -383,13 +383,13 @@ def test_a_job_that_reads_without_its_source_for_a_while_is_told_what_it_misses(
         world.coordinator.retire(DOMAIN, "load", reason="it is over", by="ada")
 
 
-# --- heirs -------------------------------------------------------------------------------------------------------
+# --- successors -------------------------------------------------------------------------------------------------------
 
 
-def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) -> None:
+def test_a_successor_reads_no_file_that_the_job_before_has_read(landing: Landing) -> None:
     """I11: another job takes the table over, by another name for the folder."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job("feed_2").sources)
+    successor = world.job("successor", [table], inputs=landing.job("feed_2").sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     landing.land(2, "b.csv")
@@ -398,33 +398,33 @@ def test_an_heir_reads_no_file_that_the_job_before_has_read(landing: Landing) ->
     assert landing.run(job, day(3)) == ["late.csv"]
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-03.* has read as source 'feed'"):
-        world.begin(heir, day(2), sources=FILES)
-    assert landing.run(heir, day(4)) == []
+        world.begin(successor, day(2), sources=FILES)
+    assert landing.run(successor, day(4)) == []
 
 
 @pytest.mark.parametrize("name", ["feed", "feed_2"])
 def test_files_of_epochs_that_the_job_before_has_skipped_are_named(landing: Landing, name: str) -> None:
-    """R5, I11: the heir looks into the same folder, by the same name or another."""
+    """R5, I11: the successor looks into the same folder, by the same name or another."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job(name).sources)
+    successor = world.job("successor", [table], inputs=landing.job(name).sources)
     landing.run(job, day(1))
     world.coordinator.skip(DOMAIN, "load", day(2), "a holiday", by="ada")
     landing.land(2, "a.csv")
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
     for number in (3, 4):
-        assert landing.run(heir, day(number)) == []
+        assert landing.run(successor, day(number)) == []
     ((text, _),) = landing.told()
     assert "1 are of skipped epochs and are read by no epoch" in text
 
 
-def test_late_files_of_a_job_that_has_an_heir_are_named(landing: Landing) -> None:
-    """I11: the heir reads another source there."""
+def test_late_files_of_a_job_that_has_a_successor_are_named(landing: Landing) -> None:
+    """I11: the successor reads another source there."""
     world, job, table = landing.world, landing.job("feed"), landing.world.table("load")
-    heir = world.job("heir", [table], inputs=landing.job("feed_2").sources)
+    successor = world.job("successor", [table], inputs=landing.job("feed_2").sources)
     landing.land(1, "a.csv")
     landing.run(job, day(1))
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-    landing.run(heir, day(2))
+    landing.run(successor, day(2))
     landing.land(1, "late.csv")
     ((text, urgent),) = landing.told()
     assert urgent
@@ -518,7 +518,7 @@ def test_what_one_job_misses_is_named_although_another_has_read_it(landing: Land
 # --- tables ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("who", ["load", "an heir"])
+@pytest.mark.parametrize("who", ["load", "a successor"])
 def test_a_table_is_not_read_from_its_beginning_by_another_name(
     world: World, postgresql: PostgresqlServer, who: str
 ) -> None:
@@ -539,9 +539,9 @@ def test_a_table_is_not_read_from_its_beginning_by_another_name(
         world.write(attempt)
         world.coordinator.publish(attempt)
         name = "load"
-        if who == "an heir":
+        if who == "a successor":
             world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
-            name = "heir"
+            name = "successor"
         before = world.exactly()
         with pytest.raises(TopologyError, match="the first epoch of a new name reads all") as refused:
             world.begin(job("orders_2", name), day(2), sources=readers)

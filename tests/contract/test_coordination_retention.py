@@ -426,7 +426,7 @@ def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_withdrawn(world
 def test_r24_explain_tells_what_is_withdrawn(world: World) -> None:
     """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
     full_job(world, 4)
-    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], lapses_after=1)
+    reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], inactive_after=1)
     world.run(reader, day(1))
     world.clock.advance(2 * DAY)
     world.retention.withdraw(DOMAIN, "f", barrier(2))

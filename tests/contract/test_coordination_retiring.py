@@ -73,7 +73,7 @@ def test_a_retired_table_comes_back_by_a_declaration_that_the_job_has_not_had(wo
     with pytest.raises(TopologyError, match="table 'd2' is retired: it is not needed") as refused:
         world.begin(job, day(2))
     assert "by a declaration that the job has not had before" in refused.value.next_step
-    world.run(world.job("d", outputs=both, lapses_after=9), day(2), [2])
+    world.run(world.job("d", outputs=both, inactive_after=9), day(2), [2])
     assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 2)]}
 
 
@@ -161,23 +161,23 @@ def test_an_attempt_that_began_meanwhile_publishes_nothing(world: World) -> None
 
 
 @pytest.mark.parametrize("before", ["computed", "skipped"])
-def test_an_heir_replaces_no_rows_of_the_job_before(world: World, before: str) -> None:
+def test_a_successor_replaces_no_rows_of_the_job_before(world: World, before: str) -> None:
     """R7: also where it has an epoch of its own there; a version of its DAG without the table computes the others."""
     more = world.table("more")
-    older, heir = world.job("heir", [more]), world.job("heir", [world.table("d"), more])
+    older, successor = world.job("successor", [more]), world.job("successor", [world.table("d"), more])
     world.run(older, day(1), [10])
     if before == "computed":
         world.run(older, day(2), [20])
     else:
-        world.coordinator.skip(DOMAIN, "heir", day(2), "nothing came", by="ada")
+        world.coordinator.skip(DOMAIN, "successor", day(2), "nothing came", by="ada")
     retired(world, inputs=[increment(more, on_upstream_revision="ignore")])
-    world.run(heir, day(3), [3])
+    world.run(successor, day(3), [3])
     for _ in range(2):
-        with pytest.raises(TopologyError, match="of 'd' was computed before job 'heir' took") as refused:
-            world.begin(heir, day(2), owner("again"))
+        with pytest.raises(TopologyError, match="of 'd' was computed before job 'successor' took") as refused:
+            world.begin(successor, day(2), owner("again"))
     assert "A version of its DAG that does not declare 'd'" in refused.value.next_step
     world.run(older, day(2), [21], owner("again"))
-    world.run(heir, day(3), [33], owner("again"))
+    world.run(successor, day(3), [33], owner("again"))
     assert world.rows("d", "more") == {"d": [(1, 1), (2, 2), (3, 33)], "more": [(1, 10), (2, 21), (3, 33)]}
 
 
@@ -186,19 +186,19 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
     world = table_world
     reader = world.job("r", inputs=[world.table("d")])
     retired(world)
-    heir = world.job("heir", [world.table("d"), world.table("more")])
-    with pytest.raises(TopologyError, match="before job 'heir' took the table over"):
-        world.begin(heir, day(2))
+    successor = world.job("successor", [world.table("d"), world.table("more")])
+    with pytest.raises(TopologyError, match="before job 'successor' took the table over"):
+        world.begin(successor, day(2))
     for number in (3, 4):
-        world.run(heir, day(number), [number])
+        world.run(successor, day(number), [number])
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3), (4, 4)]}
     assert world.rows("d", "more") == {"d": [(1, 1), (2, 2), (3, 3), (4, 4)], "more": [(3, 3), (4, 4)]}
     for number in range(1, 5):
         world.run(reader, day(number), [])
     with pytest.raises(DependentReaders):
-        world.begin(heir, day(4), owner("again"))
+        world.begin(successor, day(4), owner("again"))
     shown = {row.table.name: row for row in grid(world.store, DOMAIN).rows}
-    assert {name: row.job for name, row in shown.items()} == {"d": "heir", "more": "heir", "r": "r"}
+    assert {name: row.job for name, row in shown.items()} == {"d": "successor", "more": "successor", "r": "r"}
     assert [(cell.state, cell.owner is None) for cell in shown["d"].cells] == [
         (EpochState.COMMIT, True),
         (EpochState.COMMIT, True),
@@ -206,7 +206,7 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
         (EpochState.COMMIT, False),
     ]
     assert [cell.interval for cell in shown["more"].cells] == [day(3), day(4)], "it begins later"
-    with pytest.raises(TopologyError, match="belongs to job 'heir'"):
+    with pytest.raises(TopologyError, match="belongs to job 'successor'"):
         world.coordinator.revive(DOMAIN, "d")
 
 
@@ -221,20 +221,20 @@ def test_who_declares_a_table_of_another_job_is_told_how_to_take_it_over(
     world.coordinator.abort(
         world.begin(trial, day(2)) if committed else world.begin(trial, day(1)), "mistake"
     )
-    heir = world.job("heir", [world.table("d")])
+    successor = world.job("successor", [world.table("d")])
     with pytest.raises(TopologyError, match="table 'd' has an owner: job 'trial'") as refused:
-        world.begin(heir, day(2))
+        world.begin(successor, day(2))
     assert "`airflow epochs retire trial --reason …`" in refused.value.next_step
     world.coordinator.retire(DOMAIN, "trial", **WHY)
     days = (2, 3) if committed else (1, 2, 3)
     for number in days:
-        world.run(heir, day(number), [number])
+        world.run(successor, day(number), [number])
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
-def test_who_is_late_to_delete_meets_no_rows_of_the_heir(table_world: World) -> None:
-    """R7, R16, I6: a try stands still while it deletes what the one before it left; the heir has the same revision and
-    token meanwhile, for an epoch that the retired job never committed.
+def test_late_cleanup_keeps_successor_rows(table_world: World) -> None:
+    """R7, R16, I6: a try pauses while it deletes earlier output; the successor has the same revision and token
+    meanwhile, for an epoch that the retired job never committed.
     """
     world = table_world
     job = world.job("d")
@@ -243,7 +243,7 @@ def test_who_is_late_to_delete_meets_no_rows_of_the_heir(table_world: World) -> 
     def take_over() -> None:
         world.clock.advance(PAST_TTL)
         world.coordinator.retire(DOMAIN, "d", **WHY)
-        world.run(world.job("heir", [world.table("d")]), day(1), [10])
+        world.run(world.job("successor", [world.table("d")]), day(1), [10])
 
     interrupted(world, take_over, "table.discard").begin(job, day(1), owner(try_number=2))
     assert world.rows("d") == {"d": [(1, 10)]}
@@ -257,15 +257,15 @@ def test_a_table_that_its_job_has_left(world: World) -> None:
         world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
     world.run(world.job("j", [d]), day(2), [2])
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(1)
-    heir = world.job("heir", [d2])
+    successor = world.job("successor", [d2])
     with pytest.raises(TopologyError, match="retire j --table d2"):
-        world.coordinator.register(heir)
+        world.coordinator.register(successor)
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
     before = world.exactly()
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
     assert world.exactly() == before
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
-    world.run(heir, day(2), [22])
+    world.run(successor, day(2), [22])
     assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
     with pytest.raises(InvalidInput):
         world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
@@ -280,7 +280,7 @@ def test_who_comes_back_does_not_bring_what_it_has_left(world: World) -> None:
     world.coordinator.retire(DOMAIN, "j", **WHY)
     world.coordinator.revive(DOMAIN, "j")
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2)
-    world.run(world.job("heir", [d2]), day(2), [22])
+    world.run(world.job("successor", [d2]), day(2), [22])
     assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
 
 
@@ -294,7 +294,7 @@ def test_a_job_ends_with_the_tables_that_it_had_left(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["e"], consistency="altogether").barrier == barrier(1)
     world.coordinator.retire(DOMAIN, "j", **WHY)
     assert world.cuts.cut(DOMAIN, ["e"], consistency="altogether").barrier == barrier(2)
-    world.run(world.job("heir", [d2]), day(2), [22])
+    world.run(world.job("successor", [d2]), day(2), [22])
     world.coordinator.revive(DOMAIN, "j")
     world.run(world.job("j", [d]), day(3), [3])
     assert world.rows("d", "d2", at=barrier(2)) == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 22)]}
@@ -330,14 +330,14 @@ def test_where_a_table_stood_before_it_was_retired_is_remembered(world: World) -
 
 
 def test_a_table_is_taken_over_in_the_format_that_it_has(world: World) -> None:
-    """R7: the heir would not find its files."""
+    """R7: the successor would not find its files."""
     retired(world)
     other = Table("d", domain=DOMAIN, format="iceberg")
     before = world.exactly()
     with pytest.raises(
-        TopologyError, match="is incremental/memory; job 'heir' declares it as incremental/iceberg"
+        TopologyError, match="is incremental/memory; job 'successor' declares it as incremental/iceberg"
     ):
-        Register(world.coordinator.context, world.job("heir", [other])).run()
+        Register(world.coordinator.context, world.job("successor", [other])).run()
     assert world.exactly() == before
 
 
@@ -357,34 +357,34 @@ def test_it_is_taken_over_as_it_is(world: World, options: dict[str, Any], messag
     kind = options.get("kind", TableKind.INCREMENTAL)
     declared = {name: value for name, value in options.items() if name != "kind"}
     with pytest.raises(TopologyError, match=message):
-        world.coordinator.register(world.job("heir", [world.table("d", kind=kind)], **declared))
+        world.coordinator.register(world.job("successor", [world.table("d", kind=kind)], **declared))
     assert world.exactly() == before
 
 
-def test_an_heir_begins_where_the_table_ends(world: World) -> None:
+def test_a_successor_begins_where_the_table_ends(world: World) -> None:
     """R7: at its watermark or before it; no job would compute the epochs between."""
     retired(world)
     with pytest.raises(TopologyError, match="no job would compute the epochs between"):
-        world.coordinator.register(world.job("heir", [world.table("d")], origin=barrier(3)))
-    world.run(world.job("heir", [world.table("d")], origin=barrier(2)), day(3), [3])
+        world.coordinator.register(world.job("successor", [world.table("d")], origin=barrier(3)))
+    world.run(world.job("successor", [world.table("d")], origin=barrier(2)), day(3), [3])
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
-def test_an_heir_computes_no_epoch_that_one_of_its_tables_has(world: World) -> None:
+def test_a_successor_computes_no_epoch_that_one_of_its_tables_has(world: World) -> None:
     """R7: whichever of them it is, and before it reads anything."""
     retired(world)
-    heir = world.job("heir", [world.table("a"), world.table("d"), world.table("z")])
-    with pytest.raises(TopologyError, match="of 'd' was computed before job 'heir'"):
-        world.begin(heir, day(2))
-    world.run(heir, day(3), [3])
+    successor = world.job("successor", [world.table("a"), world.table("d"), world.table("z")])
+    with pytest.raises(TopologyError, match="of 'd' was computed before job 'successor'"):
+        world.begin(successor, day(2))
+    world.run(successor, day(3), [3])
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
 
 
 def test_a_table_without_a_commit_is_taken_over_from_its_origin(world: World) -> None:
-    """R7: nothing is committed, so that the heir says where it begins."""
+    """R7: nothing is committed, so that the successor says where it begins."""
     world.coordinator.register(world.job("d"))
     world.coordinator.retire(DOMAIN, "d", **WHY)
-    world.run(world.job("heir", [world.table("d")], origin=barrier(1)), day(2), [2])
+    world.run(world.job("successor", [world.table("d")], origin=barrier(1)), day(2), [2])
     assert world.rows("d") == {"d": [(2, 2)]}
 
 
@@ -392,9 +392,9 @@ def test_it_is_taken_over_with_another_calendar_from_now_on(world: World) -> Non
     """R7: both at once, at a barrier after all that is there."""
     retired(world)
     hourly = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
-    heir = world.job("heir", [world.table("d")], cadence=hourly)
+    successor = world.job("successor", [world.table("d")], cadence=hourly)
     epoch = hourly.ending_at(barrier(2) + timedelta(hours=1))
-    world.run(heir, epoch, [3])
+    world.run(successor, epoch, [3])
     assert world.cut("d").barrier == epoch.end
 
 
@@ -414,13 +414,13 @@ def test_what_a_retired_job_has_read_stays(world: World) -> None:
         world.begin(source, day(1), owner("again"))
 
 
-def test_the_heir_of_a_job_that_builds_on_its_past(world: World) -> None:
+def test_the_successor_of_a_job_that_builds_on_its_past(world: World) -> None:
     """R7, R12: its first epoch reads what the one before left."""
     full = world.table("f", kind=TableKind.FULL)
     world.run(world.job("d", [full], inputs=[previous(full)]), day(1), [1])
     world.coordinator.retire(DOMAIN, "d", **WHY)
-    heir = world.job("heir", [full], inputs=[previous(full)])
-    attempt = world.begin(heir, day(2))
+    successor = world.job("successor", [full], inputs=[previous(full)])
+    attempt = world.begin(successor, day(2))
     assert (attempt.inputs[0].high, attempt.inputs[0].ref is None) == (barrier(1), False)
 
 
@@ -448,10 +448,10 @@ def test_the_sources_of_a_retired_job_are_what_they_were(world: World) -> None:
     world.coordinator.retire(DOMAIN, "d", **WHY)
     with pytest.raises(TopologyError, match="source 'feed' is '/a'"):
         world.coordinator.register(
-            world.job("heir", [world.table("d")], inputs=[FileSource("feed", "/b", late="ignore")])
+            world.job("successor", [world.table("d")], inputs=[FileSource("feed", "/b", late="ignore")])
         )
     world.coordinator.register(
-        world.job("heir", [world.table("d")], inputs=[FileSource("feed", "/a", late="ignore")])
+        world.job("successor", [world.table("d")], inputs=[FileSource("feed", "/a", late="ignore")])
     )
 
 
@@ -467,7 +467,7 @@ def test_what_a_retired_job_declares_is_retired_too(world: World, other: str) ->
     world.coordinator.revive(DOMAIN, "d")
     world.run(world.job("d", tables), day(2))
     world.coordinator.retire(DOMAIN, "d", **WHY)
-    world.run(world.job("heir", tables), day(3))
+    world.run(world.job("successor", tables), day(3))
 
 
 def test_a_table_that_its_job_declares_again_goes_on(world: World) -> None:
@@ -490,8 +490,8 @@ def test_an_old_owner_is_refused_before_it_computes(world: World) -> None:
     world.run(both, day(1), [1])
     world.run(world.job("j", [d]), day(2), [2])
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
-    world.run(world.job("heir", [d2]), day(2))
-    with pytest.raises(TopologyError, match="'d2' belongs to job 'heir' now"):
+    world.run(world.job("successor", [d2]), day(2))
+    with pytest.raises(TopologyError, match="'d2' belongs to job 'successor' now"):
         world.begin(both, day(3))
 
 
@@ -509,7 +509,7 @@ def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World, by_
         world.retention.withdraw(DOMAIN, "f", barrier(2))
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
     if by_another:
-        world.coordinator.register(world.job("heir", [d2]))
+        world.coordinator.register(world.job("successor", [d2]))
     world.retention.withdraw(DOMAIN, "f", barrier(2))
 
 

@@ -63,7 +63,7 @@ def test_no_part_of_an_epoch_reads_a_later_revision(world: World, tmp_path: Path
     assert step in refused.value.next_step
     assert world.exactly() == before
     if how == "left":
-        more = world.job("d", outputs=more.outputs, inputs=[source], lapses_after=9)
+        more = world.job("d", outputs=more.outputs, inputs=[source], inactive_after=9)
         world.coordinator.register(more)
     assert compute(world, more, 1, owner("whole")) == 2
     assert world.rows("d", "d2") == {"d": [(1, 101)], "d2": [(1, 101)]}
@@ -197,7 +197,7 @@ def test_the_label_ends_when_the_epoch_is_computed_with_the_table(world: World, 
         world.run(less, day(number), [7], owner("again"))
     mixed = world.cut("d", "d2")
     if how == "left":
-        more = world.job("d", outputs=more.outputs, lapses_after=9)
+        more = world.job("d", outputs=more.outputs, inactive_after=9)
         world.coordinator.register(more)
     assert labels(world.cut("d", "d2")) == labels(mixed) != [], "declared again, and not computed yet"
     world.run(more, day(1), [8], owner("whole"))
@@ -249,8 +249,8 @@ def test_copies_and_a_successor_keep_the_label(world: World) -> None:
     label = [("d2", "d2", "d", again.csn)]
     assert labels(world.cut("d", "d2", at=barrier(1)), world.cut("d", "d2", at=barrier(2))) == 2 * label
     world.coordinator.retire(DOMAIN, "d", table="d2", reason="over", by="ada")
-    heir = world.job("h", outputs=both[1:])
-    world.run(heir, day(3), [1])
+    successor = world.job("h", outputs=both[1:])
+    world.run(successor, day(3), [1])
     assert labels(world.cut("d2", at=barrier(1)), world.cut("d2", at=barrier(2))) == 2 * label
     assert labels(world.cut("d2", at=barrier(3))) == [], "a state of its own"
 

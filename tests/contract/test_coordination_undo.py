@@ -152,7 +152,7 @@ def test_what_a_dead_try_wrote_into_a_table_that_its_job_has_left_is_deleted(wor
     world.coordinator.register(world.job("d"))
     world.clock.advance(PAST_TTL)
     world.coordinator.retire(DOMAIN, "d", reason="moved", by="ada", table="e")
-    world.run(world.job("heir", [world.table("e")]), day(2), [3], owner("another"))
+    world.run(world.job("successor", [world.table("e")]), day(2), [3], owner("another"))
     assert len(world.staged()) == 2
     world.run(world.job("d"), day(2), [4], owner(try_number=2))
     assert world.staged() == []

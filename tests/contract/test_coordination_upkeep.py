@@ -206,7 +206,7 @@ def test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn(world: 
 
 def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> None:
     """R24: and its job is not heard of by that, nor are any of its rows read anew (R9, R19)."""
-    job = world.job("t", lapses_after=100)
+    job = world.job("t", inactive_after=100)
     for number in range(1, 8):
         world.run(job, day(number), [number])
     cut, key = world.cut("t"), table_key(DOMAIN, TableName("t"))

@@ -83,7 +83,7 @@ def test_what_was_open_is_published_or_superseded_and_the_next_epoch_commits(
     older = begun(service, second(), 4)
     service.publish(written(service, older, 40))
     record = declared(service, "second")
-    assert (record.revision, record.lapses_after, len(record.earlier)) == (2, 7, 1)
+    assert (record.revision, record.inactive_after, len(record.earlier)) == (2, 7, 1)
 
     following = begun(service, first(), 5, sources=landed(folder, 5))
     service.publish(written(service, following, 5))

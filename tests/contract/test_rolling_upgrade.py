@@ -133,21 +133,21 @@ def test_both_versions_tell_declarations_apart_alike(
     """R7, R36: a declaration is the same one whichever version declares it, and an old one stays old."""
     url, _ = place
 
-    def begin(process: Process, lapses_after: int | None) -> None:
-        process("begin", "first", 1, "scheduled", lapses_after)
+    def begin(process: Process, inactive_after: int | None) -> None:
+        process("begin", "first", 1, "scheduled", inactive_after)
 
     for process in (older, newer):
         begin(process, None)
         assert older("declared", "first") == newer("declared", "first") == [1, None, 0]
     begin(newer, 7)
     for process in (older, newer):
-        for lapses_after in (None, 7):
-            begin(process, lapses_after)
+        for inactive_after in (None, 7):
+            begin(process, inactive_after)
             assert older("declared", "first") == newer("declared", "first") == [2, 7, 1]
     begin(older, 8)
     upgrade_schema(url)
-    for lapses_after in (None, 7, 8):
-        begin(newer, lapses_after)
+    for inactive_after in (None, 7, 8):
+        begin(newer, inactive_after)
         assert newer("declared", "first") == [3, 8, 2]
 
 

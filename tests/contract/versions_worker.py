@@ -29,7 +29,7 @@ def day(number: int) -> Interval:
     return Interval(ORIGIN + timedelta(days=number - 1), ORIGIN + timedelta(days=number))
 
 
-def job(name: str, lapses_after: int | None = None) -> Any:
+def job(name: str, inactive_after: int | None = None) -> Any:
     """Declare "first", or "second", which reads it and its own past; another number is another declaration."""
     tables = {one: Table(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
     inputs = [] if name == "first" else [increment(tables["first"]), previous(tables["second"])]
@@ -40,7 +40,7 @@ def job(name: str, lapses_after: int | None = None) -> Any:
         cadence="@daily",
         origin=ORIGIN,
         on_rerun="new_revision",
-        lapses_after=lapses_after,
+        inactive_after=inactive_after,
     )
 
 
@@ -53,18 +53,18 @@ class Worker:
         self.operations: Any = getattr(service, "coordinator", service)
         self.attempts: dict[str, Attempt] = {}
 
-    def begin(self, name: str, number: int, run: str = "scheduled", lapses_after: int | None = None) -> int:
+    def begin(self, name: str, number: int, run: str = "scheduled", inactive_after: int | None = None) -> int:
         owner = Owner(dag_id="dag", run_id=run, try_number=1, generation=0)
-        attempt = self.operations.begin(job(name, lapses_after), day(number), owner)
+        attempt = self.operations.begin(job(name, inactive_after), day(number), owner)
         assert isinstance(attempt, Attempt), attempt
         self.attempts[name] = attempt
         return attempt.token
 
     def declared(self, name: str) -> list[Any]:
-        """What the job's record has: revision, number of epochs after which it lapses, earlier declarations."""
+        """What the job's record has: revision, number of epochs after which it is inactive, earlier declarations."""
         key = job_key(DomainName(DOMAIN), JobName(name))
         record = self.service.store.read(DomainName(DOMAIN), [key]).records[key].record
-        return [record.revision, record.lapses_after, len(record.earlier)]
+        return [record.revision, record.inactive_after, len(record.earlier)]
 
     def write(self, name: str, value: int) -> None:
         write_rows(self.operations, self.attempts[name], name, pa.table({"number": [value]}))

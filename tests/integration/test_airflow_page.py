@@ -153,14 +153,14 @@ def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service
 
 
 def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tmp_path: Path) -> None:
-    before, heir = (
+    before, successor = (
         Job(name, outputs=[Table("inherited")], cadence="@daily", origin=ORIGIN)
-        for name in ("before", "heir")
+        for name in ("before", "successor")
     )
     with EpochService.open(Settings.local(tmp_path)) as service:
         publish(service, before, DAY)
         service.retire("default", "before", reason="renamed", by="ada")
-        publish(service, heir, Interval(DAY.end, DAY.end + timedelta(days=1)))
+        publish(service, successor, Interval(DAY.end, DAY.end + timedelta(days=1)))
         found = grid(service.store, "default")
     (row,) = grid_answer(found, access(None))["rows"]
     assert [(one["state"], one["committed"]["rows"]) for one in row["cells"]] == [
@@ -168,7 +168,7 @@ def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tm
         ("COMMIT", 1),
     ]
     assert row["cells"][0]["owner"] is None
-    (row,) = grid_answer(found, access("dag_heir"))["rows"]
+    (row,) = grid_answer(found, access("dag_successor"))["rows"]
     assert [one["state"] for one in row["cells"]] == ["", "COMMIT"]
     assert set(row["cells"][0]) == {"start", "end", "state"}
 

@@ -128,14 +128,14 @@ def test_a_process_that_inherits_the_claim_keeps_it(tmp_path: Path, started: Sta
     plan = Plan(port=free_port(), connect_port=free_port())
     with DemoStack(home=tmp_path / "home", plan=plan).claimed() as claim:
         plan.save(tmp_path / "home")
-        heir = started(WAITS, pass_fds=claim)
-        assert said(heir) == "inherited"
+        successor = started(WAITS, pass_fds=claim)
+        assert said(successor) == "inherited"
     elsewhere = DemoStack(home=tmp_path / "elsewhere", plan=plan)
-    with pytest.raises(PortInUseError, match=f"pid {heir.pid},"), elsewhere.claimed():
+    with pytest.raises(PortInUseError, match=f"pid {successor.pid},"), elsewhere.claimed():
         pass
     with pytest.raises(StillRunningError), DemoStack(home=tmp_path / "home", plan=Plan()).claimed():
         pass
-    heir.communicate()
+    successor.communicate()
     with elsewhere.claimed():
         assert elsewhere.home.is_dir()
 

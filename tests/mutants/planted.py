@@ -24,7 +24,7 @@ FORMATS = "tests/contract/test_table_contract.py"
 DECISIONS = "tests/unit/test_decisions.py"
 DECLARING = "tests/contract/test_coordination_declaring.py"
 FILLING = "tests/contract/test_coordination_filling.py"
-LAPSING = "tests/contract/test_coordination_lapsing.py"
+INACTIVE = "tests/contract/test_coordination_inactive.py"
 ORIGINS = "tests/contract/test_coordination_origins.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 READING = "tests/contract/test_coordination_reading.py"
@@ -255,7 +255,7 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
-        by="test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_heir",
+        by="test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_successor",
     ),
     Mutant(
         name="a cut of the whole domain does not know the tables that were registered while it was made",
@@ -267,12 +267,12 @@ PLANTED = (
         by="test_altogether_waits_for_tables_that_are_registered_while_it_reads",
     ),
     Mutant(
-        name="a lapsed job is waited for",
+        name="an inactive job is waited for",
         rule="R9",
         file="coordination/reading/resolve.py",
-        old="if one[0].job not in lapsed and not one[0].ended",
+        old="if one[0].job not in inactive and not one[0].ended",
         new="if not one[0].ended",
-        tests=(LAPSING,),
+        tests=(INACTIVE,),
         by="test_a_silent_job_holds_no_cut_of_the_domain_back",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Wrong rules about other names, fills and heirs, and about late files that skips leave behind."""
+"""Wrong rules about other names, fills and successors, and about late files that skips leave behind."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ PLANTED_IN_NAMES = (
         by="test_a_fill_of_what_can_be_read_no_longer_is_refused",
     ),
     Mutant(
-        name="an heir replaces rows of the job before where it has an epoch of its own",
+        name="a successor replaces rows of the job before where it has an epoch of its own",
         rule="R7",
         file="coordination/attempts/others_rows.py",
         old="        if writer != job.name and not",
         new="        if writer == job.name and not",
         tests=("tests/contract/test_coordination_retiring.py",),
-        by="test_an_heir_replaces_no_rows_of_the_job_before",
+        by="test_a_successor_replaces_no_rows_of_the_job_before",
     ),
     Mutant(
-        name="rows of the job before count as copies of what the heir goes on to write",
+        name="rows of the job before count as copies of what the successor goes on to write",
         rule="R7",
         file="coordination/attempts/others_rows.py",
         old="epoch.record.committed.inputs} - written\n",
         new="epoch.record.committed.inputs}\n",
         tests=("tests/contract/test_coordination_retiring.py",),
-        by="test_an_heir_replaces_no_rows_of_the_job_before",
+        by="test_a_successor_replaces_no_rows_of_the_job_before",
     ),
     Mutant(
         name="a fill reads a table that its commit has not read",
@@ -200,7 +200,7 @@ PLANTED_IN_NAMES = (
         by="test_a_longer_window_reads_no_file_that_the_other_name_has_read_late",
     ),
     Mutant(
-        name="sources that an heir's predecessors have left are not counted",
+        name="sources that a successor's predecessors have left are not counted",
         rule="I11",
         file="coordination/commits/register.py",
         old="        record = inheriting(record, taken_over)\n        refuse_large(record)\n",
@@ -209,22 +209,22 @@ PLANTED_IN_NAMES = (
         by="test_no_source_that_a_job_has_left_is_forgotten",
     ),
     Mutant(
-        name="what an heir has read for its own table counts for the one it took over",
+        name="what a successor has read for its own table counts for the one it took over",
         rule="I11",
         file="coordination/upkeep/missed_files.py",
         old="got = self.read([epoch for key, epoch in epochs.items() if key in wrote | writing])",
         new="got = self.read(list(epochs.values()))",
         tests=(RELOCATED,),
-        by="test_what_an_heir_had_read_for_its_own_table_is_named_for_the_one_it_took_over",
+        by="test_what_a_successor_had_read_for_its_own_table_is_named_for_the_one_it_took_over",
     ),
     Mutant(
-        name="what an heir reads late for the table it took over is named",
+        name="what a successor reads late for the table it took over is named",
         rule="I11",
         file="coordination/upkeep/missed_files.py",
         old="            if uri in elsewhere and uri not in got:\n",
         new="            if uri not in self.read([one for (job, _), one in epochs.items() if job != self.job.name]):\n",
         tests=(RELOCATED,),
-        by="test_what_an_heir_reads_late_for_the_table_it_took_over_is_not_named",
+        by="test_what_a_successor_reads_late_for_the_table_it_took_over_is_not_named",
     ),
     Mutant(
         name="files that a job misses by another name count as read",
@@ -290,13 +290,13 @@ PLANTED_IN_NAMES = (
         by="test_late_files_that_a_job_misses_by_its_skip_are_named",
     ),
     Mutant(
-        name="an heir reads again what the job before has read",
+        name="a successor reads again what the job before has read",
         rule="I11",
         file="domain/inheriting.py",
         old="        predecessors=tuple(name for name in before if name != record.name),\n",
         new="        predecessors=(),\n",
         tests=(RENAMED,),
-        by="test_an_heir_reads_no_file_that_the_job_before_has_read",
+        by="test_a_successor_reads_no_file_that_the_job_before_has_read",
     ),
     Mutant(
         name="an older rule reads again what the newer one has read late",
@@ -398,7 +398,7 @@ PLANTED_IN_NAMES = (
         by="test_files_that_were_replaced_are_named_by_a_source_that_was_left",
     ),
     Mutant(
-        name="epochs that the job before an heir has skipped are not looked at",
+        name="epochs that the job before a successor has skipped are not looked at",
         rule="R5",
         file="coordination/upkeep/unread.py",
         old="for job in readers if job.left_sources for name in job.predecessors",

@@ -1,7 +1,7 @@
 """Random histories of a cascade whose jobs let their inputs be computed again, declare other edges and leave tables.
 
-``base`` writes one table; ``pair`` reads it and writes an incremental and a full table, until ``heir`` takes them over;
-``next`` and ``last`` read all of them and their own past. Each epoch writes one row per table, whose lineage is known.
+``base`` writes one table; ``pair`` reads it and writes an incremental and a full table, until ``successor`` takes them
+over; ``next`` and ``last`` read all of them and their own past. Each epoch writes one row per table, of known lineage.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ REFUSED = (RetryableError, FinalError)
 OUTPUTS = {
     "base": ("facts",),
     "pair": ("daily", "whole"),
-    "heir": ("daily", "whole"),
+    "successor": ("daily", "whole"),
     "next": ("derived",),
     "last": ("summary",),
 }
 INPUTS = {
     "base": (),
     "pair": ("facts",),
-    "heir": ("facts",),
+    "successor": ("facts",),
     "next": ("facts", "daily", "whole"),
     "last": ("daily", "whole", "derived"),
 }
@@ -162,7 +162,7 @@ class LabelHistory:
             self._publish(self.unpublished.pop())
 
     def retire(self) -> None:
-        """Retire a table that ``pair`` has left; or ``pair``, whose tables ``heir`` takes over."""
+        """Retire a table that ``pair`` has left; or ``pair``, whose tables ``successor`` takes over."""
         who = {"reason": "it ends", "by": "me"}
         declared = {table.name for table in self.declarations[self.pair][-1].outputs}
         left = [table for table in BOTH if table not in declared]
@@ -170,8 +170,8 @@ class LabelHistory:
             self.service.retire(DOMAIN, self.pair, table=left[0], **who)
         elif self.pair == "pair":
             self.service.retire(DOMAIN, "pair", **who)
-            self.pair, self.last_day["heir"] = "heir", self.last_day["pair"]
-            self.service.register(self._declare("heir", BOTH))
+            self.pair, self.last_day["successor"] = "successor", self.last_day["pair"]
+            self.service.register(self._declare("successor", BOTH))
 
     def sweep(self) -> None:
         """Let locks end, and delete what nothing reads any more."""

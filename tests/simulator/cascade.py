@@ -2,8 +2,8 @@
 
 Every kind of edge is there, a job with two sinks, one that builds on its own past, two cadences, a full table, a
 lag, an edge that ignores revisions, two participants, and a table without an origin; a job whose checks refuse some
-epochs, one that lapses, one whose table goes to an heir, and one whose cadence changes. A row's value is a hash of
-everything that its writer read, so that who read anything else is found out.
+epochs, one that falls silent, one whose table goes to a successor, and one whose cadence changes. A row's value is a
+hash of everything that its writer read, so that who read anything else is found out.
 
 What a job reads is written down here a second time, by hand, so that an error in the package's own arithmetic
 does not hide itself.
@@ -139,7 +139,7 @@ JOBS: dict[str, SimulatedJob] = {
                 outputs=[RECENT],
                 cadence=_HOURLY,
                 origin=ORIGIN,
-                lapses_after=1,
+                inactive_after=1,
             ),
         ),
         SimulatedJob(
@@ -149,7 +149,7 @@ JOBS: dict[str, SimulatedJob] = {
                 outputs=[LOOSE],
                 cadence=_HOURLY,
                 origin=ORIGIN,
-                lapses_after=1,
+                inactive_after=1,
             ),
         ),
         SimulatedJob(
@@ -160,7 +160,7 @@ JOBS: dict[str, SimulatedJob] = {
                 cadence=_HOURLY,
                 origin=ORIGIN + HOUR,
                 determinism="replace_cascade",
-                lapses_after=1,
+                inactive_after=1,
             ),
             skips=1,
         ),
@@ -172,15 +172,15 @@ JOBS: dict[str, SimulatedJob] = {
                 cadence=_HOURLY,
                 origin=ORIGIN,
                 checks=[row_count(PICKY, at_most=MOST_ROWS)],
-                lapses_after=1,
+                inactive_after=1,
             ),
         ),
         SimulatedJob(
-            job=_job("keeper", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            job=_job("keeper", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, inactive_after=1),
             certain=False,
         ),
         SimulatedJob(
-            job=_job("heir", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, lapses_after=1),
+            job=_job("successor", outputs=[KEPT], cadence=_HOURLY, origin=ORIGIN, inactive_after=1),
             certain=False,
         ),
         SimulatedJob(
@@ -188,9 +188,9 @@ JOBS: dict[str, SimulatedJob] = {
             hours_at_most=_SLOW + 1,
             certain=False,
         ),
-        SimulatedJob(job=_job("side", outputs=[SIDE], cadence=_HOURLY, lapses_after=1), certain=False),
+        SimulatedJob(job=_job("side", outputs=[SIDE], cadence=_HOURLY, inactive_after=1), certain=False),
         SimulatedJob(
-            job=_job("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY, lapses_after=1),
+            job=_job("tail", inputs=[state(SIDE)], outputs=[TAIL], cadence=_HOURLY, inactive_after=1),
             certain=False,
         ),
     )
@@ -211,10 +211,12 @@ SLOWED = SimulatedJob(
 SLOWED_AT = SLOWED.skips * HOUR + ORIGIN
 """From here on; so far the table of that job is complete in the end, whichever declaration came first."""
 
-OWNERS = {str(table.name): name for name, one in JOBS.items() for table in one.job.outputs if name != "heir"}
+OWNERS = {
+    str(table.name): name for name, one in JOBS.items() for table in one.job.outputs if name != "successor"
+}
 """Whose each table is at first."""
-LAPSING = {name: one.job.lapses_after for name, one in JOBS.items() if one.job.lapses_after}
-CHANGING = frozenset({"keeper", "heir", "pace"})
+LAPSING = {name: one.job.inactive_after for name, one in JOBS.items() if one.job.inactive_after}
+CHANGING = frozenset({"keeper", "successor", "pace"})
 """Jobs that the topology may refuse by the time they run."""
 SKIPPED = ("picky", "snap", "lagged")
 """Jobs of which a person skips epochs: those of the first where its checks refuse them."""
@@ -254,7 +256,7 @@ def reads(job: str, epoch: Interval) -> Mapping[str, Range]:
         "tail": {"side": (None, end)},
         "picky": {"base": (start, end)},
         "keeper": {},
-        "heir": {},
+        "successor": {},
         "pace": {},
     }
     return found[job]

@@ -34,7 +34,7 @@ class Event(StrEnum):
     BUSY = "epoch busy"
     NOT_READY = "inputs not ready"
     READERS_REFUSED = "revision refused for its readers"
-    LAPSED = "cut past a lapsed job"
+    INACTIVE = "cut past an inactive job"
     TOPOLOGY_REFUSED = "attempt refused by the topology"
     INPUTS_REWRITTEN = "publish refused, inputs computed again"
     ALREADY_COMMITTED = "already committed"
@@ -106,7 +106,7 @@ PROMISED = (
     Event.HEAD_LOST,
     Event.CHECK_FAILED,
     Event.SKIPPED,
-    Event.LAPSED,
+    Event.INACTIVE,
     Event.RETIRED,
     Event.INHERITED,
     Event.SLOWED,

@@ -124,7 +124,7 @@ class Model(History):
 
     # --- whom nobody waits for -----------------------------------------------------------------------------------
 
-    def lapsed(self, now: datetime) -> frozenset[str]:
+    def inactive(self, now: datetime) -> frozenset[str]:
         """Jobs that have let so many hours begin in silence as they declare (R9), all of them hourly."""
         hours = {
             job: (now - ORIGIN) // HOUR - (self.heard[job] - ORIGIN) // HOUR
@@ -133,11 +133,11 @@ class Model(History):
         }
         return frozenset(job for job, silent in hours.items() if silent >= LAPSING[job])
 
-    def published_by_all(self, csn: int, lapsed: frozenset[str]) -> datetime | None:
+    def published_by_all(self, csn: int, inactive: frozenset[str]) -> datetime | None:
         """The last moment up to which all tables that anybody waits for have published all of their barriers."""
         limits = []
         for table in self.owners:
-            if table not in self.ended and self.owners[table] not in lapsed and self.current(table, csn):
+            if table not in self.ended and self.owners[table] not in inactive and self.current(table, csn):
                 chain = self.chain(table, csn)
                 mark = chain[1] if chain else ORIGIN + JOBS[OWNERS[table]].skips * HOUR
                 limit = barrier_after(table, mark, slowed=table in self.slowed) - timedelta(microseconds=1)

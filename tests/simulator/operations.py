@@ -39,7 +39,7 @@ _TRY_AGAIN = (
 
 @dataclass(slots=True)
 class Intentions:
-    """What the person means to do with the job that has an heir; survives the processes in which it is done.
+    """What the person means to do with the job that has a successor; survives the processes in which it is done.
 
     :ivar settled: nothing more is meant.
     """

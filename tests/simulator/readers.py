@@ -177,20 +177,22 @@ class Reading:
 
     def _read_altogether(self, tables: _Tables) -> None:
         """At a barrier that all tables of the domain have published, but for those that nobody waits for (R9)."""
-        before, lapsed = self.model.csn, self.model.lapsed(self.now())
+        before, inactive = self.model.csn, self.model.inactive(self.now())
         found: datetime | None = None
         with suppress(NotReady, UnknownName):
             found = self.cuts.cut(DOMAIN, tables, consistency=Consistency.ALTOGETHER).barrier
-        if self.model.csn != before or self.model.lapsed(self.now()) != lapsed:
+        if self.model.csn != before or self.model.inactive(self.now()) != inactive:
             return  # who knows which of them it has seen
-        limit = self.model.published_by_all(before, lapsed)
+        limit = self.model.published_by_all(before, inactive)
         barrier = self.model.common_barrier(tables, before, limit)
         expect(
-            found == barrier, "R9", f"{tables} altogether at CSN {before}: {found}, not {barrier}, {lapsed=}"
+            found == barrier,
+            "R9",
+            f"{tables} altogether at CSN {before}: {found}, not {barrier}, {inactive=}",
         )
         everybody = self.model.published_by_all(before, frozenset())
         if found is not None and everybody is not None and found > everybody:
-            self.count(Event.LAPSED)
+            self.count(Event.INACTIVE)
 
     def _read_uncommitted(self, table: str) -> None:
         """It may show anything that was staged, and a file that goes meanwhile is named."""

@@ -30,10 +30,10 @@ _SCHEDULED = "scheduled"
 _SILENT = timedelta(seconds=90)
 _REFUSED_LONGER = 15
 _OFTEN_LATE = "loose"
-"""A job for which only cuts of the whole domain wait, until it has lapsed."""
+"""A job for which only cuts of the whole domain wait, until it has been inactive."""
 _LATER_S = 5400
 """Seconds after which the second half of the hours is computed in every second domain, and that job's in twice as many:
-it has lapsed then, and cuts of the whole domain go on without it."""
+it has been inactive then, and cuts of the whole domain go on without it."""
 
 
 class Supervisor:
@@ -155,7 +155,7 @@ class Supervisor:
                 else is_barrier("pace", task.interval.end, slowed="pace" in model.slowed)
             )
         return model.owners.get("kept", "keeper") == task.name or (
-            task.name == "heir" and "kept" in model.ended
+            task.name == "successor" and "kept" in model.ended
         )
 
     def _start(self, task: Task) -> None:

@@ -61,7 +61,7 @@ SHIPS = Job(
     checks=[row_count("ships", at_least=1)],
     on_rerun="new_revision",
 )
-BARGES, HEIR = (
+BARGES, SUCCESSOR = (
     Job(
         name,
         outputs=[Table(table, domain=HARBOUR) for table in tables],
@@ -76,7 +76,7 @@ PILOTS = Job(
     outputs=[Table("pilots", domain=HARBOUR)],
     cadence="@weekly",
     origin=datetime(2013, 1, 27, tzinfo=UTC),
-    lapses_after=1,
+    inactive_after=1,
 )
 WHARVES = Job("load_wharves", outputs=[Table("wharves", domain=HARBOUR)], cadence="@daily")
 SHIPS_STATES = {
@@ -213,7 +213,7 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
     service.skip(HARBOUR, SHIPS.name, day(4), "the harbour was closed", by="ada")
     commit(service, BARGES, day(1))
     service.retire(HARBOUR, BARGES.name, reason="renamed", by="ada")
-    commit(service, HEIR, day(2))
+    commit(service, SUCCESSOR, day(2))
     commit(service, ROWBOATS, day(1))
     service.retire(HARBOUR, ROWBOATS.name, reason="nobody rows any more", by="ada")
     service.register(WHARVES)

@@ -209,7 +209,7 @@ def test_what_people_checks_and_retention_did_is_told(
         expect(about["ships"]).to_contain_text("daily, UTC · full table")
         expect(about["rowboats"]).to_contain_text("retired: nobody rows any more (ada)")
         expect(about["pilots"]).to_contain_text("weekly, UTC")
-        expect(about["pilots"]).to_contain_text("lapsed since 2013-02-10 00:00")
+        expect(about["pilots"]).to_contain_text("inactive since 2013-02-10 00:00")
         assert faint(page) == {}
         viewer.picture(f"harbour-{scheme}")
 

@@ -50,7 +50,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "a query": (no_rows, ["braces"]),
     "checks": (lambda value: job(checks=value), ["a list", "a mapping"]),
     "a check": (lambda value: job(checks=[value]), []),
-    "a number of epochs": (lambda value: job(lapses_after=value), ["nothing"]),
+    "a number of epochs": (lambda value: job(inactive_after=value), ["nothing"]),
     "the name of a job": (job, NAMES),
     "outputs": (lambda value: job(outputs=value), []),
     "inputs": (lambda value: job(inputs=value), ["a list", "a mapping"]),

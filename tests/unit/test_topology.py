@@ -124,9 +124,9 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "SQL with braces": (lambda: is_true("SELECT '{' FROM {a}"), "sql"),
     "SQL with a width": (lambda: is_true("SELECT true FROM {a:>9}"), "sql"),
     "SQL with a format": (lambda: is_true("SELECT count(*) > 1 FROM {a!r}"), "sql"),
-    "a job that lapses at once": (
-        lambda: Job("j", outputs=[A], cadence="@daily", lapses_after=0),
-        "lapses_after",
+    "a job that is inactive at once": (
+        lambda: Job("j", outputs=[A], cadence="@daily", inactive_after=0),
+        "inactive_after",
     ),
     "a source without a name": (lambda: FileSource("", "/in"), "table"),
     "a policy that there is not": (lambda: FileSource("r", "/{start}", late="never"), "late"),  # type: ignore[arg-type]

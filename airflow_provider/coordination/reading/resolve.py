@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.withdrawals import RememberedPages, Withdrawals, withdrawals
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
@@ -140,8 +140,8 @@ def resolved(
     found = {name: tables[name] for name in names}
     at = request.at
     if altogether:
-        lapsed = lapsed_jobs(versions.reader, domain)
-        awaited = (one for one in tables.values() if one[0].job not in lapsed and not one[0].ended)
+        inactive = inactive_jobs(versions.reader, domain)
+        awaited = (one for one in tables.values() if one[0].job not in inactive and not one[0].ended)
         limit = published_by_all(awaited)
         at = min((one for one in (at, limit) if one is not None), default=None)
     question = (found, at, request.align, request.max_lag)

@@ -9,7 +9,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.coordination.commits.warehouses import WrongWarehouse, refuse_other_warehouse_of
@@ -299,10 +299,10 @@ class _Doctor:
 
     def _waits(self) -> Iterator[Symptom]:
         """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
-        jobs, lapsed = self._jobs(), lapsed_jobs(self.reader, self.domain)
+        jobs, inactive = self._jobs(), inactive_jobs(self.reader, self.domain)
         owners = owners_of(jobs)
         for job in jobs:
-            if job.retired or job.name in lapsed:
+            if job.retired or job.name in inactive:
                 continue
             found = explain(self.reader, self.domain, job.name)
             subject = f"{job.name} {found.interval}"
@@ -311,7 +311,7 @@ class _Doctor:
                 yield Symptom(subject=subject, found=found.summary, next_step=step)
             elif found.state is EpochState.NOTHING:
                 order = out_of_order(self.reader, self.domain, job, found)
-                for reason in (*in_vain(job, found, owners, lapsed), *order):
+                for reason in (*in_vain(job, found, owners, inactive), *order):
                     step = f"{self._explain(job.name, found.interval)}; {found.next_step}"
                     yield Symptom(subject=subject, found=reason, next_step=step)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from airflow_provider.coordination.attempts.check import kept_places
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, with_way_out
 from airflow_provider.coordination.commits.catch_up import behind_of
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
@@ -57,7 +57,7 @@ class Explanation:
     :param log: the state log, oldest first.
     :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
     :param retired: why nothing more comes of the job; empty while something may.
-    :param lapsed: since when nobody waits for the job, which has fallen silent (R9).
+    :param inactive: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
     :param outdated: rows of its tables and inputs that stand on an earlier state of an input (R18), a line each.
     :param owner: of its attempt that has not ended. :param brought_by: who brings the tables that it waits for.
@@ -75,7 +75,7 @@ class Explanation:
     log: tuple[Stamped[AttemptEvent], ...]
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
-    lapsed: datetime | None = None
+    inactive: datetime | None = None
     withdrawn: tuple[str, ...] = ()
     retired: str = ""
     outdated: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def explain(
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
         waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
         return replace(explained, retired=record.retired, withdrawn=gone, waiting_for=waiting, next_step=step)
-    return replace(explained, lapsed=lapsed_jobs(reader, name).get(owner), withdrawn=gone)
+    return replace(explained, inactive=inactive_jobs(reader, name).get(owner), withdrawn=gone)
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:

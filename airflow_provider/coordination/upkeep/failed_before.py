@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Kind, table_key
@@ -52,7 +52,7 @@ def failed_before(reader: MetadataReader, domain: DomainName) -> Iterator[Failed
     A job that declares its origin waits for each epoch from there on.
     """
     jobs = [one.record for one in list(pages(reader, domain, Kind.JOB, ""))]
-    over = lapsed_jobs(reader, domain)
+    over = inactive_jobs(reader, domain)
     for job in jobs:
         if job.origin is not None or job.retired or job.name in over:
             continue

@@ -24,8 +24,8 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
+from airflow_provider.domain.inactivity import inactive_since
 from airflow_provider.domain.interval import Cadence, Interval, time_key
-from airflow_provider.domain.lapse import lapsed_since
 from airflow_provider.domain.records import (
     Kind,
     Stamped,
@@ -85,7 +85,7 @@ class Cell:
 class Row:
     """One table and its epochs, in the order of time.
 
-    :param lapsed: since when nobody waits for its job, which has fallen silent.
+    :param inactive: since when nobody waits for its job, which has fallen silent.
     :param retired: why nothing more comes of it.
     """
 
@@ -95,7 +95,7 @@ class Row:
     watermark: datetime | None
     csn: int | None
     cells: tuple[Cell, ...]
-    lapsed: datetime | None = None
+    inactive: datetime | None = None
     retired: str = ""
 
 
@@ -147,10 +147,10 @@ def grid(
     some = jobs if max_rows is None else jobs[:max_rows]
     last = _latest(reader, name, some, records.values(), reading.now) if end is None else end
     shown = Interval(_before(last, span) if start is None else start, last)
-    lapsed = {
+    inactive = {
         one.record.name: since
         for one in registered
-        if (since := lapsed_since(one, _own(one.record, records), reading.now)) is not None
+        if (since := inactive_since(one, _own(one.record, records), reading.now)) is not None
     }
     wanted = sum(len(job.outputs) for job in jobs)
     shown_rows = wanted if max_rows is None else min(wanted, max_rows)
@@ -178,7 +178,7 @@ def grid(
             break
         found, dropped = view.rows(job, records)
         rows += [
-            replace(row, lapsed=None if job.retired else lapsed.get(job.name))
+            replace(row, inactive=None if job.retired else inactive.get(job.name))
             for row in found
             if (not tables or row.table.name in tables) and _named(row.table.name, job.name, words)
         ]

@@ -25,7 +25,7 @@ def in_vain(
     job: JobRecord,
     found: Explanation,
     owners: Mapping[TableName, JobRecord],
-    lapsed: Mapping[JobName, datetime],
+    inactive: Mapping[JobName, datetime],
 ) -> Iterator[str]:
     """Yield a line for each table, of which its job is over, that the epoch *found* of *job* waits for."""
     waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
@@ -37,8 +37,9 @@ def in_vain(
             yield f"it waits for {table}, which its job {owner.name} has left"
         elif owner.retired:
             yield f"it waits for {table}, whose job {owner.name} is retired: {owner.retired}"
-        elif owner.name in lapsed:
-            yield f"it waits for {table}, whose job {owner.name} has lapsed since {lapsed[owner.name].isoformat()}"
+        elif owner.name in inactive:
+            since = inactive[owner.name].isoformat()
+            yield f"it waits for {table}, whose job {owner.name} has been inactive since {since}"
     yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
 
 

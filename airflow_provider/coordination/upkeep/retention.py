@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from airflow_provider.coordination.attempts.reserve import await_unreserved
 from airflow_provider.coordination.commits.claims import claimed_versions, end_expired
 from airflow_provider.coordination.commits.dependents import reading_jobs
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.commits.table_commits import hull_commit, prepared_or_moved, table_commit
 from airflow_provider.coordination.commits.versions import (
@@ -116,7 +116,7 @@ class Retention:
         commit of their own; an incremental table keeps all rows: only the barrier is gone.
 
         :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
-            read, unless it has lapsed (R9).
+            read, unless it has been inactive (R9).
         :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         """
         checked = domain_name(domain)
@@ -265,9 +265,9 @@ class Retention:
     ) -> None:
         if stamped.record.progress.watermark == barrier:
             raise _refused(name, barrier, "a barrier before the table's newest one")
-        lapsed = lapsed_jobs(self.store, domain)
+        inactive = inactive_jobs(self.store, domain)
         for job in reading_jobs(self.store, domain, [name]):
-            if job.name in lapsed:
+            if job.name in inactive:
                 continue
             keys = [table_key(domain, one) for one in job.all_outputs]
             tables = (one.record for one in self.store.read(domain, keys).records.values())

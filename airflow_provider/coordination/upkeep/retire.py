@@ -58,7 +58,7 @@ class Retire:
         reading = store.read(domain, [topology, own, *(table_key(domain, name) for name in names)])
         refuse_sealed(domain, reading.get(topology))
         job: JobRecord = reading.records[own].record
-        others = {} if self.why else self._without_idle_heirs(reading, job)
+        others = {} if self.why else self._without_idle_successors(reading, job)
         moved = self._moved(reading, job, others)
         if not moved and (self.table is not None or bool(job.retired) == bool(self.why)):
             return
@@ -91,7 +91,7 @@ class Retire:
     def _revived(self) -> str:
         return f"job {self.job} was revived before it had committed anything"
 
-    def _without_idle_heirs(self, reading: Reading, job: JobRecord) -> dict[JobName, JobRecord]:
+    def _without_idle_successors(self, reading: Reading, job: JobRecord) -> dict[JobName, JobRecord]:
         """All other jobs; those that took a table of *job* over and have committed nothing are retired.
 
         :raises EpochBusy: one of them is at work.
@@ -131,8 +131,8 @@ class Retire:
         for key, stamped in reading.records.items():
             if key.kind is not Kind.TABLE:
                 continue
-            heir = others.get(stamped.record.job)
-            if stamped.record.job != job.name and (heir is None or heir.retired != self._revived):
+            successor = others.get(stamped.record.job)
+            if stamped.record.job != job.name and (successor is None or successor.retired != self._revived):
                 if not self.why and key.item in declared:
                     raise TopologyError(
                         f"table {key.item!r} belongs to job {stamped.record.job!r} now.",
@@ -142,7 +142,7 @@ class Retire:
                     )
             elif self.why and not stamped.record.ended:
                 found.append((stamped, replace(stamped.record, ended=self.why)))
-            elif not self.why and key.item in declared and (stamped.record.ended or heir is not None):
+            elif not self.why and key.item in declared and (stamped.record.ended or successor is not None):
                 found.append((stamped, self._brought_back(stamped.record, job)))
         return found
 

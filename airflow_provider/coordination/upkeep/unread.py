@@ -254,11 +254,11 @@ class _Look:
             return Unread(source=self.source, late=(), epochs=where, job=job.name, renamed=not file.skipped)
         if not alone:
             return Unread(source=self.source, late=(), job=job.name, renamed=True, left=self.source.name)
-        heirs = (source for source in job.sources if source.kind is SourceKind.FILES)
-        heir = next(
-            (source.name for source in heirs if lies_at(source, file.epoch, file.uri)), self.source.name
+        successors = (source for source in job.sources if source.kind is SourceKind.FILES)
+        successor = next(
+            (source.name for source in successors if lies_at(source, file.epoch, file.uri)), self.source.name
         )
-        return Unread(source=self.source, late=(), left=heir)
+        return Unread(source=self.source, late=(), left=successor)
 
     def late(self) -> tuple[list[tuple[Interval, str]], list[str]]:
         """Return what lies where bounds are recorded and is within none, with its epoch, and what was replaced."""

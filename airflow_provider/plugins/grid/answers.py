@@ -85,7 +85,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "next_step": found.next_step,
         "findings": [_finding(finding) for finding in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
-        "lapsed": _text(found.lapsed),
+        "inactive": _text(found.inactive),
         "withdrawn": list(found.withdrawn),
         "retired": found.retired,
         "log": [_entry(entry) for entry in _readable(found.log, access)],
@@ -114,7 +114,7 @@ def _row(row: Row, access: Access) -> dict[str, Any]:
         "cadence": str(row.cadence),
         "watermark": _text(row.watermark),
         "csn": row.csn,
-        "lapsed": _text(row.lapsed),
+        "inactive": _text(row.inactive),
         "retired": row.retired,
         "cells": [_cell(cell, access) for cell in row.cells],
     }

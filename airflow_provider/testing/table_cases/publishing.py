@@ -184,7 +184,7 @@ class PublishingCases(TableCases):
         assert (staged.participant, staged.participant_attempt) == (2, 4)
         publisher.format.discard(place)
         assert publisher.format.staged(table, JOB) == [published]
-        assert publisher.format.staged(table, JobName("heir")) == []
+        assert publisher.format.staged(table, JobName("successor")) == []
 
     def test_epochs_that_end_together_have_places_of_their_own(
         self, publisher: Publisher, table: Table

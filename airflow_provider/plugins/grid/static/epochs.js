@@ -365,7 +365,7 @@ function Rows({ grid, chosen, choose }) {
         h("small", null, `${row.job} · ${calendar(row.cadence)}${row.kind === "full" ? " · full table" : ""}`),
         h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet"),
         row.retired ? h("small", null, `retired: ${row.retired}`) : null,
-        row.lapsed ? h("small", null, `lapsed since ${moment(row.lapsed)}: nobody waits for it`) : null),
+        row.inactive ? h("small", null, `inactive since ${moment(row.inactive)}: nobody waits for it`) : null),
       h("div", { className: "ep-track", style: { width: scale.width }, role: "group", "aria-label": `Epochs of ${row.table}`, onKeyDown: move },
         row.cells.map((cell, index) => {
           const here = chosen?.table === row.table && chosen.start === cell.start;
@@ -405,7 +405,7 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Kept in", epoch && epoch.places.join(", ")],
     ["Withdrawn", epoch && epoch.withdrawn.length && `${epoch.withdrawn.join(", ")}: no cut can be had at this barrier any more`],
     ["Retired", epoch && epoch.retired],
-    ["Lapsed", epoch && epoch.lapsed && `since ${moment(epoch.lapsed)}: readers do not wait for this job until it commits`],
+    ["Inactive", epoch && epoch.inactive && `since ${moment(epoch.inactive)}: readers do not wait for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
     [cell?.withdrawn ? "Was published" : "Readers get", done && `revision ${done.revision}: ${count(done.rows, "row")} in ${count(done.files, "file")}, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];

@@ -1,4 +1,4 @@
-"""Lapsed jobs: silent for so long that no cut waits for their tables (R9). A pure decision."""
+"""Inactive jobs: silent for so long that no cut waits for their tables (R9). A pure decision."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRecord
 
 
-def lapsed_since(
+def inactive_since(
     job: Stamped[JobRecord], tables: Iterable[Stamped[TableRecord]], now: datetime
 ) -> datetime | None:
-    """Return the time since which *job* is lapsed; None if it is not. A retired job has lapsed for good.
+    """Return the time since which *job* is inactive; None if it is not. A retired job has been inactive for good.
 
     A job is heard of when it registers and when it moves one of its tables, by the store's clock. The barriers of its
     calendar that pass in silence count, not the age of its data: a backfill of an old year is not silent.
@@ -22,7 +22,7 @@ def lapsed_since(
     """
     if job.record.retired:
         return job.at
-    silent_epochs = job.record.lapses_after
+    silent_epochs = job.record.inactive_after
     if silent_epochs is None:
         return None
     moment = max([job.at, *(table.record.heard or table.at for table in tables)])

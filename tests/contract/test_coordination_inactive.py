@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from airflow_provider.coordination.commits.lapsed_jobs import lapsed_jobs
+from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
@@ -20,13 +20,13 @@ def altogether(world: World, table: str = "d") -> datetime:
     return world.cuts.cut(DOMAIN, [table], consistency="altogether").barrier
 
 
-def rows_lapsed(world: World) -> dict[str, bool]:
-    return {row.table.name: row.lapsed is not None for row in grid(world.store, DOMAIN).rows}
+def rows_inactive(world: World) -> dict[str, bool]:
+    return {row.table.name: row.inactive is not None for row in grid(world.store, DOMAIN).rows}
 
 
 def test_a_silent_job_holds_no_cut_of_the_domain_back(world: World) -> None:
     """R9: after as many barriers of its calendar as it declares, and not before; until it commits again."""
-    d, e = world.job("d"), world.job("e", lapses_after=3)
+    d, e = world.job("d"), world.job("e", inactive_after=3)
     for job in (d, e):
         world.run(job, day(1))
     world.run(d, day(2))
@@ -34,18 +34,18 @@ def test_a_silent_job_holds_no_cut_of_the_domain_back(world: World) -> None:
     heard = world.store.read(DOMAIN, []).now
     world.clock.advance(timedelta(days=2))
     assert altogether(world) == barrier(1)
-    assert rows_lapsed(world) == {"d": False, "e": False}
+    assert rows_inactive(world) == {"d": False, "e": False}
     world.clock.advance(timedelta(days=1))
     assert altogether(world) == barrier(2)
-    assert rows_lapsed(world) == {"d": False, "e": True}
-    since = explain(world.store, DOMAIN, "e").lapsed
+    assert rows_inactive(world) == {"d": False, "e": True}
+    since = explain(world.store, DOMAIN, "e").inactive
     assert since is not None
     assert heard + timedelta(days=2) < since <= heard + THREE_DAYS
-    assert explain(world.store, DOMAIN, "d").lapsed is None
+    assert explain(world.store, DOMAIN, "d").inactive is None
     with pytest.raises(NotReady):
         world.cuts.cut(DOMAIN, ["e"], at=barrier(2), max_staleness=timedelta(days=1))
     world.run(e, day(2))
-    assert rows_lapsed(world) == {"d": False, "e": False}
+    assert rows_inactive(world) == {"d": False, "e": False}
     assert altogether(world) == barrier(2)
     world.run(d, day(3))
     assert altogether(world) == barrier(2), "it is waited for again"
@@ -53,7 +53,7 @@ def test_a_silent_job_holds_no_cut_of_the_domain_back(world: World) -> None:
 
 def test_who_asks_for_its_tables_waits_for_them(world: World) -> None:
     """R9: the barrier of a cut is still one that every table in it has reached."""
-    for job in (world.job("d"), world.job("e", lapses_after=1)):
+    for job in (world.job("d"), world.job("e", inactive_after=1)):
         world.run(job, day(1))
     world.run(world.job("d"), day(2))
     world.clock.advance(THREE_DAYS)
@@ -61,44 +61,44 @@ def test_who_asks_for_its_tables_waits_for_them(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["d", "e"], consistency="altogether").barrier == barrier(1)
 
 
-def test_a_job_that_declares_nothing_never_lapses(world: World) -> None:
+def test_a_job_without_inactive_after_stays_active(world: World) -> None:
     """R9: silence alone is no reason; how old the data is does not count."""
     world.run(world.job("d"), day(1))
-    world.run(world.job("e", lapses_after=2), day(1))
+    world.run(world.job("e", inactive_after=2), day(1))
     world.clock.advance(timedelta(days=1))
-    assert lapsed_jobs(world.store, DOMAIN) == {}
+    assert inactive_jobs(world.store, DOMAIN) == {}
     world.clock.advance(timedelta(days=1000))
-    assert list(lapsed_jobs(world.store, DOMAIN)) == ["e"]
+    assert list(inactive_jobs(world.store, DOMAIN)) == ["e"]
 
 
 def test_a_new_declaration_is_a_sign_of_life(world: World) -> None:
     """R9: so is the first one, of a job that has not committed anything."""
-    world.coordinator.register(world.job("e", lapses_after=1))
-    assert lapsed_jobs(world.store, DOMAIN) == {}
+    world.coordinator.register(world.job("e", inactive_after=1))
+    assert inactive_jobs(world.store, DOMAIN) == {}
     world.clock.advance(THREE_DAYS)
-    assert list(lapsed_jobs(world.store, DOMAIN)) == ["e"]
-    world.coordinator.register(world.job("e", lapses_after=2))
-    assert lapsed_jobs(world.store, DOMAIN) == {}
+    assert list(inactive_jobs(world.store, DOMAIN)) == ["e"]
+    world.coordinator.register(world.job("e", inactive_after=2))
+    assert inactive_jobs(world.store, DOMAIN) == {}
 
 
 def test_what_retention_does_to_its_table_is_no_sign_of_life(world: World) -> None:
     """R9, R24: the commit that withdraws a slice of a full table is not the job's own."""
     full = world.table("f", kind=TableKind.FULL)
-    job = world.job("f", [full], lapses_after=3)
+    job = world.job("f", [full], inactive_after=3)
     for number in (1, 2, 3, 4):
         world.run(job, day(number), [number])
     for number in (1, 2):
         world.clock.advance(timedelta(days=2))
         world.retention.withdraw(DOMAIN, "f", barrier(number))
-    assert list(lapsed_jobs(world.store, DOMAIN)) == ["f"]
+    assert list(inactive_jobs(world.store, DOMAIN)) == ["f"]
     world.run(job, day(5), [5])
-    assert lapsed_jobs(world.store, DOMAIN) == {}
+    assert inactive_jobs(world.store, DOMAIN) == {}
 
 
-def test_a_lapsed_reader_holds_no_retention_back(world: World) -> None:
+def test_an_inactive_reader_holds_no_retention_back(world: World) -> None:
     """R9, R24: what it has yet to read can be withdrawn; when it returns it is told, and skips that epoch."""
     full = world.table("f", kind=TableKind.FULL)
-    source, reader = world.job("f", [full]), world.job("r", inputs=[state(full)], lapses_after=2)
+    source, reader = world.job("f", [full]), world.job("r", inputs=[state(full)], inactive_after=2)
     world.run(source, day(1), [1])
     world.run(reader, day(1))
     for number in (2, 3):
