@@ -21,7 +21,7 @@ from benchmarks.stores import Store
 TABLES = (100, 1000)
 EPOCHS = (100, 10_000)
 RANGES = 10_000
-"""Of withdrawn barriers in a domain, every second one of its tables."""
+"""Of expired barriers in a domain, every second one of its tables."""
 RANGED_TABLES = 10
 COMMITS = 2_500
 """Of a domain with many epochs; more would take minutes to write."""
@@ -77,7 +77,7 @@ def _measure_epochs(store: Store, tables: int, commits: int, size: Size) -> None
 
 
 def _measure_ranges(store: Store, size: Size) -> None:
-    """Measure domains that differ in what is withdrawn of them, by turns."""
+    """Measure domains that differ in what is expired of them, by turns."""
     tables, ranges, questions = size.of(RANGED_TABLES, 2), size.of(RANGES, 20), []
     for number in (0, ranges):
         history = History(
@@ -87,7 +87,7 @@ def _measure_ranges(store: Store, size: Size) -> None:
             commits=MOVES,
         )
         history.write(store)
-        history.withdraw(store, number // tables)
+        history.expire(store, number // tables)
         questions += _questions(store, f"ranges_{RANGES if number else 0}", history, tables)
     none, none_old, many, many_old = _answer(store, questions, size)
     figure(f"bench.cut.{store.name}.ranges_{RANGES}", many / none)

@@ -6,8 +6,8 @@ import uuid
 from dataclasses import dataclass
 from threading import RLock
 
+from airflow_provider.coordination.commits.expired_states import expired_pages, hull_of
 from airflow_provider.coordination.commits.table_commits import hull_commit
-from airflow_provider.coordination.commits.withdrawals import hull_of, withdrawn_pages
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import change_set_id
@@ -67,8 +67,8 @@ class History:
             f"{(self.epochs - counted) * len(jobs)} commits"
         )
 
-    def withdraw(self, store: Store, number: int) -> None:
-        """Withdraw so many barriers of each table, every second one from its first on, as retention records them."""
+    def expire(self, store: Store, number: int) -> None:
+        """Expire so many barriers of each table, every second one from its first on, as retention records them."""
         epochs = [
             Interval(ORIGIN + hour * HOUR, ORIGIN + (hour + 1) * HOUR) for hour in range(0, 2 * number, 2)
         ]
@@ -76,7 +76,7 @@ class History:
             for name in map(TableName, self.names if number else []):
                 key = table_key(self.domain, name)
                 stamped = writer.read(self.domain, [key]).records[key]
-                requires, pages = withdrawn_pages(writer, self.domain, name, epochs, DEFAULTS)
+                requires, pages = expired_pages(writer, self.domain, name, epochs, DEFAULTS)
                 hull = hull_of(stamped, Interval(epochs[0].start, epochs[-1].end))
                 assert hull is not None
                 put, commit = hull_commit(stamped, hull, defaults=DEFAULTS)

@@ -173,18 +173,18 @@ _LEASE_COMMANDS = (
 
 _RETENTION_COMMANDS = (
     _command(
-        "withdraw",
+        "expire",
         "Expire a table's state at a barrier",
         (ARG_TABLE, ARG_BARRIER, *_ON_DOMAIN),
-        calls="retention.withdraw",
+        calls="retention.expire",
         more="New cuts no longer read the table at this barrier; existing claims keep what they hold. No row of the "
         "table's newest state is removed.",
     ),
     _command(
-        "sweep",
+        "vacuum",
         "End expired claims and delete superseded, unclaimed files",
         _ANSWERS_ON_DOMAIN,
-        calls="retention.sweep",
+        calls="retention.vacuum",
         more="Safe at any time, several times at once, and again after a crash.",
     ),
 )

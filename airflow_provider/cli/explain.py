@@ -61,7 +61,7 @@ def _summary(found: Explanation, ended: list[str]) -> RenderableType:
             "state": state if found.revision is None else f"{state}, revision {found.revision}",
             "CSN": found.csn,
             "because": found.summary,
-            "withdrawn": ", ".join(found.withdrawn),
+            "expired": ", ".join(found.expired),
             "retired": found.retired,
             "waits for": found.waiting_for,
             "writers": list(map(str, found.brought_by)),
@@ -183,7 +183,7 @@ def _plain(found: Explanation) -> dict[str, object]:
             for finding in found.findings
         ],
         "places": list(found.places),
-        "withdrawn": list(found.withdrawn),
+        "expired": list(found.expired),
         "retired": found.retired,
         "outdated": list(found.outdated),
         "inactive": None if found.inactive is None else found.inactive.isoformat(),

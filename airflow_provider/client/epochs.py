@@ -67,7 +67,7 @@ class Epochs:
         :raises InvalidInput: tables of several domains, or a request that READ_UNCOMMITTED cannot fulfil.
         :raises NotReady: no common barrier yet, or only one that is too old or behind the session; ``missing`` lists
             the tables that lag.
-        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest barriers that are not.
+        :raises Unavailable: the states at that barrier were expired; ``kept`` has the nearest barriers that are not.
         :raises UnknownName: a table that no job has registered.
         :raises WrongWarehouse: the domain's files are in another warehouse than the one given.
         """
@@ -111,7 +111,7 @@ class Epochs:
         :param options: as for :meth:`cut`.
         :raises LeaseHeld: another owner has *name*; the error says until when.
         :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
-        :raises Unavailable: the states of the given cut were withdrawn meanwhile.
+        :raises Unavailable: the states of the given cut were expired meanwhile.
         """
         asks = f"{getpass.getuser()}@{socket.gethostname()}/{uuid7()}" if owner is None else owner
         leases = self._service.leases

@@ -15,9 +15,10 @@ from airflow_provider.domain.epoch import (
     LockRecord,
     Owner,
     Provenance,
-    expired,
+    has_expired,
 )
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput, TopologyError
+from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
@@ -33,7 +34,6 @@ from airflow_provider.domain.topology import (
     TableKind,
 )
 from airflow_provider.domain.version import TableRecord, TableVersion
-from airflow_provider.domain.withdrawn import Withdrawals
 
 
 class Beginning(StrEnum):
@@ -189,7 +189,7 @@ def holder(
     attempt = epoch.attempt if epoch is not None else None
     if attempt is None or attempt.aborted is not None or lock is None or lock.record.token != attempt.token:
         return None
-    if expired(lock.at, lock.record.ttl, now):
+    if has_expired(lock.at, lock.record.ttl, now):
         return None
     return attempt.owner, lock.at + lock.record.ttl
 
@@ -308,14 +308,14 @@ def inputs_behind(inputs: Iterable[Provenance], behind: Sequence[Behind]) -> lis
     return [(read, entry) for read, entry in asked if entry is not None] if behind else []
 
 
-def withdrawn(
+def expired_inputs(
     inputs: Sequence[Provenance],
     tables: Mapping[TableName, Stamped[TableRecord] | None],
-    retention: Withdrawals,
+    retention: ExpiredStates,
 ) -> list[Provenance]:
     """Return the inputs that cannot be claimed any more (R23, R24).
 
-    A withdrawn barrier counts for full tables only: the newest version of an incremental table has all rows up to it.
+    An expired barrier counts for full tables only: the newest version of an incremental table has all rows up to it.
     """
     found = []
     for read in inputs:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.outdated import Outdated
@@ -24,7 +25,6 @@ from airflow_provider.domain.version import (
     shown,
 )
 from airflow_provider.domain.watermark import Progress
-from airflow_provider.domain.withdrawn import Withdrawals
 
 _LONGEST_SEARCH = 1_000
 
@@ -225,18 +225,18 @@ def following(
 
 
 def nearest_kept(
-    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], retention: Withdrawals, barrier: datetime
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], retention: ExpiredStates, barrier: datetime
 ) -> tuple[datetime, ...]:
-    """Return the nearest common barriers before and after *barrier* that are not withdrawn: two, one or none."""
+    """Return the nearest common barriers before and after *barrier* that are not expired: two, one or none."""
 
-    def withdrawn(moment: datetime) -> list[Interval]:
+    def expired(moment: datetime) -> list[Interval]:
         return [gone for table in tables if (gone := retention.range_at(table, moment)) is not None]
 
     before: datetime | None = barrier
-    while before is not None and (ranges := withdrawn(before)):
+    while before is not None and (ranges := expired(before)):
         before = resolve(tables, min(gone.start for gone in ranges))
     after: datetime | None = barrier
-    while after is not None and (ranges := withdrawn(after)):
+    while after is not None and (ranges := expired(after)):
         after = following(tables, max(gone.end for gone in ranges))
     return tuple(dict.fromkeys(moment for moment in (before, after) if moment is not None))
 

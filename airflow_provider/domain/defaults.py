@@ -33,8 +33,8 @@ class Defaults:
     """Maximum time to live of a lease: a lease without a reader keeps files for that long."""
     retention_grace: timedelta = timedelta(hours=2)
     """Minimum time for which the files of a superseded version stay; longer than ``read_grace``."""
-    leftover_grace: timedelta = timedelta(days=1)
-    """Time for which an attempt is silent, or over, before a sweep deletes its staged output."""
+    orphan_grace: timedelta = timedelta(days=1)
+    """Time for which an attempt is silent, or over, before a vacuum deletes its staged output."""
     publish_attempts: int = 50
     """Maximum number of times that a publish decides anew, after other commits moved the head or a table."""
     publish_queue_timeout: timedelta = timedelta(milliseconds=250)
@@ -60,13 +60,13 @@ class Defaults:
     listed_readers: int = 20
     """Maximum number of dependent readers or missing inputs that an error lists."""
     rewrites_remembered: int = 32
-    """Maximum number of rewrites in a table's fence; beyond it those nearest in event time are merged."""
+    """Maximum number of rewrites in a table's log; beyond it those nearest in event time are merged."""
     versions_in_page: int = 500
-    """Number of versions of a table, and of commits, that a sweep reads at a time: the versions fit into one record."""
+    """Number of versions of a table, and of commits, that a vacuum reads at a time; the versions fit into a record."""
     most_stretches: int = 1_000
     """Maximum number of stretches of committed time, with gaps between them, of a table."""
     ranges_in_page: int = 256
-    """Maximum number of withdrawn ranges in one record of a table, beyond which it is split."""
+    """Maximum number of expired ranges in one record of a table, beyond which it is split."""
     states_remembered: int = 8
     """Number of earlier states in a table's record, which readers get without another read."""
 

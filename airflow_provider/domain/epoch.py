@@ -155,7 +155,7 @@ class AttemptRecord:
     :param adopts: token of the earlier attempt whose WRITTEN output this one publishes; None for its own output.
     :param aborted: reason why it ended without a commit; None while it may still publish.
     :param check_failed: True if a check ended it (R14). :param skips: reason of a skip; empty if the epoch is computed.
-    :param undoes: output of earlier attempts that its begin deletes, once it has fenced their writers (R16).
+    :param rolls_back: output of earlier attempts that its begin deletes, once it has fenced their writers (R16).
     :param shared: True if its participants join; several participants always do.
     :param fills: the tables that lack the committed epoch and alone get rows from this attempt; empty for all tables.
     """
@@ -171,7 +171,7 @@ class AttemptRecord:
     participants: int = 1
     adopts: int | None = None
     aborted: str | None = None
-    undoes: tuple[Abandoned, ...] = ()
+    rolls_back: tuple[Abandoned, ...] = field(default=(), metadata=formerly("undoes"))
     check_failed: bool = field(default=False, metadata=formerly("vetoed"))
     skips: str = ""
     shared: bool = False
@@ -446,6 +446,6 @@ def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetI
     return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
 
 
-def expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
+def has_expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:
     """Return True if a claim has expired; all times by the store's clock (R23)."""
     return stamped_at + ttl <= now

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.domain.cut import Cut, Level, State
-from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
 from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id, validate_text
 from airflow_provider.domain.interval import Interval, time_key
@@ -129,7 +129,7 @@ def refuse_other_holder(stamped: Stamped[LeaseRecord] | None, owner: str, now: d
 
     :raises LeaseHeld: a live lease of another owner.
     """
-    if stamped is None or stamped.record.owner == owner or expired(stamped.at, stamped.record.ttl, now):
+    if stamped is None or stamped.record.owner == owner or has_expired(stamped.at, stamped.record.ttl, now):
         return
     until = stamped.at + stamped.record.ttl
     raise LeaseHeld(
@@ -171,7 +171,7 @@ def read_ended(
         return "" if now < cut.readable_until else f"it was readable until {cut.readable_until.isoformat()}"
     if lease is None:
         return f"its lease {cut.lease!r} has ended"
-    if expired(lease.at, lease.record.ttl, now):
+    if has_expired(lease.at, lease.record.ttl, now):
         return f"its lease {cut.lease!r} ended at {(lease.at + lease.record.ttl).isoformat()}"
     # The lease may have released tables, or hold another cut: an id can be taken again once its lease has ended.
     held: Mapping[TableName, State] = {state.table: state for state in lease.record.states}

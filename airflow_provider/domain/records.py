@@ -33,7 +33,7 @@ class Kind(StrEnum):
     RETENTION = "retention"
     VERSIONS = "versions"
     RESERVATION = "reservation"
-    WITHDRAWN = "withdrawn"
+    EXPIRED = "withdrawn"
 
 
 SOURCE_CHAINS = "roots"
@@ -165,9 +165,9 @@ def retention_key(domain: DomainName) -> Key:
     return Key(domain, Kind.RETENTION, "", "retention")
 
 
-def withdrawn_key(domain: DomainName, table: TableName, item: str) -> Key:
-    """Return the key of a page of a table's withdrawn barriers."""
-    return Key(domain, Kind.WITHDRAWN, table, item)
+def expired_key(domain: DomainName, table: TableName, item: str) -> Key:
+    """Return the key of a page of a table's expired barriers."""
+    return Key(domain, Kind.EXPIRED, table, item)
 
 
 def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import Owner, expired
+from airflow_provider.domain.epoch import Owner, has_expired
 from airflow_provider.domain.records import Stamped
 
 _PREPARATIONS = 5
@@ -38,6 +38,6 @@ def reserved_for(slowest: timedelta, defaults: Defaults) -> timedelta:
 def time_left(reservation: Stamped[ReservationRecord], now: datetime) -> timedelta | None:
     """Return the time that others have to wait, by the store's clock; None if the head is not reserved."""
     record = reservation.record
-    if record.ended or expired(reservation.at, record.ttl, now):
+    if record.ended or has_expired(reservation.at, record.ttl, now):
         return None
     return reservation.at + record.ttl - now

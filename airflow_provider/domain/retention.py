@@ -1,19 +1,20 @@
-"""Retention: withdrawn barriers, and versions of a table that cannot be claimed any more (R23, R24). Pure decisions."""
+"""Retention: expired barriers, and versions of a table that cannot be claimed any more (R23, R24). Pure decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.record_format import formerly
 from airflow_provider.domain.version import TableRef
 from airflow_provider.domain.watermark import merged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Withdrawn:
+class Expired:
     """Barriers of one table at which no cut can be made: those in ``(start, end]`` of each range."""
 
     table: TableName
@@ -25,23 +26,23 @@ class RetentionRecord:
     """The states that retention has expired. A claim requires this record unchanged since it was read.
 
     :param horizon: states resolved at a lower CSN may be deleted, unless their version is still the table's newest.
-    :param withdrawn: withdrawn barriers of the whole domain, in a store whose format has no pages for them.
+    :param expired: expired barriers of the whole domain, in a store whose format has no pages for them.
     """
 
     horizon: int = 0
-    withdrawn: tuple[Withdrawn, ...] = ()
+    expired: tuple[Expired, ...] = field(default=(), metadata=formerly("withdrawn"))
 
     def ranges(self, table: TableName) -> tuple[Interval, ...]:
-        return next((entry.ranges for entry in self.withdrawn if entry.table == table), ())
+        return next((entry.ranges for entry in self.expired if entry.table == table), ())
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """Return the withdrawn range that contains *barrier*, if any."""
+        """Return the expired range that contains *barrier*, if any."""
         return next((gone for gone in self.ranges(table) if gone.start < barrier <= gone.end), None)
 
-    def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
-        """Return the tables of *barriers* whose barrier is withdrawn, sorted."""
+    def expired_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
+        """Return the tables of *barriers* whose barrier is expired, sorted."""
         found = []
-        for entry in self.withdrawn:
+        for entry in self.expired:
             barrier = barriers.get(entry.table)
             if barrier and any(gone.start < barrier <= gone.end for gone in entry.ranges):
                 found.append(entry.table)
@@ -56,14 +57,14 @@ class RetentionRecord:
         same = ref is None or (newest is not None and ref.lasting() == newest.lasting())
         return csn < self.horizon and not same
 
-    def withdrawing(self, table: TableName, epoch: Interval) -> RetentionRecord:
-        """Return the record after the barrier at the end of *epoch* is withdrawn."""
-        others = tuple(entry for entry in self.withdrawn if entry.table != table)
-        added = Withdrawn(table=table, ranges=merged((*self.ranges(table), epoch)))
-        return replace(self, withdrawn=tuple(sorted((*others, added), key=lambda entry: entry.table)))
+    def expiring(self, table: TableName, epoch: Interval) -> RetentionRecord:
+        """Return the record after the barrier at the end of *epoch* is expired."""
+        others = tuple(entry for entry in self.expired if entry.table != table)
+        added = Expired(table=table, ranges=merged((*self.ranges(table), epoch)))
+        return replace(self, expired=tuple(sorted((*others, added), key=lambda entry: entry.table)))
 
 
-NOTHING_WITHDRAWN = RetentionRecord()
+NOTHING_EXPIRED = RetentionRecord()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

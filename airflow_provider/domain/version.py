@@ -100,7 +100,7 @@ class TableRecord:
         otherwise None.
     :param changes: changes of its columns, in order (R32).
     :param joins: cuts of the whole domain wait for it only beyond this barrier, which they had reached without it.
-    :param withdrawn: range that contains all its withdrawn barriers (R24): a reader outside it reads no page of them.
+    :param expired: range that contains all its expired barriers (R24): a reader outside it reads no page of them.
     """
 
     job: JobName
@@ -113,7 +113,7 @@ class TableRecord:
     heard: datetime | None = None
     changes: tuple[AppliedChange, ...] = ()
     joins: datetime | None = field(default=None, metadata=since(2, optional=True))
-    withdrawn: Interval | None = field(default=None, metadata=since(2))
+    expired: Interval | None = field(default=None, metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

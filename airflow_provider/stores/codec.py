@@ -23,6 +23,7 @@ import msgspec
 
 from airflow_provider.domain.epoch import FORMERLY, AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
+from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import FORMAT, format_of, is_optional, name_in
 from airflow_provider.domain.records import Key, Kind
@@ -32,7 +33,6 @@ from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
-from airflow_provider.domain.withdrawn import WithdrawnPage
 
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
@@ -53,11 +53,11 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.RETENTION: RetentionRecord,
     Kind.VERSIONS: VersionsRecord,
     Kind.RESERVATION: ReservationRecord,
-    Kind.WITHDRAWN: WithdrawnPage,
+    Kind.EXPIRED: ExpiredPage,
 }
 """The one dataclass of each kind of record."""
 
-KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.WITHDRAWN: 2}
+KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2}
 """The format that each newer kind of record came with."""
 
 VALUES_SINCE: Mapping[Enum, int] = {}

@@ -90,7 +90,7 @@ class StagingLocation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Remains:
+class StagingFolder:
     """Staging directory that exists, parsed from its name.
 
     :param start: start of the epoch; None in a name of an earlier version, which has the end alone, so that epochs of
@@ -375,16 +375,16 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def staged(self, table: Table, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
         """Return the staging directories of *job* in *table* that exist, published or not."""
 
     @abstractmethod
-    def discard(self, place: StagingLocation) -> None:
+    def roll_back(self, place: StagingLocation) -> None:
         """Delete everything staged under *place*; idempotent. Never call it for published output."""
 
     @abstractmethod
-    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
-        """Delete the data and metadata files that only *withdrawn* versions contain; return their URIs.
+    def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
+        """Delete the data and metadata files that only *expired* versions contain; return their URIs.
 
         Files of a version in *kept* stay, as do those that the catalog still refers to (its current version,
         branches, tags). Files that no version ever contained, such as staged output, are ignored. Idempotent; after

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.tables.base import Remains
+from airflow_provider.tables.base import StagingFolder
 
 _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 _TIME = "[0-9]{8}T[0-9]{6}[.][0-9]{6}"
@@ -80,7 +80,7 @@ def places_path(domain: DomainName, table: TableName, job: JobName) -> str:
     return f"{table_path(domain, table)}/data/{path_name(job)}"
 
 
-def remains_at(name: str) -> Remains | None:
+def staging_folder_at(name: str) -> StagingFolder | None:
     """Parse *name*, the last part of a :func:`place_path`; return None if it has another form."""
     match = _PLACE.fullmatch(name)
     if match is None:
@@ -93,7 +93,7 @@ def remains_at(name: str) -> Remains | None:
     numbers = {
         part: int(match[part] or 0) for part in ("revision", "token", "participant", "participant_attempt")
     }
-    return Remains(start=start, barrier=barrier, **numbers)
+    return StagingFolder(start=start, barrier=barrier, **numbers)
 
 
 def _moment(text: str) -> datetime:

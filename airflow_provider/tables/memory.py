@@ -29,7 +29,7 @@ from airflow_provider.tables.base import (
     Prepared,
     Projected,
     Publication,
-    Remains,
+    StagingFolder,
     StagingLocation,
     TableCapability,
     TableFormat,
@@ -38,7 +38,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, table_schema
-from airflow_provider.tables.locations import place_path, places_path, remains_at, table_path
+from airflow_provider.tables.locations import place_path, places_path, staging_folder_at, table_path
 from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.rows import fitted
@@ -271,13 +271,13 @@ class MemoryFormat(TableFormat):
         changed = memory_versions.foreign(pointer, version, number, operation, added)
         return CatalogSwap(table.domain, table.name, pointer, self._keep(table, number, changed))
 
-    def staged(self, table: Table, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
         folder = f"{self._warehouse}/{places_path(table.domain, table.name, job)}/"
         uris = (uri.removeprefix(folder) for uri in list(self._catalog.objects) if uri.startswith(folder))
-        named = (remains_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
+        named = (staging_folder_at(name) for name in sorted({uri.split("/")[0] for uri in uris}))
         return [remains for remains in named if remains is not None]
 
-    def discard(self, place: StagingLocation) -> None:
+    def roll_back(self, place: StagingLocation) -> None:
         checks.refuse_other_place(
             place,
             self.place(
@@ -294,11 +294,11 @@ class MemoryFormat(TableFormat):
         for uri in [uri for uri in self._catalog.objects if uri.startswith(place.uri)]:
             self._catalog.objects.pop(uri, None)
 
-    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
+    def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         pointer = self._catalog.pointer(table.domain, table.name)
         staying = {ref.location for ref in kept} | ({pointer} if pointer is not None else set())
         needed = {uri for location in sorted(staying) for _, uri in self._version(location).slices}
-        gone = [ref.location for ref in withdrawn if ref.location not in staying]
+        gone = [ref.location for ref in expired if ref.location not in staying]
         versions = [self._version(location) for location in gone if location in self._catalog.objects]
         files = {uri for version in versions for _, uri in version.slices} - needed
         wanted = (*sorted(files), *gone)

@@ -21,9 +21,9 @@ from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.projecting import ProjectingCases
 from airflow_provider.testing.table_cases.publishing import PublishingCases
 from airflow_provider.testing.table_cases.reading import ReadingCases
-from airflow_provider.testing.table_cases.reclaiming import ReclaimingCases
 from airflow_provider.testing.table_cases.replacing import ReplacingCases
 from airflow_provider.testing.table_cases.showing import ShowingCases
+from airflow_provider.testing.table_cases.vacuuming import VacuumingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
 __all__ = [
@@ -42,7 +42,7 @@ class TableContract(
     ReplacingCases,
     EvolvingCases,
     ReadingCases,
-    ReclaimingCases,
+    VacuumingCases,
     ShowingCases,
     ModelCases,
 ):

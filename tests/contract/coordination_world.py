@@ -393,7 +393,7 @@ class World:
             yield from self.store.scan(DOMAIN, kind, "")
         yield from self.store.scan(DOMAIN, Kind.REWRITE_LOG, SOURCE_CHAINS)
         for table in tables:
-            for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS, Kind.WITHDRAWN):
+            for kind in (Kind.SCHEMA, Kind.SLICE, Kind.VERSIONS, Kind.EXPIRED):
                 yield from self.store.scan(DOMAIN, kind, table)
         for job in jobs:
             yield from self.store.scan(DOMAIN, Kind.LOCK, job.name)

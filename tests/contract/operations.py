@@ -55,8 +55,8 @@ def recorded() -> list[Row]:
         foreign,
         ends,
         leases,
-        withdrawals,
-        sweeps,
+        expired_states,
+        vacuums,
         moves,
     )
     for script in scripts:
@@ -380,23 +380,23 @@ def leases(record: Record, world: World) -> None:
         world.leases.drop(left)
 
 
-def withdrawals(record: Record, world: World) -> None:
+def expired_states(record: Record, world: World) -> None:
     full = world.table("full", kind=TableKind.FULL)
     for job in (world.job("own"), world.job("full", [full])):
         for number in (1, 2, 3):
             world.run(job, day(number))
-    with record.of("withdraw: a state of a full table", "R3, R11, R24"):
-        world.retention.withdraw(DOMAIN, "full", barrier(1))
-    with record.of("withdraw: a barrier of an incremental table", "R6, R24"):
-        world.retention.withdraw(DOMAIN, "own", barrier(1))
+    with record.of("expire: a state of a full table", "R3, R11, R24"):
+        world.retention.expire(DOMAIN, "full", barrier(1))
+    with record.of("expire: a barrier of an incremental table", "R6, R24"):
+        world.retention.expire(DOMAIN, "own", barrier(1))
 
-    ranges = RetentionRecord().withdrawing(TableName("own"), day(2))
+    ranges = RetentionRecord().expiring(TableName("own"), day(2))
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(retention_key(DOMAIN), ranges),)))
-    with record.of("withdraw: what one record had of the whole domain", "R6, R24"):
-        world.retention.withdraw(DOMAIN, "own", barrier(2))
+    with record.of("expire: what one record had of the whole domain", "R6, R24"):
+        world.retention.expire(DOMAIN, "own", barrier(2))
 
 
-def sweeps(record: Record, world: World) -> None:
+def vacuums(record: Record, world: World) -> None:
     own = world.job("own")
     for number in (1, 2):
         world.run(own, day(number))
@@ -404,13 +404,13 @@ def sweeps(record: Record, world: World) -> None:
     world.begin(own, day(3))
     world.clock.advance(DEFAULTS.retention_grace + PAST_TTL)
     with record.of(
-        "sweep: a lease and an attempt that were silent, a version that was superseded", "R23, R24"
+        "vacuum: a lease and an attempt that were silent, a version that was superseded", "R23, R24"
     ):
-        world.retention.sweep(DOMAIN)
+        world.retention.vacuum(DOMAIN)
     world.run(own, day(4))
-    world.clock.advance(DEFAULTS.leftover_grace + PAST_TTL)
-    with record.of("sweep: an attempt that nobody comes back to, and the next version", "R10, R16, R24"):
-        world.retention.sweep(DOMAIN)
+    world.clock.advance(DEFAULTS.orphan_grace + PAST_TTL)
+    with record.of("vacuum: an attempt that nobody comes back to, and the next version", "R10, R16, R24"):
+        world.retention.vacuum(DOMAIN)
 
 
 def moves(record: Record, world: World) -> None:

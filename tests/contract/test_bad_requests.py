@@ -144,12 +144,12 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
     "session: text": (lambda _epochs, value: Session.parse(value), []),
     "position: text": (lambda _epochs, value: Position.parsed(value), []),
     "session: domain": (lambda _epochs, value: Session.of(value), NAMES),
-    "sweep: domain": (lambda epochs, value: epochs.service.retention.sweep(value), NAMES),
-    "withdraw: table": (
-        lambda epochs, value: epochs.service.retention.withdraw("default", value, BARRIER),
+    "vacuum: domain": (lambda epochs, value: epochs.service.retention.vacuum(value), NAMES),
+    "expire: table": (
+        lambda epochs, value: epochs.service.retention.expire("default", value, BARRIER),
         [],
     ),
-    "withdraw: barrier": (lambda epochs, value: epochs.service.retention.withdraw("default", "t", value), []),
+    "expire: barrier": (lambda epochs, value: epochs.service.retention.expire("default", "t", value), []),
 }
 
 

@@ -331,7 +331,7 @@ def test_chg2_the_last_hour_of_a_day_whose_attempt_failed(table_world: World) ->
 
 
 def test_chg2_a_day_that_ends_with_an_hour_that_failed(table_world: World) -> None:
-    """R7, R16: the day is WRITTEN and alive when a sweep deletes what the hour left, and publishes after it."""
+    """R7, R16: the day is WRITTEN and alive when a vacuum deletes what the hour left, and publishes after it."""
     world = table_world
     start = barrier(0) - HOUR
     hourly = world.job("d", cadence="@hourly", origin=None)
@@ -340,14 +340,14 @@ def test_chg2_a_day_that_ends_with_an_hour_that_failed(table_world: World) -> No
     world.write(failed, [23])
     (left,) = world.staged()
     world.coordinator.abort(failed, "the task failed")
-    world.clock.advance(2 * DEFAULTS.leftover_grace)
+    world.clock.advance(2 * DEFAULTS.orphan_grace)
     calendar = Cadence("@daily", since=barrier(0), before=Cadence("@hourly"))
     attempt = world.begin(world.job("d", cadence=calendar, origin=None), day(1))
     world.write(attempt, [2])
     stage_rows(world.coordinator, failed, "d", rows([23]))
     assert len(world.staged()) == 2
-    swept = world.retention.sweep(DOMAIN)
-    assert [left.startswith(place) for place in swept.leftovers] == [True]
+    vacuumed = world.retention.vacuum(DOMAIN)
+    assert [left.startswith(place) for place in vacuumed.orphans] == [True]
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(0, 1), (1, 2)]}
 

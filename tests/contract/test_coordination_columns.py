@@ -333,7 +333,7 @@ def test_nothing_is_wrong_with_a_domain_whose_columns_change(table_world: World)
     world.coordinator.publish(early)
     for _ in range(2):
         world.clock.advance(DEFAULTS.retention_grace + PAST_TTL)
-        world.retention.sweep(DOMAIN)
+        world.retention.vacuum(DOMAIN)
     assert found(world) == [{**A, "more": None}, {"id": 2, "name": "b", "more": None}, {**A, "more": 1.0}]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
 

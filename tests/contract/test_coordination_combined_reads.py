@@ -1,4 +1,4 @@
-"""What a reader asks for in combination: times, the whole domain, slower and withdrawn tables, unpublished rows."""
+"""What a reader asks for in combination: times, the whole domain, slower and expired tables, unpublished rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_altogether_waits_for_tables_that_are_registered_while_it_reads(
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(1)
 
 
-def test_a_slower_table_is_not_read_where_it_is_withdrawn(world: World) -> None:
+def test_a_slower_table_is_not_read_where_it_is_expired(world: World) -> None:
     """R24: its barrier counts, which is an earlier one than the cut's; the cut has what is kept of it."""
     often, full = (
         world.job("d", cadence="0 */12 * * *"),
@@ -65,7 +65,7 @@ def test_a_slower_table_is_not_read_where_it_is_withdrawn(world: World) -> None:
         world.run(often, Interval(ORIGIN + (number - 1) * 12 * HOUR, ORIGIN + number * 12 * HOUR), [number])
     for number in (1, 2):
         world.run(full, day(number), [100 * number])
-    world.retention.withdraw(DOMAIN, "f", barrier(1))
+    world.retention.expire(DOMAIN, "f", barrier(1))
     with pytest.raises(Unavailable, match=f"f: what was there at {barrier(1):%Y-%m-%d}") as gone:
         world.cuts.cut(DOMAIN, ["d", "f"], at=barrier(1.5), align="floor", max_lag=12 * HOUR)
     assert (gone.value.tables, gone.value.kept) == (("f",), (barrier(2),))

@@ -1,4 +1,4 @@
-"""The crash matrix of what people do: declarations change, tables change jobs, holes are filled, states withdrawn …
+"""The crash matrix of what people do: declarations change, tables change jobs, holes are filled, states expired …
 
 Exhaustive: the process dies before each call that changes something, and once at its end; then another process does
 the same again. At the death nothing that was read has changed (I4), no file is missing (I6), and engines see what cuts
@@ -194,14 +194,14 @@ def go_on_after_promotion(world: World, own: EpochService) -> None:
         compute(world, own, pair(world, both=True), number)
 
 
-def withdraw(world: World, own: EpochService) -> None:
+def expire(world: World, own: EpochService) -> None:
     """Expire states, each of which needs a page of its own."""
     for number in (1, 3):
-        keeper(world, own).withdraw(DOMAIN, "whole", barrier(number))
+        keeper(world, own).expire(DOMAIN, "whole", barrier(number))
 
 
-def sweep(world: World, own: EpochService) -> None:
-    keeper(world, own).sweep(DOMAIN)
+def vacuum(world: World, own: EpochService) -> None:
+    keeper(world, own).vacuum(DOMAIN)
 
 
 def keeper(world: World, own: EpochService) -> Retention:
@@ -227,8 +227,8 @@ OPERATIONS: dict[Operation, Callable[[World], None]] = {
     register_again: lost,
     publish_reserved: nothing,
     go_on_after_promotion: promoted,
-    withdraw: nothing,
-    sweep: nothing,
+    expire: nothing,
+    vacuum: nothing,
 }
 
 
@@ -249,7 +249,7 @@ class Case:
 
 MATRIX = [
     *((name, operation) for name in ("memory", "memory elsewhere") for operation in OPERATIONS),
-    *(("sqlite", operation) for operation in (move_origin, fill, skip, withdraw, sweep)),
+    *(("sqlite", operation) for operation in (move_origin, fill, skip, expire, vacuum)),
 ]
 
 
@@ -297,7 +297,7 @@ def goes_on(case: Case, world: World) -> dict[str, object]:
         world.run(early(world, origin), day(number), [number])
     found = readable(world)
     world.clock.advance(timedelta(days=2))
-    world.keeper().sweep(DOMAIN)
+    world.keeper().vacuum(DOMAIN)
     check(world, engines=True)
     return {**found, "staged": world.staged()}
 

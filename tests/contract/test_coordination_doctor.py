@@ -29,7 +29,7 @@ from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.test_coordination_foreign import adopting, commit, point
-from tests.contract.test_coordination_leftovers import PAST_GRACE, zombie_writes
+from tests.contract.test_coordination_orphans import PAST_GRACE, zombie_writes
 
 
 def told(world: World) -> dict[str, Symptom]:
@@ -212,20 +212,20 @@ def test_a_wait_for_a_table_that_has_a_successor_is_none(world: World) -> None:
     assert told(world) == {}
 
 
-def test_waits_for_who_fell_silent_and_for_what_was_withdrawn(world: World) -> None:
+def test_waits_for_who_fell_silent_and_for_what_was_expired(world: World) -> None:
     """R9, R24, I9: a job that has been inactive, and a state that retention has taken back."""
     full = world.table("f", kind="full")
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
     world.run(world.job("l", inactive_after=1), day(1))
     world.run(world.job("a", inputs=[world.table("l")]), day(1))
-    world.retention.withdraw(DOMAIN, "f", day(1).end)
+    world.retention.expire(DOMAIN, "f", day(1).end)
     world.coordinator.register(world.job("b", inputs=[full]))
     world.clock.advance(timedelta(days=3))
     found = {name.split()[0]: one.found for name, one in told(world).items()}
     assert set(found) == {"a", "b"}
     assert "whose job l has been inactive since" in found["a"]
-    assert "is withdrawn" in found["b"]
+    assert "is expired" in found["b"]
 
 
 def test_a_table_that_its_job_has_left_is_looked_at(table_world: World) -> None:
@@ -251,8 +251,8 @@ def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
         assert [one.found for one in symptoms] == ["it has moved to elsewhere"] * urgent
 
 
-def test_what_was_left_is_told_and_swept(table_world: World) -> None:
-    """R16, R23: a zombie's files and a lease that has ended need nobody: the next sweep takes them."""
+def test_what_was_left_is_told_and_vacuumed(table_world: World) -> None:
+    """R16, R23: a zombie's files and a lease that has ended need nobody: the next vacuum takes them."""
     world = table_world
     job = world.job("t")
     zombie = world.begin(job, day(1))
@@ -262,8 +262,8 @@ def test_what_was_left_is_told_and_swept(table_world: World) -> None:
     world.clock.advance(PAST_GRACE)
     found = told(world)
     assert [(name, one.urgent) for name, one in found.items()] == [("lease mine", False), ("table t", False)]
-    assert all("retention sweep" in one.next_step for one in found.values())
-    world.retention.sweep(DOMAIN)
+    assert all("retention vacuum" in one.next_step for one in found.values())
+    world.retention.vacuum(DOMAIN)
     assert told(world) == {}
 
 
@@ -384,5 +384,5 @@ def test_the_graces_of_what_is_told(world: World) -> None:
     zombie = world.begin(world.job("t"), day(2))
     world.run(world.job("t"), day(2), [2], owner(try_number=2))
     zombie_writes(world, zombie)
-    world.clock.advance(DEFAULTS.leftover_grace - timedelta(seconds=1))
+    world.clock.advance(DEFAULTS.orphan_grace - timedelta(seconds=1))
     assert told(world) == {}

@@ -36,7 +36,7 @@ def as_a_cut(world: World, *tables: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def test_cat1_current_version(table_world: World) -> None:
-    """R17: of a full table the newest state alone, whatever is committed: epochs, skips, revisions, withdrawals."""
+    """R17: of a full table the newest state alone, whatever is committed: epochs, skips, revisions, expiries."""
     world = table_world
     job = world.job("totals", [world.table("totals", kind="full"), world.table("lines")])
     for number in (1, 2, 3):
@@ -49,22 +49,22 @@ def test_cat1_current_version(table_world: World) -> None:
     assert world.rows("totals", at=barrier(1))["totals"] == [(1, 7)]
     world.coordinator.skip(DOMAIN, "totals", day(4), reason="nothing came", by="me")
     assert as_a_cut(world, "totals", "lines")["totals"] == [(4, 3), (4, 30)]
-    world.retention.withdraw(DOMAIN, "totals", barrier(1))
+    world.retention.expire(DOMAIN, "totals", barrier(1))
     assert as_a_cut(world, "totals")["totals"] == [(4, 3), (4, 30)]
     assert world.rows("totals", at=barrier(2))["totals"] == [(2, 2), (2, 20)]
 
 
 def test_states_that_retention_takes_free_their_files(table_world: World) -> None:
-    """R24: those that the catalog does not show are deleted when they were withdrawn, and only those."""
+    """R24: those that the catalog does not show are deleted when they were expired, and only those."""
     world = table_world
     job = world.job("totals", [world.table("totals", kind="full")])
     for number in range(1, 6):
         world.run(job, day(number), [number])
     for number in (1, 2, 4):
-        world.retention.withdraw(DOMAIN, "totals", barrier(number))
+        world.retention.expire(DOMAIN, "totals", barrier(number))
     world.run(job, day(6), [6])
     world.clock.advance(PAST_GRACE)
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
     assert len(world.data()) == 3
     for number in (3, 5, 6):
         assert world.rows("totals", at=barrier(number))["totals"] == [(number, number)]
@@ -132,9 +132,9 @@ def test_tables_of_earlier_releases_show_the_newest_state_from_their_next_commit
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
     for number in range(1, 15):
         assert world.rows("d", at=barrier(number)) == {"d": [(number, number)]}
-    world.retention.withdraw(DOMAIN, "d", barrier(1))
+    world.retention.expire(DOMAIN, "d", barrier(1))
     world.clock.advance(PAST_GRACE)
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
     assert world.rows_of(held.cut) == {"d": [(2, 2)]}
     assert as_a_cut(world, "d") == {"d": [(15, 15)]}
 

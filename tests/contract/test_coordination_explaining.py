@@ -116,12 +116,12 @@ def test_a_job_that_reads_an_older_past_begins_at_its_origin(world: World) -> No
     assert world.begin(job, day(4)).input("own").ref
 
 
-def test_a_time_within_a_withdrawn_epoch_is_no_barrier(world: World) -> None:
+def test_a_time_within_an_expired_epoch_is_no_barrier(world: World) -> None:
     """R24: it never was one, and a job's wait says so."""
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
     inputs = JobInputs(edges=(state(full),), interval=Interval(barrier(1), barrier(1.5)))
     (missing,) = check_inputs(world.store, DOMAIN, inputs).missing
     assert "no barrier of its cadence" in missing.reason
@@ -159,14 +159,14 @@ def test_a_job_without_origin_is_asked_for_what_has_ended(world: World) -> None:
 
 
 def test_all_that_an_epoch_waits_for_is_told(world: World) -> None:
-    """R24: what is withdrawn, and what is missing besides."""
+    """R24: what is expired, and what is missing besides."""
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
     world.coordinator.register(world.job("r", inputs=[state(full), world.table("never")]))
     gone, missing = explain(world.store, DOMAIN, "r", day(2)).waiting_for
-    assert gone == f"f: what it had at {barrier(2).isoformat()} is withdrawn"
+    assert gone == f"f: what it had at {barrier(2).isoformat()} is expired"
     assert missing.startswith("never: no owner yet")
 
 
@@ -175,12 +175,12 @@ def test_what_a_retired_job_had_is_told(world: World) -> None:
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
     world.coordinator.retire(DOMAIN, "f", reason="replaced", by="ada")
 
     def told(number: int) -> tuple[EpochState, tuple[str, ...], tuple[str, ...]]:
         found = explain(world.store, DOMAIN, "f", day(number))
-        return found.state, found.waiting_for, found.withdrawn
+        return found.state, found.waiting_for, found.expired
 
     assert told(2) == (EpochState.COMMIT, (), ("f",))
     assert told(3) == (EpochState.COMMIT, (), ())

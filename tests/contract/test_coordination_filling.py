@@ -189,15 +189,15 @@ def test_a_reader_of_what_a_fill_adds_minds_its_inputs(world: World) -> None:
     world.run(world.job("r", inputs=[state(new.outputs[1])], origin=barrier(1)), day(3))
 
 
-def test_what_a_fill_wrote_beside_is_swept(table_world: World) -> None:
+def test_what_a_fill_wrote_beside_is_vacuumed(table_world: World) -> None:
     """R16: the tables that stay have been written again; a day later nothing of it is left."""
     new = rolled_back(table_world)
     table_world.run(new, day(4), [4], owner("cleared"))
     tables = ("t1", "t2", "r")
     assert len(table_world.data() - table_world.newest_data(*tables)) == 1
     rows = table_world.rows("t1", "t2")
-    table_world.clock.advance(table_world.coordinator.defaults.leftover_grace * 2)
-    table_world.retention.sweep(DOMAIN)
+    table_world.clock.advance(table_world.coordinator.defaults.orphan_grace * 2)
+    table_world.retention.vacuum(DOMAIN)
     assert table_world.data() == table_world.newest_data(*tables)
     assert table_world.rows("t1", "t2") == rows
 

@@ -113,7 +113,7 @@ def test_other_rows_stop_the_next_publish(table_world: World, operation: str) ->
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
-def test_other_rows_stop_a_change_of_columns_and_a_withdrawal(table_world: World) -> None:
+def test_other_rows_stop_a_change_of_columns_and_an_expiry(table_world: World) -> None:
     """R17: whatever makes the next version of the table tells of them, and writes nothing."""
     world = table_world
     full = world.table("t", kind=TableKind.FULL)
@@ -123,7 +123,7 @@ def test_other_rows_stop_a_change_of_columns_and_a_withdrawal(table_world: World
     changed = world.table("t", kind=TableKind.FULL, column_changes=[add("more", "double")])
     for made in (
         lambda: world.coordinator.begin(world.job("t", [changed]), day(3), owner()),
-        lambda: world.retention.withdraw(DOMAIN, "t", barrier(1)),
+        lambda: world.retention.expire(DOMAIN, "t", barrier(1)),
     ):
         with pytest.raises(ForeignCommit):
             made()

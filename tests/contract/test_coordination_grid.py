@@ -262,9 +262,9 @@ def test_a_barrier_that_no_cut_can_be_had_at(world: World) -> None:
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2):
         world.run(world.job("f", [full, world.table("d")]), day(number))
-    world.retention.withdraw(DOMAIN, "f", barrier(1))
-    assert [cell.withdrawn for cell in cells(world, "f").values()] == [True, False]
-    assert [cell.withdrawn for cell in cells(world).values()] == [False, False]
+    world.retention.expire(DOMAIN, "f", barrier(1))
+    assert [cell.expired for cell in cells(world, "f").values()] == [True, False]
+    assert [cell.expired for cell in cells(world).values()] == [False, False]
 
 
 def test_who_worked_on_the_latest_epochs(world: World) -> None:

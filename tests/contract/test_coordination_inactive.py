@@ -82,21 +82,21 @@ def test_a_new_declaration_is_a_sign_of_life(world: World) -> None:
 
 
 def test_what_retention_does_to_its_table_is_no_sign_of_life(world: World) -> None:
-    """R9, R24: the commit that withdraws a slice of a full table is not the job's own."""
+    """R9, R24: the commit that expires a slice of a full table is not the job's own."""
     full = world.table("f", kind=TableKind.FULL)
     job = world.job("f", [full], inactive_after=3)
     for number in (1, 2, 3, 4):
         world.run(job, day(number), [number])
     for number in (1, 2):
         world.clock.advance(timedelta(days=2))
-        world.retention.withdraw(DOMAIN, "f", barrier(number))
+        world.retention.expire(DOMAIN, "f", barrier(number))
     assert list(inactive_jobs(world.store, DOMAIN)) == ["f"]
     world.run(job, day(5), [5])
     assert inactive_jobs(world.store, DOMAIN) == {}
 
 
 def test_an_inactive_reader_holds_no_retention_back(world: World) -> None:
-    """R9, R24: what it has yet to read can be withdrawn; when it returns it is told, and skips that epoch."""
+    """R9, R24: what it has yet to read can be expired; when it returns it is told, and skips that epoch."""
     full = world.table("f", kind=TableKind.FULL)
     source, reader = world.job("f", [full]), world.job("r", inputs=[state(full)], inactive_after=2)
     world.run(source, day(1), [1])
@@ -104,10 +104,10 @@ def test_an_inactive_reader_holds_no_retention_back(world: World) -> None:
     for number in (2, 3):
         world.run(source, day(number), [number])
     with pytest.raises(InvalidInput, match="'r' has no epoch left"):
-        world.retention.withdraw(DOMAIN, "f", barrier(2))
+        world.retention.expire(DOMAIN, "f", barrier(2))
     world.clock.advance(THREE_DAYS)
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
-    with pytest.raises(Unavailable, match="withdrawn"):
+    world.retention.expire(DOMAIN, "f", barrier(2))
+    with pytest.raises(Unavailable, match="expired"):
         world.begin(reader, day(2), owner("back"))
-    world.coordinator.skip(DOMAIN, "r", day(2), "its input is withdrawn", by="ada")
+    world.coordinator.skip(DOMAIN, "r", day(2), "its input is expired", by="ada")
     assert world.run(reader, day(3), by=owner("back")).revision == 1

@@ -266,15 +266,15 @@ def test_several_holes_are_named_apart(world: World) -> None:
     assert world.cut("t2").barrier == barrier(5), "day 6 is yet to be run"
 
 
-def test_what_a_skip_of_a_table_wrote_beside_is_swept(table_world: World) -> None:
+def test_what_a_skip_of_a_table_wrote_beside_is_vacuumed(table_world: World) -> None:
     """R16: the tables that have the epoch were written, too; a day later nothing of it is left."""
     world = table_world
     retire(world, left(world, (1, 2, 3), 2))
     world.run(successor(world, "t1", "t2"), day(4), [4])
     follow(world)
     rows = world.rows("t1", "t2")
-    world.clock.advance(world.coordinator.defaults.leftover_grace * 2)
-    world.retention.sweep(DOMAIN)
+    world.clock.advance(world.coordinator.defaults.orphan_grace * 2)
+    world.retention.vacuum(DOMAIN)
     assert world.data() == world.newest_data("t1", "t2")
     assert world.rows("t1", "t2") == rows
 

@@ -378,7 +378,7 @@ def test_nothing_is_claimed_of_a_domain_that_is_moved(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])
-@pytest.mark.parametrize("what", ["acquire", "withdraw"])
+@pytest.mark.parametrize("what", ["acquire", "expire"])
 def test_who_looked_before_a_move_began_looks_again(world: World, what: str, kind: str) -> None:
     """Between the look and the transaction the domain is sealed: what was decided is not done."""
     job = world.job("t", [world.table("t", kind=kind)])
@@ -389,7 +389,7 @@ def test_who_looked_before_a_move_began_looks_again(world: World, what: str, kin
     store = Interrupted(world.store, "store", STORE_CALLS, interruption)
     changes = {
         "acquire": lambda: world.reader(store).acquire(cut, name="late", owner="me"),
-        "withdraw": lambda: world.keeper(store).withdraw(DOMAIN, "t", barrier(1)),
+        "expire": lambda: world.keeper(store).expire(DOMAIN, "t", barrier(1)),
     }
     with pytest.raises(DomainMoving):
         changes[what]()

@@ -399,7 +399,7 @@ def test_an_attempt_whose_claims_were_ended_is_taken_up_and_told(world: World) -
     job = world.job("j", [world.table("d")])
     name = Begun.of(world.begin(job, day(1), participants=2, shared_ttl=SHARED_TTL))
     world.clock.advance(SHARED_TTL)
-    assert len(world.retention.sweep(DOMAIN).ended) == 1
+    assert len(world.retention.vacuum(DOMAIN).ended) == 1
     attempt = resume_open(world, job, name)
     assert attempt.ttl == DEFAULTS.lock_ttl
     with pytest.raises(LeaseExpired, match="was silent"):

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.coordination.upkeep.leftovers import leftovers
+from airflow_provider.coordination.upkeep.orphans import orphans
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Published
@@ -347,7 +347,7 @@ def test_a_pointer_that_is_behind_hides_nothing_of_what_was_left(world: World) -
     with suppress(Fenced):
         write_rows(world.coordinator, zombie, "t", rows([99], zombie.token))
     dies_after_its_commit(world, 2)
-    soon = replace(DEFAULTS, leftover_grace=timedelta(milliseconds=1))
-    world.clock.advance(soon.leftover_grace)
-    assert len(list(leftovers(world.store, world.formats, DOMAIN, soon))) == 1
+    soon = replace(DEFAULTS, orphan_grace=timedelta(milliseconds=1))
+    world.clock.advance(soon.orphan_grace)
+    assert len(list(orphans(world.store, world.formats, DOMAIN, soon))) == 1
     assert not reached(world, "t")

@@ -79,7 +79,7 @@ def test_lea10_a_heartbeat_after_the_end_of_its_claims_is_told(world: World) -> 
     """R23: retention ends what an attempt claims between the read and the write of its heartbeat."""
     attempt = world.begin(world.job("d"), day(1))
     world.clock.advance(PAST_TTL)
-    ended = interrupted(world, lambda: world.retention.sweep(DOMAIN))
+    ended = interrupted(world, lambda: world.retention.vacuum(DOMAIN))
     with pytest.raises(LeaseExpired, match="was silent"):
         ended.heartbeat(attempt)
 
@@ -262,7 +262,7 @@ def test_a_table_that_moved_alone_is_read_again(world: World) -> None:
     attempt = world.begin(job, day(3))
     world.write(attempt, [3])
     own = interrupted(
-        world, lambda: world.retention.withdraw(DOMAIN, "e", barrier(1)), "table.prepare", number=1
+        world, lambda: world.retention.expire(DOMAIN, "e", barrier(1)), "table.prepare", number=1
     )
     assert own.publish(attempt).csn == 4
     assert world.rows("d", "e") == {"d": [(1, 1), (2, 2), (3, 3)], "e": [(3, 3)]}

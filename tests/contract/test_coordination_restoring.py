@@ -56,7 +56,7 @@ def test_no_table_is_ahead_that_nobody_declares_any_more(world: World) -> None:
     assert [one.problem for one in recover(world.coordinator.context, DOMAIN).tables] == [""]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
     world.clock.advance(timedelta(days=30))
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
 
 
 def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: World) -> None:

@@ -69,42 +69,42 @@ def held(world: World, table: str, at_barrier: datetime | None = None, name: str
 
 
 def test_lea1_a_long_read_outlives_retention(table_world: World) -> None:
-    """R24: its state is withdrawn and superseded many times, and stays whole until the lease ends."""
+    """R24: its state is expired and superseded many times, and stays whole until the lease ends."""
     job = full_job(table_world, 1)
     lease = held(table_world, "f")
     for number in range(2, 12):
         table_world.run(job, day(number), [number])
         if number > 2:
-            table_world.retention.withdraw(DOMAIN, "f", barrier(number - 1))
-    table_world.retention.withdraw(DOMAIN, "f", barrier(1))
+            table_world.retention.expire(DOMAIN, "f", barrier(number - 1))
+    table_world.retention.expire(DOMAIN, "f", barrier(1))
     table_world.clock.advance(PAST_GRACE)
-    table_world.retention.sweep(DOMAIN)
+    table_world.retention.vacuum(DOMAIN)
     assert table_world.rows_of(lease.cut) == {"f": [(1, 1)]}
     assert table_world.rows("f") == {"f": [(11, 11)]}
     table_world.clock.advance(DAY)
-    swept = table_world.retention.sweep(DOMAIN)
-    assert swept.ended == ("lease report",)
-    assert swept.claimed == 0
+    vacuumed = table_world.retention.vacuum(DOMAIN)
+    assert vacuumed.ended == ("lease report",)
+    assert vacuumed.claimed == 0
     with pytest.raises(LeaseExpired):
         table_world.cuts.read(lease.cut, "f")
     assert table_world.rows("f") == {"f": [(11, 11)]}
 
 
-def test_r24_the_grid_tells_what_is_withdrawn(table_world: World) -> None:
+def test_r24_the_grid_tells_what_is_expired(table_world: World) -> None:
     """R24: a barrier at which no cut can be had; what was published there is told all the same."""
     full_job(table_world, 3)
-    table_world.retention.withdraw(DOMAIN, "f", barrier(2))
+    table_world.retention.expire(DOMAIN, "f", barrier(2))
     (row,) = grid(table_world.store, DOMAIN).rows
-    assert [cell.withdrawn for cell in row.cells] == [False, True, False]
+    assert [cell.expired for cell in row.cells] == [False, True, False]
     assert [cell.committed is not None for cell in row.cells] == [True, True, True]
 
 
-def test_lea2_a_withdrawal_meets_a_claim(world: World) -> None:
-    """R23, R24: whichever comes first wins; there is never a claim on what is withdrawn."""
+def test_lea2_an_expiry_meets_a_claim(world: World) -> None:
+    """R23, R24: whichever comes first wins; there is never a claim on what is expired."""
     full_job(world, 3)
     first = world.cut("f", at=barrier(1))
 
-    late = world.reader(between(world, "transact", lambda: world.retention.withdraw(DOMAIN, "f", barrier(1))))
+    late = world.reader(between(world, "transact", lambda: world.retention.expire(DOMAIN, "f", barrier(1))))
     with pytest.raises(Unavailable) as refused:
         late.acquire(first, name="late", owner="me")
     assert refused.value.tables == ("f",)
@@ -114,9 +114,9 @@ def test_lea2_a_withdrawal_meets_a_claim(world: World) -> None:
     keeper = world.keeper(
         between(world, "transact", lambda: world.leases.acquire(second, name="early", owner="me", ttl=DAY))
     )
-    keeper.withdraw(DOMAIN, "f", barrier(2))
+    keeper.expire(DOMAIN, "f", barrier(2))
     world.clock.advance(PAST_GRACE)
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
     (lease,) = world.leases.all(DOMAIN)
     assert world.rows_of(lease.cut) == {"f": [(2, 2)]}
 
@@ -130,13 +130,13 @@ def test_lea2_an_expiry_meets_a_new_claim(world: World) -> None:
     def take_over() -> None:
         world.leases.cut(DOMAIN, ["f"], name="report", owner="another", at=barrier(1))
 
-    swept = world.keeper(between(world, "transact", take_over)).sweep(DOMAIN)
-    assert swept.ended == ()
+    vacuumed = world.keeper(between(world, "transact", take_over)).vacuum(DOMAIN)
+    assert vacuumed.ended == ()
     (lease,) = world.leases.all(DOMAIN)
     assert (lease.owner, world.rows_of(lease.cut)) == ("another", {"f": [(1, 1)]})
 
 
-def test_lea2_a_claim_appears_while_a_sweep_looks(world: World) -> None:
+def test_lea2_a_claim_appears_while_a_vacuum_looks(world: World) -> None:
     """R24: once the horizon has moved, no claim on what was superseded before it can appear; before, it is seen."""
     job = world.job("d")
     world.run(job, day(1), [1])
@@ -144,12 +144,12 @@ def test_lea2_a_claim_appears_while_a_sweep_looks(world: World) -> None:
     world.run(job, day(1), [2], owner("manual"))
     world.clock.advance(PAST_GRACE)
     claim = between(world, "transact", lambda: world.leases.acquire(old, name="old", owner="me", ttl=DAY))
-    assert world.keeper(claim).sweep(DOMAIN).claimed == 1
+    assert world.keeper(claim).vacuum(DOMAIN).claimed == 1
     (lease,) = world.leases.all(DOMAIN)
     assert world.rows_of(lease.cut) == {"d": [(1, 1)]}
     world.leases.drop(lease)
-    world.retention.sweep(DOMAIN)
-    with pytest.raises(Unavailable, match="withdrawn"):
+    world.retention.vacuum(DOMAIN)
+    with pytest.raises(Unavailable, match="expired"):
         world.leases.acquire(old, name="old", owner="me")
     assert world.data() == world.newest_data("d")
 
@@ -163,10 +163,10 @@ def test_r24_what_a_table_was_at_the_horizon_can_be_claimed(world: World) -> Non
         cuts.append(world.cut("d"))
     world.clock.advance(PAST_GRACE)
     world.run(job, day(3), [3])
-    assert world.retention.sweep(DOMAIN).horizon == cuts[1].csn
+    assert world.retention.vacuum(DOMAIN).horizon == cuts[1].csn
     lease = world.leases.acquire(cuts[1], name="at the horizon", owner="me")
     assert world.rows_of(lease.cut) == {"d": [(1, 1), (2, 2)]}
-    with pytest.raises(Unavailable, match="withdrawn"):
+    with pytest.raises(Unavailable, match="expired"):
         world.leases.acquire(cuts[0], name="before it", owner="me")
 
 
@@ -178,9 +178,9 @@ def test_r24_a_slower_table_is_claimed_where_the_cut_has_it(world: World) -> Non
     cut = world.cuts.cut(DOMAIN, ["d", "f"], align="floor", max_lag=DAY)
     assert (cut.barrier, dict(cut.behind)) == (barrier(2), {"f": DAY})
     world.run(full, day(2), [2])
-    world.retention.withdraw(DOMAIN, "f", barrier(1))
+    world.retention.expire(DOMAIN, "f", barrier(1))
     before = world.exactly()
-    with pytest.raises(Unavailable, match="withdrawn") as gone:
+    with pytest.raises(Unavailable, match="expired") as gone:
         world.leases.acquire(cut, name="report", owner="me")
     assert gone.value.details["tables"] == ("f",)
     assert world.exactly() == before
@@ -198,22 +198,22 @@ def test_lea8_shared_files(world: World) -> None:
     before = world.data()
     world.run(job, day(2), [22], owner("again-22"))
     world.clock.advance(PAST_GRACE)
-    swept = world.retention.sweep(DOMAIN)
+    vacuumed = world.retention.vacuum(DOMAIN)
     assert world.rows_of(first.cut) == {"d": [(1, 1)]}
     assert world.rows_of(last.cut) == {"d": [(1, 1), (2, 21)]}
     assert len(before - world.data()) == 1, "only the rows 20 were nobody's"
-    assert swept.claimed == 2
+    assert vacuumed.claimed == 2
 
 
 def test_lea9_no_row_of_today_goes(table_world: World) -> None:
-    """R24: all barriers but the newest are withdrawn, and today's state has all its rows."""
+    """R24: all barriers but the newest are expired, and today's state has all its rows."""
     job = table_world.job("d")
     for number in range(1, 6):
         table_world.run(job, day(number), [number])
     for number in range(1, 5):
-        table_world.retention.withdraw(DOMAIN, "d", barrier(number))
+        table_world.retention.expire(DOMAIN, "d", barrier(number))
     table_world.clock.advance(PAST_GRACE)
-    table_world.retention.sweep(DOMAIN)
+    table_world.retention.vacuum(DOMAIN)
     table_world.run(job, day(6), [6])
     assert table_world.rows("d") == {"d": [(number, number) for number in range(1, 7)]}
 
@@ -229,12 +229,12 @@ def test_lea10_the_claims_of_a_dead_attempt_end(world: World) -> None:
     world.clock.advance(timedelta(seconds=90))
     world.coordinator.heartbeat(attempt)
     world.clock.advance(timedelta(seconds=90))
-    assert world.retention.sweep(DOMAIN).ended == (), "a live attempt"
+    assert world.retention.vacuum(DOMAIN).ended == (), "a live attempt"
     world.clock.advance(PAST_GRACE)
-    swept = world.retention.sweep(DOMAIN)
-    assert len(swept.ended) == 1
-    assert swept.claimed == 0
-    assert world.retention.sweep(DOMAIN).ended == (), "once"
+    vacuumed = world.retention.vacuum(DOMAIN)
+    assert len(vacuumed.ended) == 1
+    assert vacuumed.claimed == 0
+    assert world.retention.vacuum(DOMAIN).ended == (), "once"
     with pytest.raises(LeaseExpired, match="claim on its inputs was ended"):
         world.coordinator.heartbeat(attempt)
     assert str(explain(world.store, DOMAIN, "r").interval) == str(day(1)), "it is reported as open"
@@ -254,7 +254,7 @@ def test_r24_the_inputs_of_a_live_attempt_stay(world: World) -> None:
     for _ in range(100):
         world.clock.advance(DEFAULTS.lock_ttl - timedelta(seconds=1))
         world.coordinator.heartbeat(attempt)
-    assert world.retention.sweep(DOMAIN).claimed == 1
+    assert world.retention.vacuum(DOMAIN).claimed == 1
     found = read_rows(world.coordinator, attempt, "f")
     assert found is not None
     assert found["value"].to_pylist() == [1]
@@ -267,11 +267,11 @@ def test_r24_what_a_table_was_before_an_open_epoch_stays(world: World) -> None:
     world.run(job, day(1), [10], owner("again"))
     world.clock.advance(PAST_GRACE)
     before = world.data()
-    swept = world.retention.sweep(DOMAIN)
-    assert len(swept.ended) == 1, "its lock"
-    assert (swept.claimed, world.data()) == (1, before)
+    vacuumed = world.retention.vacuum(DOMAIN)
+    assert len(vacuumed.ended) == 1, "its lock"
+    assert (vacuumed.claimed, world.data()) == (1, before)
     world.coordinator.abort(attempt, "no")
-    assert world.retention.sweep(DOMAIN).claimed == 0
+    assert world.retention.vacuum(DOMAIN).claimed == 0
     assert world.data() == world.newest_data("f")
     assert world.data() < before
 
@@ -284,12 +284,12 @@ def test_r24_what_a_table_was_before_the_first_try_stays(world: World) -> None:
     world.begin(job, day(2), owner(try_number=2))
     world.clock.advance(PAST_GRACE)
     before = world.data()
-    swept = world.retention.sweep(DOMAIN)
-    assert (swept.claimed, world.data()) == (1, before)
+    vacuumed = world.retention.vacuum(DOMAIN)
+    assert (vacuumed.claimed, world.data()) == (1, before)
 
 
 def test_und3_a_try_after_one_that_ended_has_a_baseline_of_its_own(world: World) -> None:
-    """R24: nothing claimed that of the one before, so that a sweep has deleted it; no sweep is in its way."""
+    """R24: nothing claimed that of the one before, so that a vacuum has deleted it; no vacuum is in its way."""
     job, other = world.job("d"), world.job("o")
     for started in (job, other):
         world.run(started, day(1), [1])
@@ -298,13 +298,13 @@ def test_und3_a_try_after_one_that_ended_has_a_baseline_of_its_own(world: World)
     for number in (3, 4):
         world.run(job, day(number), [number])
     world.clock.advance(PAST_GRACE)
-    assert world.retention.sweep(DOMAIN).deleted
+    assert world.retention.vacuum(DOMAIN).deleted
     world.begin(job, day(2), owner(try_number=2))
     for number in (5, 6):
         world.run(job, day(number), [number])
         world.run(other, day(number), [number])
     world.clock.advance(PAST_GRACE)
-    assert world.retention.sweep(DOMAIN).deleted
+    assert world.retention.vacuum(DOMAIN).deleted
     assert {number for number, _ in world.rows("d")["d"]} == {1}
 
 
@@ -313,22 +313,22 @@ def test_r23_whoever_waited_for_a_silent_attempt_begins_once_its_claims_are_ende
     job = full_job(world)
     world.begin(job, day(1))
     world.clock.advance(PAST_GRACE)
-    assert len(world.retention.sweep(DOMAIN).ended) == 1
+    assert len(world.retention.vacuum(DOMAIN).ended) == 1
     assert world.begin(job, day(1), owner("another")).token == 2
 
 
-def test_r24_a_withdrawal_meets_a_begin(world: World) -> None:
-    """R23, R24: an epoch whose input is withdrawn between its look and its claim does not begin."""
+def test_r24_an_expiry_meets_a_begin(world: World) -> None:
+    """R23, R24: an epoch whose input is expired between its look and its claim does not begin."""
     full_job(world, 2)
     reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))])
     for number in (1, 2):
         world.run(reader, day(number), [number])
-    store = between(world, "transact", lambda: world.retention.withdraw(DOMAIN, "f", barrier(1)))
-    with pytest.raises(Unavailable, match="withdrawn: f"):
+    store = between(world, "transact", lambda: world.retention.expire(DOMAIN, "f", barrier(1)))
+    with pytest.raises(Unavailable, match="expired: f"):
         world.worker(store).begin(reader, day(1), owner("again"))
 
 
-def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
+def test_r24_an_expired_barrier_has_no_cut(world: World) -> None:
     """R24: Unavailable, with the nearest barriers that are kept; neither a lease nor an epoch gets it."""
     source = full_job(world, 5)
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
@@ -336,7 +336,7 @@ def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(3), [1])
     before = world.cut("f", at=barrier(3))
     for number in (2, 3):
-        world.retention.withdraw(DOMAIN, "f", barrier(number))
+        world.retention.expire(DOMAIN, "f", barrier(number))
     for read in (
         lambda: world.cut("f", at=barrier(3)),
         lambda: world.cut("f", "r", at=barrier(3)),
@@ -346,17 +346,17 @@ def test_r24_a_withdrawn_barrier_has_no_cut(world: World) -> None:
             read()
         assert refused.value.kept == (barrier(1), barrier(4))
     assert world.rows_of(before) == {"f": [(3, 3)]}, "what was returned stays readable"
-    with pytest.raises(Unavailable, match="withdrawn: f"):
+    with pytest.raises(Unavailable, match="expired: f"):
         world.begin(
             world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(3), owner("again")
         )
     assert world.cut("f").barrier == barrier(5)
-    world.retention.withdraw(DOMAIN, "f", barrier(3))
+    world.retention.expire(DOMAIN, "f", barrier(3))
     assert len(world.commits()) == 10, "again it is no commit"
     assert world.begin(source, day(6)).revision == 1
 
 
-def test_a_sweep_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
+def test_a_vacuum_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
     """R24, R33: it looked before the domain was sealed: no horizon that the other store lacks, and nothing goes."""
     for number in (1, 2):
         world.run(world.job("d"), day(number), [number])
@@ -369,19 +369,19 @@ def test_a_sweep_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
 
     before = set(world.pointers.objects)
     with pytest.raises(DomainMoved):
-        world.keeper(between(world, "transact", seal)).sweep(DOMAIN)
+        world.keeper(between(world, "transact", seal)).vacuum(DOMAIN)
     assert world.store.scan(DOMAIN, Kind.RETENTION, "") == []
     assert set(world.pointers.objects) == before
 
 
-def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
+def test_r24_a_wait_for_what_is_expired_is_over(world: World) -> None:
     """R24: waiting says which table, and what is kept, instead of "ready"; a job's wait asks what its begin does."""
     full_job(world, 4)
     daily = world.job("d")
     for number in range(1, 5):
         world.run(daily, day(number), [number])
     for table in ("f", "d"):
-        world.retention.withdraw(DOMAIN, table, barrier(2))
+        world.retention.expire(DOMAIN, table, barrier(2))
     full = state(world.table("f", kind=TableKind.FULL))
     rows = state(world.table("d"))
     asked: list[tuple[str, Callable[[], object]]] = [
@@ -391,7 +391,7 @@ def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
         ("f", lambda: check_inputs(world.store, DOMAIN, JobInputs(edges=(rows, full), interval=day(2)))),
     ]
     for table, ask in asked:
-        with pytest.raises(Unavailable, match=f"{table}: .* withdrawn") as refused:
+        with pytest.raises(Unavailable, match=f"{table}: .* expired") as refused:
             ask()
         assert refused.value.kept == (barrier(1), barrier(3))
     with pytest.raises(Unavailable):
@@ -402,57 +402,57 @@ def test_r24_a_wait_for_what_is_withdrawn_is_over(world: World) -> None:
 
 
 def test_r24_a_job_that_reads_with_a_lag_waits_for_what_it_reads(world: World) -> None:
-    """R24: it is told of what is withdrawn there, and not of what is withdrawn at its own barrier."""
+    """R24: it is told of what is expired there, and not of what is expired at its own barrier."""
     full = full_job(world, 4).outputs[0]
     for number in (1, 3):
-        world.retention.withdraw(DOMAIN, "f", barrier(number))
+        world.retention.expire(DOMAIN, "f", barrier(number))
     late = world.job("late", inputs=[state(full, as_of=DAY)])
-    with pytest.raises(Unavailable, match="withdrawn"):
+    with pytest.raises(Unavailable, match="expired"):
         check_inputs(world.store, DOMAIN, JobInputs.of(late, day(2)))
     assert check_inputs(world.store, DOMAIN, JobInputs.of(late, day(3))).ready
 
 
-def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_withdrawn(world: World) -> None:
+def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_expired(world: World) -> None:
     """R24: only the barrier is gone; all rows up to it are in the newest version."""
     for number in (1, 2):
         world.run(world.job("d"), day(number), [number])
-    world.retention.withdraw(DOMAIN, "d", barrier(1))
+    world.retention.expire(DOMAIN, "d", barrier(1))
     attempt = world.begin(world.job("r", inputs=[world.table("d")]), day(1))
     found = read_rows(world.coordinator, attempt, "d")
     assert found is not None
     assert found["value"].to_pylist() == [1]
 
 
-def test_r24_explain_tells_what_is_withdrawn(world: World) -> None:
+def test_r24_explain_tells_what_is_expired(world: World) -> None:
     """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
     full_job(world, 4)
     reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], inactive_after=1)
     world.run(reader, day(1))
     world.clock.advance(2 * DAY)
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
-    assert explain(world.store, DOMAIN, "f", day(2)).withdrawn == ("f",)
-    assert explain(world.store, DOMAIN, "f", day(3)).withdrawn == ()
+    world.retention.expire(DOMAIN, "f", barrier(2))
+    assert explain(world.store, DOMAIN, "f", day(2)).expired == ("f",)
+    assert explain(world.store, DOMAIN, "f", day(3)).expired == ()
     told = explain(world.store, DOMAIN, "r", day(2))
-    assert told.waiting_for == (f"f: what it had at {barrier(2).isoformat()} is withdrawn",)
+    assert told.waiting_for == (f"f: what it had at {barrier(2).isoformat()} is expired",)
     assert "airflow epochs skip" in told.next_step
 
 
 @pytest.mark.parametrize("number", [5, 6, 4.5, 3, 4])
-def test_r24_what_is_needed_is_not_withdrawn(world: World, number: float) -> None:
+def test_r24_what_is_needed_is_not_expired(world: World, number: float) -> None:
     """R24: the newest state, no state at all, and one that a job has yet to read are refused by name."""
     full_job(world, 5)
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(2), [1])
     before = world.exactly()
-    with pytest.raises(InvalidInput, match="cannot be withdrawn") as refused:
-        world.retention.withdraw(DOMAIN, "f", barrier(number))
+    with pytest.raises(InvalidInput, match="cannot be expired") as refused:
+        world.retention.expire(DOMAIN, "f", barrier(number))
     assert world.exactly() == before
     assert ("airflow epochs retire r" in refused.value.next_step) == (number in (3, 4))
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
 
 
 def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> None:
-    """I12: revisions and withdrawn days are gone, and nothing else."""
+    """I12: revisions and expired days are gone, and nothing else."""
     full, incremental = full_job(world, 4), world.job("d")
     for number in (1, 2, 3):
         world.run(incremental, day(number), [number])
@@ -460,31 +460,31 @@ def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> Non
         world.run(incremental, day(2), [value], owner(f"again-{value}"))
     world.run(full, day(4), [40], owner("again"))
     for number in (1, 3):
-        world.retention.withdraw(DOMAIN, "f", barrier(number))
+        world.retention.expire(DOMAIN, "f", barrier(number))
     everything = world.data()
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
     assert world.data() == everything, "cuts without a lease may still be read"
     world.clock.advance(PAST_GRACE)
-    swept = world.retention.sweep(DOMAIN)
+    vacuumed = world.retention.vacuum(DOMAIN)
     assert world.data() == world.newest_data("d", "f")
-    assert everything - world.data() == {uri for uri in swept.deleted if uri in everything}
+    assert everything - world.data() == {uri for uri in vacuumed.deleted if uri in everything}
     assert world.rows("d") == {"d": [(1, 1), (2, 6), (3, 3)]}
     assert world.rows("f", at=barrier(2)) == {"f": [(2, 2)]}
-    again = world.retention.sweep(DOMAIN)
+    again = world.retention.vacuum(DOMAIN)
     assert (again.deleted, again.claimed) == ((), 0)
 
 
-def test_r19_a_sweep_leaves_what_was_read_without_a_lease(world: World) -> None:
+def test_r19_a_vacuum_leaves_what_was_read_without_a_lease(world: World) -> None:
     """R19, R24: what stood when the grace began may have been read since: it stays, however old its own commit is."""
     job = world.job("d")
     world.run(job, day(1), [1])
     world.clock.advance(PAST_GRACE)
     cut = world.cut("d")
     world.run(job, day(1), [2], owner("again"))
-    assert world.retention.sweep(DOMAIN).horizon == 1
+    assert world.retention.vacuum(DOMAIN).horizon == 1
     assert world.rows_of(cut) == {"d": [(1, 1)]}
     world.clock.advance(PAST_GRACE)
-    assert world.retention.sweep(DOMAIN).horizon == 2
+    assert world.retention.vacuum(DOMAIN).horizon == 2
     assert world.data() == world.newest_data("d")
 
 
@@ -496,10 +496,10 @@ def test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions(worl
     world.clock.advance(PAST_GRACE)
     cut = world.cut("d")
     world.run(job, day(1), [10], owner("again"))
-    assert world.retention.sweep(DOMAIN).horizon == 2
+    assert world.retention.vacuum(DOMAIN).horizon == 2
     assert world.rows_of(cut) == {"d": [(1, 1), (2, 2)]}
     world.clock.advance(PAST_GRACE)
-    world.retention.sweep(DOMAIN)
+    world.retention.vacuum(DOMAIN)
     assert world.data() == world.newest_data("d")
 
 
@@ -513,12 +513,12 @@ def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
     world.clock.advance(10 * DAY)
     before = world.data()
     with pytest.raises(StoreIncompatible):
-        world.retention.sweep(DOMAIN)
+        world.retention.vacuum(DOMAIN)
     assert world.data() == before
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fault: Fault) -> None:
+def test_r15_expiring_and_vacuuming_survive_lost_messages(backend: Backend, fault: Fault) -> None:
     """R15: each message lost once; repeated, they end alike, and no claimed row is lost on the way."""
     for number in range(0, 200, 1 if backend.name == "memory" else 4):
         world = backend.world()
@@ -529,9 +529,9 @@ def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fa
             store = FaultyStore(world.store, at(number, fault))
             keeper = world.keeper(store)
             for request in (
-                lambda keeper=keeper: keeper.withdraw(DOMAIN, "f", barrier(2)),
+                lambda keeper=keeper: keeper.expire(DOMAIN, "f", barrier(2)),
                 lambda world=world: world.clock.advance(PAST_GRACE),
-                lambda keeper=keeper: keeper.sweep(DOMAIN),
+                lambda keeper=keeper: keeper.vacuum(DOMAIN),
             ):
                 try:
                     request()
@@ -540,7 +540,7 @@ def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fa
             assert len(world.commits()) == 5
             assert world.rows_of(lease.cut) == {"f": [(1, 1)]}
             world.leases.drop(lease)
-            world.retention.sweep(DOMAIN)
+            world.retention.vacuum(DOMAIN)
             assert world.data() == world.newest_data("f")
             if number >= len(store.calls):
                 return
@@ -549,7 +549,7 @@ def test_r15_withdrawing_and_sweeping_survive_lost_messages(backend: Backend, fa
     pytest.fail("the operations never ended without a fault")
 
 
-def test_r24_another_sweep_at_each_call_of_a_sweep(backend: Backend) -> None:
+def test_r24_another_vacuum_at_each_call_of_a_sweep(backend: Backend) -> None:
     """R24: what the first found claimed, or newest, goes meanwhile: it decides anew, and the newest rows stay."""
     for number in range(0, 200, 1 if backend.name == "memory" else 6):
         world = backend.world()
@@ -565,15 +565,15 @@ def test_r24_another_sweep_at_each_call_of_a_sweep(backend: Backend) -> None:
                 world.leases.drop(lease)
                 world.run(job, day(1), [5], owner("again-5"))
                 world.clock.advance(PAST_GRACE)
-                world.keeper(seed=1).sweep(DOMAIN)
+                world.keeper(seed=1).vacuum(DOMAIN)
 
             store = before_call(world, number, other)
-            world.keeper(store).sweep(DOMAIN)
+            world.keeper(store).vacuum(DOMAIN)
             if number >= len(store.calls):
                 return
             world.clock.advance(PAST_GRACE)
-            world.retention.sweep(DOMAIN)
+            world.retention.vacuum(DOMAIN)
             assert world.data() == world.newest_data("f")
         finally:
             world.close()
-    pytest.fail("the sweep never ended by itself")
+    pytest.fail("the vacuum never ended by itself")

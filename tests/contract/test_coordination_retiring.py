@@ -407,9 +407,9 @@ def test_what_a_retired_job_has_read_stays(world: World) -> None:
     for number in (2, 3):
         world.run(source, day(number), [number])
     with pytest.raises(InvalidInput):
-        world.retention.withdraw(DOMAIN, "f", barrier(2))
+        world.retention.expire(DOMAIN, "f", barrier(2))
     world.coordinator.retire(DOMAIN, "d", **WHY)
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
     with pytest.raises(DependentReaders):
         world.begin(source, day(1), owner("again"))
 
@@ -506,11 +506,11 @@ def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World, by_
     for number in (2, 3):
         world.run(world.job("j", [d], inputs=[state(full)]), day(number))
     with pytest.raises(InvalidInput, match="job 'j' has no epoch left"):
-        world.retention.withdraw(DOMAIN, "f", barrier(2))
+        world.retention.expire(DOMAIN, "f", barrier(2))
     world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
     if by_another:
         world.coordinator.register(world.job("successor", [d2]))
-    world.retention.withdraw(DOMAIN, "f", barrier(2))
+    world.retention.expire(DOMAIN, "f", barrier(2))
 
 
 def test_an_origin_does_not_move_forward_in_two_steps(world: World) -> None:

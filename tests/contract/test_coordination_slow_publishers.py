@@ -262,22 +262,22 @@ def test_a_publish_that_fails_lets_the_others_go_on(world: World) -> None:
 
 
 def test_retention_waits_for_a_reservation(world: World) -> None:
-    """R11: a withdrawal is a commit, too, and there may be thousands in a row."""
+    """R11: an expiry is a commit, too, and there may be thousands in a row."""
     quick, attempt = Quick(world), written(world)
     for number in (1, 2, 3):
         world.run(world.job("kept"), day(number))
     keeper = world.keeper()
     keeper._clock = Impatient()
 
-    def withdraw() -> None:
+    def expire() -> None:
         quick.commit()
         if quick.waits:
             with pytest.raises(Waits):
-                keeper.withdraw(DOMAIN, "kept", day(1).end)
+                keeper.expire(DOMAIN, "kept", day(1).end)
 
-    slow, _ = preparing(world, withdraw)
+    slow, _ = preparing(world, expire)
     slow.publish(attempt)
-    keeper.withdraw(DOMAIN, "kept", day(1).end)
+    keeper.expire(DOMAIN, "kept", day(1).end)
 
 
 @pytest.mark.parametrize(

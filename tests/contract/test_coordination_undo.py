@@ -168,7 +168,7 @@ class NoDeletion:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def discard(self, _place: StagingLocation) -> None:
+    def roll_back(self, _place: StagingLocation) -> None:
         raise WarehouseUnavailable("no permission.")
 
 
@@ -183,7 +183,7 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
         epoch = world.coordinator.epoch(DOMAIN, job.name, day(1))
         assert epoch is not None
         assert epoch.record.attempt is not None
-        assert len(epoch.record.attempt.undoes) == 1
+        assert len(epoch.record.attempt.rolls_back) == 1
     assert world.staged()
     world.run(job, day(1), [2], owner(try_number=9))
     assert world.staged() == []

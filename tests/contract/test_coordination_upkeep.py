@@ -1,4 +1,4 @@
-"""Retention of histories that nobody has swept for long: in pages, each step whole (R24)."""
+"""Retention of histories that nobody has vacuumed for long: in pages, each step whole (R24)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import RecordFull, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.records import Kind, retention_key, table_key, whole_versions_key
-from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, Withdrawn
+from airflow_provider.domain.retention import Expired, RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.version import CommitRecord, TableDelta, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Number, Put, Transaction, pages
@@ -60,10 +60,10 @@ def commit_bare(world: World, numbers: Iterable[int]) -> None:
 
 
 @pytest.mark.parametrize("commits", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_liv2_the_first_sweep_of_thousands_of_commits_works(
+def test_liv2_the_first_vacuum_of_thousands_of_commits_works(
     world: World, commits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R24: nobody has ever swept, and no record grows with what there is to sweep."""
+    """R24: nobody has ever vacuumed, and no record grows with what there is to vacuum."""
     job = world.job("t")
     world.run(job, day(1), [1])
     commit_bare(world, range(commits))
@@ -72,15 +72,15 @@ def test_liv2_the_first_sweep_of_thousands_of_commits_works(
     world.run(job, day(2), [3])
     world.clock.advance(PAST_GRACE)
     monkeypatch.setattr(codec, "MAX_RECORD_BYTES", 200_000)
-    swept = world.retention.sweep(DOMAIN)
-    assert (swept.horizon, swept.claimed) == (commits + 3, 0)
+    vacuumed = world.retention.vacuum(DOMAIN)
+    assert (vacuumed.horizon, vacuumed.claimed) == (commits + 3, 0)
     assert [version.ref for version in versions(world)] == [ref_of(world)]
     assert not set(replaced) & world.data()
     assert world.rows("t") == {"t": [(1, 2), (2, 3)]}
-    assert world.retention.sweep(DOMAIN).deleted == ()
+    assert world.retention.vacuum(DOMAIN).deleted == ()
 
 
-def test_a_sweep_that_dies_anywhere_is_completed_by_the_next() -> None:
+def test_a_vacuum_that_dies_anywhere_is_completed_by_the_next() -> None:
     """R24: versions are written down before the horizon passes them, so that none is forgotten."""
     died = 0
     while _is_completed(died):
@@ -89,7 +89,7 @@ def test_a_sweep_that_dies_anywhere_is_completed_by_the_next() -> None:
 
 
 def _is_completed(number: int) -> bool:
-    """Let a sweep die at its call with *number*, and look at what the next leaves; return whether it died."""
+    """Let a vacuum die at its call with *number*, and look at what the next leaves; return whether it died."""
     world, died = Backend("memory", Path(), Path()).world(), False
     job = world.job("t")
     for revision in range(1, 6):
@@ -100,10 +100,10 @@ def _is_completed(number: int) -> bool:
         Interrupted(world.store, "store", STORE_CALLS, acts), world.formats, clock=world.clock, defaults=SMALL
     )
     try:
-        dying.sweep(DOMAIN)
+        dying.vacuum(DOMAIN)
     except Died:
         died = True
-    Retention(world.store, world.formats, clock=world.clock, defaults=SMALL).sweep(DOMAIN)
+    Retention(world.store, world.formats, clock=world.clock, defaults=SMALL).vacuum(DOMAIN)
     assert [version.ref for version in versions(world)] == [ref_of(world)]
     assert world.data() == world.newest_data("t")
     assert world.rows("t") == {"t": [(1, 5)]}
@@ -124,16 +124,16 @@ def test_a_leased_version_stays_in_its_page(world: World) -> None:
             lease = world.leases.cut(DOMAIN, ["t"], name="mine", owner="me", ttl=timedelta(days=2))
     world.clock.advance(PAST_GRACE)
     keeper = Retention(world.store, world.formats, clock=world.clock, defaults=SMALL)
-    assert keeper.sweep(DOMAIN).claimed == 1
+    assert keeper.vacuum(DOMAIN).claimed == 1
     assert [version.csn for version in versions(world)] == [3, 7]
     assert world.rows_of(lease.cut) == {"t": [(1, 3)]}
     world.leases.drop(lease)
-    assert keeper.sweep(DOMAIN).claimed == 0
+    assert keeper.vacuum(DOMAIN).claimed == 0
     assert [version.csn for version in versions(world)] == [7]
 
 
 def test_a_record_of_before_that_is_full_is_split(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R24: a store whose sweeps had ended with a record that was full is swept again (all sizes are a tenth)."""
+    """R24: a store whose vacuums had ended with a record that was full is vacuumed again (all sizes are a tenth)."""
     monkeypatch.setattr(codec, "MAX_RECORD_BYTES", 100_000)
     job, most = world.job("t"), 290
     world.run(job, day(1), [1])
@@ -150,13 +150,13 @@ def test_a_record_of_before_that_is_full_is_split(world: World, monkeypatch: pyt
     keeper = Retention(
         world.store, world.formats, clock=world.clock, defaults=replace(DEFAULTS, versions_in_page=50)
     )
-    assert keeper.sweep(DOMAIN).horizon == most + 2
+    assert keeper.vacuum(DOMAIN).horizon == most + 2
     assert world.store.scan(DOMAIN, Kind.VERSIONS, "") == []
     assert [version.ref for version in versions(world)] == [ref_of(world)]
     assert world.rows("t") == {"t": [(1, 2)]}
 
 
-# --- withdrawn ranges --------------------------------------------------------------------------------------------
+# --- expired ranges --------------------------------------------------------------------------------------------
 
 
 def calls_of(world: World, *tables: str, at_barrier: datetime | None = None) -> int:
@@ -167,7 +167,7 @@ def calls_of(world: World, *tables: str, at_barrier: datetime | None = None) -> 
     return len(store.calls)
 
 
-def test_a_cut_looks_for_withdrawn_barriers_only_where_there_are_some(world: World) -> None:
+def test_a_cut_looks_for_expired_barriers_only_where_there_are_some(world: World) -> None:
     """R24: nothing more is read for the newest barriers; for older ones one call, for however many tables."""
     names = ("one", "two", "three")
     job = world.job("j", [world.table(name) for name in names])
@@ -176,7 +176,7 @@ def test_a_cut_looks_for_withdrawn_barriers_only_where_there_are_some(world: Wor
     before = calls_of(world, *names)
     for name in names:
         for number in (2, 4):
-            world.retention.withdraw(DOMAIN, name, barrier(number))
+            world.retention.expire(DOMAIN, name, barrier(number))
     world.run(job, day(8), [8])
     assert calls_of(world, *names) == before
     assert calls_of(world, *names, at_barrier=barrier(7)) == before
@@ -187,24 +187,24 @@ def test_a_cut_looks_for_withdrawn_barriers_only_where_there_are_some(world: Wor
     assert (gone.value.tables, gone.value.kept) == (("one", "three"), (barrier(3), barrier(5)))
 
 
-def test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn(world: World) -> None:
-    """R24: a reader that lives for long keeps pages only while nothing is withdrawn."""
+def test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired(world: World) -> None:
+    """R24: a reader that lives for long keeps pages only while nothing is expired."""
     job = world.job("t")
     for number in range(1, 8):
         world.run(job, day(number), [number])
-    world.retention.withdraw(DOMAIN, "t", barrier(2))
+    world.retention.expire(DOMAIN, "t", barrier(2))
     store = FaultyStore(world.store, lambda _: None)
     reader = Cuts(store, world.formats)
     reader.cut(DOMAIN, ["t"], at=barrier(4))
     before = len(store.calls)
     reader.cut(DOMAIN, ["t"], at=barrier(4))
     assert len(store.calls) == before + 1
-    world.retention.withdraw(DOMAIN, "t", barrier(4))
+    world.retention.expire(DOMAIN, "t", barrier(4))
     with pytest.raises(Unavailable):
         reader.cut(DOMAIN, ["t"], at=barrier(4))
 
 
-def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> None:
+def test_expiring_moves_the_table_once_for_many_barriers(world: World) -> None:
     """R24: and its job is not heard of by that, nor are any of its rows read anew (R9, R19)."""
     job = world.job("t", inactive_after=100)
     for number in range(1, 8):
@@ -212,7 +212,7 @@ def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> Non
     cut, key = world.cut("t"), table_key(DOMAIN, TableName("t"))
     for number in (5, 2, 3):
         world.clock.advance(timedelta(minutes=1))
-        world.retention.withdraw(DOMAIN, "t", barrier(number))
+        world.retention.expire(DOMAIN, "t", barrier(number))
     stamped = world.store.read(DOMAIN, [key]).records[key]
     assert stamped.record.heard is not None
     assert len(world.commits()) == 8
@@ -220,27 +220,27 @@ def test_withdrawing_moves_the_table_once_for_many_barriers(world: World) -> Non
     assert world.rows_of(cut) == world.rows("t")
 
 
-@pytest.mark.parametrize("moved_by", ["withdraw", "sweep"])
+@pytest.mark.parametrize("moved_by", ["expire", "vacuum"])
 def test_ranges_that_one_record_had_are_moved(world: World, moved_by: str) -> None:
-    """R24: what stores of before have stays withdrawn before, while and after it is moved."""
+    """R24: what stores of before have stays expired before, while and after it is moved."""
     jobs = [world.job(name) for name in ("one", "two")]
     for number in range(1, 10):
         for job in jobs:
             world.run(job, day(number), [number])
-    record = RetentionRecord(withdrawn=(Withdrawn(table=TableName("never"), ranges=()),))
+    record = RetentionRecord(expired=(Expired(table=TableName("never"), ranges=()),))
     for name, number in (("one", 2), ("one", 4), ("one", 6), ("two", 3)):
-        record = record.withdrawing(TableName(name), day(number))
+        record = record.expiring(TableName(name), day(number))
     key = retention_key(DOMAIN)
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, record),)))
     assert _kept(world) == {"one": {1, 3, 5, 7, 8, 9}, "two": {1, 2, 4, 5, 6, 7, 8, 9}}
     world.retention.defaults = replace(DEFAULTS, ranges_in_page=2)
-    if moved_by == "withdraw":
-        world.retention.withdraw(DOMAIN, "two", barrier(3))
+    if moved_by == "expire":
+        world.retention.expire(DOMAIN, "two", barrier(3))
     else:
-        world.retention.sweep(DOMAIN)
-    assert world.store.read(DOMAIN, [key]).records[key].record.withdrawn == ()
+        world.retention.vacuum(DOMAIN)
+    assert world.store.read(DOMAIN, [key]).records[key].record.expired == ()
     assert _kept(world) == {"one": {1, 3, 5, 7, 8, 9}, "two": {1, 2, 4, 5, 6, 7, 8, 9}}
-    world.retention.withdraw(DOMAIN, "two", barrier(8))
+    world.retention.expire(DOMAIN, "two", barrier(8))
     assert _kept(world)["two"] == {1, 2, 4, 5, 6, 7, 9}
 
 
@@ -263,35 +263,35 @@ def test_a_store_of_an_older_format_keeps_one_record() -> None:
     world.store._server.format = 1
     for number in range(1, 5):
         world.run(job, day(number), [number])
-    world.retention.withdraw(DOMAIN, "one", barrier(2))
-    world.retention.sweep(DOMAIN)
-    assert list(pages(world.store, DOMAIN, Kind.WITHDRAWN, "one")) == []
+    world.retention.expire(DOMAIN, "one", barrier(2))
+    world.retention.vacuum(DOMAIN)
+    assert list(pages(world.store, DOMAIN, Kind.EXPIRED, "one")) == []
     key = retention_key(DOMAIN)
     assert world.store.read(DOMAIN, [key]).records[key].record.ranges(TableName("one")) == (day(2),)
     with pytest.raises(Unavailable):
         world.cut("one", at=barrier(2))
     world.store._server.format = 2
-    world.retention.withdraw(DOMAIN, "one", barrier(3))
-    assert len(list(pages(world.store, DOMAIN, Kind.WITHDRAWN, "one"))) == 1
+    world.retention.expire(DOMAIN, "one", barrier(3))
+    assert len(list(pages(world.store, DOMAIN, Kind.EXPIRED, "one"))) == 1
     for number in (2, 3):
         with pytest.raises(Unavailable):
             world.cut("one", at=barrier(number))
     world.close()
 
 
-def test_a_claim_beside_a_withdrawal_is_decided_anew(world: World) -> None:
+def test_a_claim_beside_an_expiry_is_decided_anew(world: World) -> None:
     """R23, R24: the pages are read after the record that the claim requires; what comes between refuses it."""
     job = world.job("t")
     for number in range(1, 6):
         world.run(job, day(number), [number])
-    world.retention.withdraw(DOMAIN, "t", barrier(2))
+    world.retention.expire(DOMAIN, "t", barrier(2))
     cut = world.cut("t", at=barrier(3))
     seen = []
 
     def plan(call: Call) -> None:
         if call.method == "transact" and not seen:
             seen.append(call)
-            world.retention.withdraw(DOMAIN, "t", barrier(3))
+            world.retention.expire(DOMAIN, "t", barrier(3))
 
     leases = world.reader(FaultyStore(world.store, plan))
     with pytest.raises(Unavailable):

@@ -87,12 +87,12 @@ def wrong_lease(world: World, formats: TableFormats) -> None:
     Leases(world.store, Cuts(world.store, formats), clock=world.clock).find(DOMAIN, "report")
 
 
-def wrong_sweep(world: World, formats: TableFormats) -> None:
-    Retention(world.store, formats, clock=world.clock).sweep(DOMAIN)
+def wrong_vacuum(world: World, formats: TableFormats) -> None:
+    Retention(world.store, formats, clock=world.clock).vacuum(DOMAIN)
 
 
-def wrong_withdrawal(world: World, formats: TableFormats) -> None:
-    Retention(world.store, formats, clock=world.clock).withdraw(DOMAIN, "d", barrier(1))
+def wrong_expiry(world: World, formats: TableFormats) -> None:
+    Retention(world.store, formats, clock=world.clock).expire(DOMAIN, "d", barrier(1))
 
 
 def wrong_recovery(world: World, formats: TableFormats) -> None:
@@ -106,8 +106,8 @@ WRONG: tuple[Callable[[World, TableFormats], None], ...] = (
     wrong_cut,
     wrong_uncommitted_cut,
     wrong_lease,
-    wrong_sweep,
-    wrong_withdrawal,
+    wrong_vacuum,
+    wrong_expiry,
     wrong_recovery,
 )
 
@@ -187,7 +187,7 @@ def refuse_all(place: Path) -> None:
         for request in (
             lambda: compute(service, 2),
             lambda: service.cuts.cut(DOMAIN, ["d"]),
-            lambda: service.retention.sweep(DOMAIN),
+            lambda: service.retention.vacuum(DOMAIN),
         ):
             with pytest.raises(WrongWarehouse):
                 request()
@@ -212,7 +212,7 @@ def test_a_moved_folder_is_refused_until_its_old_path_leads_to_it(folder: Path) 
     folder.symlink_to(other, target_is_directory=True)
     with EpochService.open(Settings.local(folder)) as service:
         compute(service, 2)
-        service.retention.sweep(DOMAIN)
+        service.retention.vacuum(DOMAIN)
         assert examine(service.store, service.formats, DOMAIN).urgent == ()
         found = service.cuts.read(service.cuts.cut(DOMAIN, ["d"]), "d")
         assert sorted(found["number"].to_pylist()) == [1, 2]
@@ -336,8 +336,8 @@ def as_it_was(copied: Copied) -> None:
         total(service, 4)
         assert rows_of(service, 4) == {"d": [1, 2, 3, 4], "total": [40]}
         assert examine(service.store, service.formats, DOMAIN).symptoms == ()
-        service.retention.withdraw(DOMAIN, "total", barrier(1))
-        service.retention.sweep(DOMAIN)
+        service.retention.expire(DOMAIN, "total", barrier(1))
+        service.retention.vacuum(DOMAIN)
     named = [one for one in copied.copy.rglob("*") if one.suffix in (".avro", ".json")]
     assert len(named) > 10
     assert not [one for one in named if str(copied.original).encode() in one.read_bytes()]

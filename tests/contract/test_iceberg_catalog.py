@@ -274,11 +274,11 @@ def test_links_lead_no_deletion_out_of_the_warehouse(publisher: Publisher, tmp_p
     staged.parent.mkdir(parents=True)
     staged.symlink_to(precious)
     with pytest.raises(InvalidInput, match="inside the warehouse"):
-        publisher.format.discard(place)
+        publisher.format.roll_back(place)
     staged.unlink()
     staged.mkdir()
     (staged / "link").symlink_to(precious)
-    publisher.format.discard(place)
+    publisher.format.roll_back(place)
     assert not staged.exists()
     assert (precious / "data.parquet").exists()
 

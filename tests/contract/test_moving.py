@@ -175,8 +175,8 @@ def test_nothing_is_changed_where_it_was(site: Site, services: tuple[EpochServic
     refused: list[Callable[[], object]] = [
         lambda: source.begin(COUNT, day(3), owner()),
         lambda: source.register(other),
-        lambda: source.retention.withdraw(DOMAIN, "numbers", day(1).end),
-        lambda: source.retention.sweep(DOMAIN),
+        lambda: source.retention.expire(DOMAIN, "numbers", day(1).end),
+        lambda: source.retention.vacuum(DOMAIN),
     ]
     held = contents(source)
     for change in refused:
@@ -275,7 +275,7 @@ def test_what_cannot_be_moved_is_refused(site: Site, services: tuple[EpochServic
 def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochService, EpochService]) -> None:
     source, _ = services
     history(source)
-    source.retention.withdraw(DOMAIN, "numbers", day(1).end)
+    source.retention.expire(DOMAIN, "numbers", day(1).end)
     landing = FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed())
     job = Job("load", inputs=[landing], outputs=[Table("loaded", domain=DOMAIN)], cadence="@daily")
     source.register(job)

@@ -107,7 +107,7 @@ def test_its_lease_is_renewed_and_read(service: EpochService, recorded: Recorded
     _, folder = recorded
     (lease,) = service.leases.all(DOMAIN)
     service.publish(attempt_of(folder))
-    service.retention.sweep(DOMAIN)
+    service.retention.vacuum(DOMAIN)
     renewed = service.leases.renew(lease)
     assert renewed.cut.states == lease.cut.states
     assert rows(service, "first", renewed.cut) == [1, 2]

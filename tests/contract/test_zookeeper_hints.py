@@ -117,8 +117,8 @@ def test_no_checkpoint_is_made_of_two_sessions(
     assert store._maintenance.checkpoint(DOMAIN, Deadline(20))
 
 
-def test_a_checkpoint_that_was_swept_away_is_made_again(store: ZookeeperStore, url: str) -> None:
-    """Who sweeps looks at the head, and may be paused until it names what he takes for left over."""
+def test_a_checkpoint_that_was_vacuumed_away_is_made_again(store: ZookeeperStore, url: str) -> None:
+    """Who vacuums looks at the head, and may be paused until it names what he takes for left over."""
     write(store, *(put_table(key, "first") for key in TABLES), number=commit())
     folder = store._paths.folder(DOMAIN, "checkpoints")
     deadline = Deadline(20)

@@ -90,8 +90,8 @@ class Worker:
     def leases(self) -> list[str]:
         return sorted(lease.owner for lease in self.service.leases.all(DOMAIN))
 
-    def sweep(self) -> int:
-        return self.service.retention.sweep(DOMAIN).horizon
+    def vacuum(self) -> int:
+        return self.service.retention.vacuum(DOMAIN).horizon
 
 
 def answer(worker: Worker, call: list[Any]) -> dict[str, Any]:

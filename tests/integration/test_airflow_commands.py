@@ -368,11 +368,11 @@ def test_leases(epochs: Run) -> None:
 
 
 def test_retention(epochs: Run) -> None:
-    refused = epochs("retention", "withdraw", "flights", "2013-02-07T00:00:00+00:00")
+    refused = epochs("retention", "expire", "flights", "2013-02-07T00:00:00+00:00")
     assert "a barrier before the table's newest one" in refused.stderr
-    swept = json.loads(epochs("retention", "sweep", "-o", "json").stdout)
-    assert (swept["deleted"], swept["claimed"]) == ([], 0)
-    assert epochs("retention", "sweep").returncode == 0
+    vacuumed = json.loads(epochs("retention", "vacuum", "-o", "json").stdout)
+    assert (vacuumed["deleted"], vacuumed["claimed"]) == ([], 0)
+    assert epochs("retention", "vacuum").returncode == 0
 
 
 def test_db_move(epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

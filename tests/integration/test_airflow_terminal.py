@@ -66,7 +66,7 @@ COMMANDS = [
     f"lease list --domain {LONG}",
     "lease list --domain city",
     f"skip {LONG_JOB} 2013-03-01/2013-04-01 --reason closed --domain {LONG}",
-    "retention sweep --domain harbour",
+    "retention vacuum --domain harbour",
     "db check",
     "db upgrade",
 ]
@@ -81,13 +81,13 @@ CHANGES = [
     "db restored",
     f"db move --from epochs_default --to new --domain {LONG}",
 ]
-"""Those that change a store, in an order in which all can; ``retention withdraw`` is refused here."""
+"""Those that change a store, in an order in which all can; ``retention expire`` is refused here."""
 COMMAND_MODULES = [
     importlib.import_module(f"{cli.__name__}.{module.name}")
     for module in pkgutil.iter_modules(cli.__path__)
     if module.name != "answer"
 ]
-ONLY_FOR_PROGRAMS = {"session", "deleted", "leftovers"}
+ONLY_FOR_PROGRAMS = {"session", "deleted", "orphans"}
 """What the tables leave out by intent: docs/reference/cli.md says so."""
 RULING = set("|=+")
 """Characters that tables are drawn with, more or fewer of them."""

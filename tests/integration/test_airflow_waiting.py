@@ -302,15 +302,15 @@ def test_what_can_never_end_well_wakes_the_task_which_says_so(
         sensor().execute(task_context())
 
 
-def test_a_withdrawn_barrier_ends_the_wait_by_name(service: EpochService) -> None:
+def test_an_expired_barrier_ends_the_wait_by_name(service: EpochService) -> None:
     """R24: in every mode, at once; a job that finds its rows all the same goes on."""
     for table in ("a", "b"):
         publish(service, table, 6, 7, 8)
-    service.retention.withdraw("default", "a", DAY_END)
+    service.retention.expire("default", "a", DAY_END)
     reader = Job("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
     for answer in (sensor().execute, sensor(deferrable=False).execute, lambda one: sensor().resumed(one, {})):
         with pytest.raises(
-            AirflowFailException, match=r"Unavailable: a: .*withdrawn.*2013-02-07T00.*2013-02-09T00"
+            AirflowFailException, match=r"Unavailable: a: .*expired.*2013-02-07T00.*2013-02-09T00"
         ):
             answer(task_context())
     event = first_event(trigger())

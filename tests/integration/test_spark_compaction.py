@@ -138,8 +138,8 @@ def test_r17_spark_compacts_what_epochs_wrote(
     assert after["events"] == [(number, number % 3) for number in range(120)]
     assert after["counts"] == [(0, 40), (1, 40), (2, 40)]
     assert len(service.cuts.files(newest, "events")) < 12, "the compacted files are read"
-    service.retention.withdraw("shop", "counts", START + timedelta(hours=1))
-    service.retention.sweep("shop")
+    service.retention.expire("shop", "counts", START + timedelta(hours=1))
+    service.retention.vacuum("shop")
     assert every_way(spark, service, newest) == after
     assert (
         every_way(spark, service, service.cuts.cut("shop", ["events", "counts"], at=first.barrier)) == before

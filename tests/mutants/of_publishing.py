@@ -8,7 +8,7 @@ BEGINNING = "coordination/attempts/begin.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 DECISIONS = "tests/unit/test_decisions.py"
 FOREIGN = "tests/contract/test_coordination_foreign.py"
-LEFTOVERS = "tests/contract/test_coordination_leftovers.py"
+ORPHANS = "tests/contract/test_coordination_orphans.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 PUBLISHING = "coordination/attempts/publish.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
@@ -81,11 +81,11 @@ OF_PUBLISHING = (
     Mutant(
         name="a fenced try of a participant is kept once its attempt is published",
         rule="R16",
-        file="domain/leftovers.py",
+        file="domain/orphans.py",
         old="if participant_attempt < newest else None",
         new="if participant_attempt > newest else None",
-        tests=(LEFTOVERS,),
-        by="test_what_a_fenced_try_of_a_participant_writes_is_swept",
+        tests=(ORPHANS,),
+        by="test_what_a_fenced_try_of_a_participant_writes_is_vacuumed",
     ),
     Mutant(
         name="a publisher does not wait for who has reserved the head",

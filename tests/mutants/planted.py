@@ -166,7 +166,7 @@ PLANTED = (
     Mutant(
         name="what a retry adopts is deleted with what it does not",
         rule="R16",
-        file="coordination/attempts/undo.py",
+        file="coordination/attempts/roll_back.py",
         old="return () if adopts == output.token else (output,)",
         new="return (output,)",
         by="test_att10_replay_after_written",
@@ -243,7 +243,7 @@ PLANTED = (
         name="a job that works is retired under it",
         rule="R7",
         file="coordination/upkeep/retire.py",
-        old="if lock.record.ended or expired(lock.at, lock.record.ttl, now):",
+        old="if lock.record.ended or has_expired(lock.at, lock.record.ttl, now):",
         new="if lock:",
         tests=(RETIRING,),
         by="test_a_job_at_work_is_not_retired",

@@ -11,7 +11,7 @@ INHERITED = "tests/contract/test_coordination_inherited_holes.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
 WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
-WITHDRAWN = "tests/unit/test_withdrawn.py"
+EXPIRED = "tests/unit/test_expired.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
@@ -48,7 +48,7 @@ PLANTED_IN_UPKEEP = (
         old="first = max(most, len(self.versions))",
         new="first = len(versions)",
         tests=(UPKEEP,),
-        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
+        by="test_liv2_the_first_vacuum_of_thousands_of_commits_works",
     ),
     Mutant(
         name="the horizon passes versions that nobody has written down",
@@ -57,16 +57,16 @@ PLANTED_IN_UPKEEP = (
         old="            remember_versions(self.store, domain, name, found, most)\n",
         new="            pass\n",
         tests=(UPKEEP,),
-        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
+        by="test_liv2_the_first_vacuum_of_thousands_of_commits_works",
     ),
     Mutant(
-        name="what another sweep has deleted is asked for as if it had to be kept",
+        name="what another vacuum has deleted is asked for as if it had to be kept",
         rule="R24",
         file="coordination/upkeep/retention.py",
         old="                if found == before:\n",
         new="                if before.gone:\n",
         tests=(RETENTION,),
-        by="test_r24_another_sweep_at_each_call_of_a_sweep",
+        by="test_r24_another_vacuum_at_each_call_of_a_sweep",
     ),
     Mutant(
         name="the version that was the newest at the horizon goes",
@@ -75,7 +75,7 @@ PLANTED_IN_UPKEEP = (
         old="if version.csn <= horizon and version != newest)",
         new="if version.csn <= horizon)",
         tests=(UPKEEP, RETENTION),
-        by="test_liv2_the_first_sweep_of_thousands_of_commits_works",
+        by="test_liv2_the_first_vacuum_of_thousands_of_commits_works",
     ),
     Mutant(
         name="the audit takes what was read as nothing for granted",
@@ -105,43 +105,43 @@ PLANTED_IN_UPKEEP = (
         by="test_missing_files_are_named_with_their_epochs",
     ),
     Mutant(
-        name="a hull does not grow with what is withdrawn",
+        name="a hull does not grow with what is expired",
         rule="R24",
-        file="domain/withdrawn.py",
+        file="domain/expired.py",
         old="    return Interval(min(starts), max(ends))",
         new="    return hull or Interval(min(starts), max(ends))",
-        tests=(WITHDRAWN,),
+        tests=(EXPIRED,),
         by="test_a_hull_grows_a_few_times",
     ),
     Mutant(
         name="a page that is split loses its ranges",
         rule="R24",
-        file="domain/withdrawn.py",
-        old="        for span in ranges:\n            _withdraw(look, changed, level + 1, span, most)",
-        new="        _withdraw(look, changed, level + 1, part, most)",
-        tests=(WITHDRAWN,),
+        file="domain/expired.py",
+        old="        for span in ranges:\n            _expire(look, changed, level + 1, span, most)",
+        new="        _expire(look, changed, level + 1, part, most)",
+        tests=(EXPIRED,),
         by="test_pages_say_of_every_barrier_what_a_set_says",
     ),
     Mutant(
-        name="what was looked up of withdrawals is kept for good",
+        name="what was looked up of expiries is kept for good",
         rule="R24",
-        file="coordination/commits/withdrawals.py",
+        file="coordination/commits/expired_states.py",
         old="if known != state or len(pages) > _MOST_REMEMBERED:",
         new="if known is None or len(pages) > _MOST_REMEMBERED:",
         tests=(UPKEEP,),
-        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn",
+        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired",
     ),
     Mutant(
-        name="a withdrawal leaves the record that claims require",
+        name="an expiry leaves the record that claims require",
         rule="R24",
         file="coordination/upkeep/retention.py",
         old="return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)",
         new="return requires, updates, hull_of(stamped, epoch)",
         tests=(UPKEEP,),
-        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_withdrawn",
+        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired",
     ),
     Mutant(
-        name="a sweep does not look which warehouse it deletes from",
+        name="a vacuum does not look which warehouse it deletes from",
         rule="R33",
         file="coordination/upkeep/retention.py",
         old="        self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))\n",

@@ -106,7 +106,7 @@ class LabelHistory:
             self.leave_unpublished: 1,
             self.publish_late: 1,
             self.retire: 1,
-            self.sweep: 1,
+            self.vacuum: 1,
         }
         move = self.random.choices(list(moves), list(moves.values()))[0]
         self.moves.append(move.__name__)
@@ -173,10 +173,10 @@ class LabelHistory:
             self.pair, self.last_day["successor"] = "successor", self.last_day["pair"]
             self.service.register(self._declare("successor", BOTH))
 
-    def sweep(self) -> None:
+    def vacuum(self) -> None:
         """Let locks end, and delete what nothing reads any more."""
         self.world.clock.advance(timedelta(hours=self.random.choice([1, 30])))
-        self.world.retention.sweep(DOMAIN)
+        self.world.retention.vacuum(DOMAIN)
 
     def _try(self, move: Callable[[], None]) -> None:
         try:

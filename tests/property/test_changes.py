@@ -1,4 +1,4 @@
-"""Whatever is declared anew, skipped, landed late, withdrawn and swept between epochs: what is read together fits.
+"""Whatever is declared anew, skipped, landed late, expired and vacuumed between epochs: what is read together fits.
 
 The rows decide: each says by its number what its writer had read, so that a cut shows by itself whether its tables
 belong together. After each step that changed something, what committed epochs read is still so (I4), every file that
@@ -127,7 +127,7 @@ class Changes(RuleBasedStateMachine):
         self.open: list[Attempt] = []
         self.held: list[Held] = []
         self.skipped: set[tuple[str, int]] = set()
-        self.withdrawn: set[str] = set()
+        self.expired: set[str] = set()
         self.checked = -1
 
     def teardown(self) -> None:
@@ -315,13 +315,13 @@ class Changes(RuleBasedStateMachine):
         self._goes(lambda: self.world.coordinator.skip(DOMAIN, name, epoch, "nothing comes", by="me"))
 
     @rule(table=st.sampled_from(["base", "own", "copy", "full"]), half=NUMBERS)
-    def withdraw(self, table: str, half: int) -> None:
-        if self._goes(lambda: self.world.retention.withdraw(DOMAIN, table, at(half))):
-            self.withdrawn.add(table)
+    def expire(self, table: str, half: int) -> None:
+        if self._goes(lambda: self.world.retention.expire(DOMAIN, table, at(half))):
+            self.expired.add(table)
 
     @rule()
-    def sweep(self) -> None:
-        self.world.retention.sweep(DOMAIN)
+    def vacuum(self) -> None:
+        self.world.retention.vacuum(DOMAIN)
 
     @rule(minutes=st.sampled_from([1, 180, 26 * 60]))
     def wait(self, minutes: int) -> None:
@@ -421,7 +421,7 @@ class Changes(RuleBasedStateMachine):
             read = {} if cut is None else self._values(cut)[table]
             if cut is not None and table in DAILY:
                 self._every_day(cut, DAILY[table], read)
-            if pointer is not None and table not in self.withdrawn:
+            if pointer is not None and table not in self.expired:
                 seen = _by_epoch([objects[uri] for _, uri in objects[pointer].shown])
                 assert seen == read, f"{table}: engines see {seen}, {cut} reads {read}"
 

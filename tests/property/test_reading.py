@@ -118,17 +118,17 @@ def test_der4_what_the_whole_domain_has_published(found: VersionedTables) -> Non
 
 @given(tables(), st.data())
 def test_r24_the_nearest_barriers_that_are_kept(found: VersionedTables, data: st.DataObject) -> None:
-    """R24: of the common barriers that are not withdrawn, the last before and the first after."""
+    """R24: of the common barriers that are not expired, the last before and the first after."""
     common = [one for one in MOMENTS if all(reached(*stood, one) for stood in found.values())]
-    retention, withdrawn = RetentionRecord(), set()
+    retention, expired = RetentionRecord(), set()
     for name, (record, _) in found.items():
         barriers = [one for one in MOMENTS[1:] if record.cadence.is_barrier(one)]
         for barrier in data.draw(st.lists(st.sampled_from(barriers), max_size=12), label=name):
-            retention = retention.withdrawing(name, record.cadence.ending_at(barrier))
-            withdrawn.add((name, barrier))
+            retention = retention.expiring(name, record.cadence.ending_at(barrier))
+            expired.add((name, barrier))
             assert retention.range_at(name, barrier) is not None
     kept = [one for one in common if not any(retention.range_at(name, one) for name in found)]
-    assert kept == [one for one in common if not any((name, one) in withdrawn for name in found)]
+    assert kept == [one for one in common if not any((name, one) in expired for name in found)]
     for asked in common:
         near = [
             *[one for one in kept if one <= asked][-1:],

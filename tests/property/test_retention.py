@@ -1,4 +1,4 @@
-"""Whatever is committed, leased, withdrawn and swept in whatever order: no claimed row is lost, and none is left.
+"""Whatever is committed, leased, expired and vacuumed in whatever order: no claimed row is lost, and none is left.
 
 Every read remembers the rows that it got; as long as its claim lives it must get them again (R19, I6). At the end,
 when all claims are over, the warehouse holds the newest versions and nothing else (I12).
@@ -52,7 +52,7 @@ class Retention(RuleBasedStateMachine):
         for job in self.jobs.values():
             self.world.coordinator.register(job)
         self.newest: dict[str, dict[int, int]] = {"d": {}, "f": {}}
-        self.withdrawn: set[tuple[str, int]] = set()
+        self.expired: set[tuple[str, int]] = set()
         self.value = 0
         self.plain: list[Read] = []
         self.leased: dict[str, tuple[Lease, Rows]] = {}
@@ -61,8 +61,8 @@ class Retention(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.world.clock.advance(timedelta(days=40))
-        self.world.retention.sweep(DOMAIN)
-        self.world.retention.sweep(DOMAIN)
+        self.world.retention.vacuum(DOMAIN)
+        self.world.retention.vacuum(DOMAIN)
         objects = self.world.pointers.objects
         pointers = [self.world.pointers.pointer(DOMAIN, table) for table in ("d", "f")]
         kept = {uri for one in pointers if one is not None for _, uri in objects[one].slices}
@@ -163,16 +163,16 @@ class Retention(RuleBasedStateMachine):
         self.world.clock.advance(timedelta(minutes=minutes))
 
     @rule(table=st.sampled_from(["d", "f"]), number=DAYS)
-    def withdraw(self, table: str, number: int) -> None:
+    def expire(self, table: str, number: int) -> None:
         try:
-            self.world.retention.withdraw(DOMAIN, table, barrier(number))
+            self.world.retention.expire(DOMAIN, table, barrier(number))
         except InvalidInput:
             return
-        self.withdrawn.add((table, number))
+        self.expired.add((table, number))
 
     @rule()
-    def sweep(self) -> None:
-        self.world.retention.sweep(DOMAIN)
+    def vacuum(self) -> None:
+        self.world.retention.vacuum(DOMAIN)
 
     # --- what is true ---------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Retention(RuleBasedStateMachine):
             last = (one.barrier - barrier(0)).days
             days = [last] if one.kind is TableKind.FULL else range(1, last + 1)
             expected[name] = [(number, self.newest[name][number]) for number in days]
-            assert (name, last) not in self.withdrawn
+            assert (name, last) not in self.expired
         return expected
 
     @invariant()

@@ -58,10 +58,10 @@ class Event(StrEnum):
     SOURCE_REVISION = "source recorded in another revision"
     SKIPPED_FULL = "skip copied a full table"
     CORRECTED = "skip computed after all"
-    WITHDRAWN = "state withdrawn"
-    SWEPT = "sweep deleted versions"
-    LEFTOVERS = "sweep deleted leftovers"
-    SWEPT_MANY = "sweep after many commits"
+    EXPIRED = "state expired"
+    VACUUMED = "vacuum deleted versions"
+    ORPHANS = "vacuum deleted orphans"
+    VACUUMED_MANY = "vacuum after many commits"
     LONG_PAUSE = "long pause"
     FORKED = "begin by a forked process"
     SLOW_PUBLISHED = "slow publisher came through"
@@ -125,10 +125,10 @@ PROMISED = (
     Event.SOURCE_REVISION,
     Event.SKIPPED_FULL,
     Event.CORRECTED,
-    Event.WITHDRAWN,
-    Event.SWEPT,
-    Event.SWEPT_MANY,
-    Event.LEFTOVERS,
+    Event.EXPIRED,
+    Event.VACUUMED,
+    Event.VACUUMED_MANY,
+    Event.ORPHANS,
     Event.LEASE_KEPT,
     Event.LONG_PAUSE,
     Event.FORKED,

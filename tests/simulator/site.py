@@ -163,7 +163,7 @@ class Site(ABC):
 
     def _formats(self, line: Line, preparing: timedelta = timedelta(0)) -> TableFormats:
         simulated = SimulatedFormat(
-            self.tables, line, self._discard, deleting=self._reclaim, preparing=preparing
+            self.tables, line, self._roll_back, deleting=self._vacuum, preparing=preparing
         )
         tables = cast("TableFormat", simulated)
         return TableFormats({tables.name: lambda: tables}, projected=self._projected)
@@ -203,10 +203,10 @@ class Site(ABC):
         """Look at one that it has refused."""
 
     @abstractmethod
-    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
+    def _roll_back(self, place: StagingLocation, roll_back: Callable[[], None]) -> None:
         """Let what was staged be deleted, and look at what went."""
 
-    def _reclaim(self, delete: Callable[[], list[str]]) -> list[str]:
+    def _vacuum(self, delete: Callable[[], list[str]]) -> list[str]:
         """Let versions be deleted, and look at what went."""
         return delete()
 

@@ -239,7 +239,7 @@ def plan_of(line: Line) -> Plan:
     return lambda call: line.before(f"store.{call.method}")
 
 
-Discarding = Callable[[StagingLocation, Callable[[], None]], None]
+RollingBack = Callable[[StagingLocation, Callable[[], None]], None]
 """Deletes what was staged by its second argument, and sees what that did."""
 
 _NO_CALLS = frozenset({"place", "arrow_schema", "close"})
@@ -259,14 +259,14 @@ class SimulatedFormat:
         self,
         inner: TableFormat,
         line: Line,
-        discarding: Discarding,
+        rolling_back: RollingBack,
         *,
         deleting: Callable[[Callable[[], list[str]]], list[str]] | None = None,
         preparing: timedelta = timedelta(0),
     ) -> None:
         self._inner = inner
         self._line = line
-        self._discarding = discarding
+        self._rolling_back = rolling_back
         self._deleting = deleting
         self._preparing = preparing
 
@@ -285,8 +285,8 @@ class SimulatedFormat:
 
         return written
 
-    def discard(self, place: StagingLocation) -> None:
-        self._call("discard", lambda: self._discarding(place, lambda: self._inner.discard(place)))
+    def roll_back(self, place: StagingLocation) -> None:
+        self._call("roll back", lambda: self._rolling_back(place, lambda: self._inner.roll_back(place)))
 
     def prepare(self, publication: Publication) -> Prepared:
         """Prepare a commit; a slow one is under way for a while, and others commit meanwhile."""
@@ -295,9 +295,9 @@ class SimulatedFormat:
             self._line.process.sleep(self._preparing)
         return prepared
 
-    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
+    def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         deleting = self._deleting or (lambda delete: delete())
-        return self._call("reclaim", lambda: deleting(lambda: self._inner.reclaim(table, withdrawn, kept)))
+        return self._call("reclaim", lambda: deleting(lambda: self._inner.vacuum(table, expired, kept)))
 
     def _call(self, label: str, operation: Callable[[], Answer]) -> Answer:
         fault = self._line.before(f"table.{label}")

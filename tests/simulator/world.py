@@ -129,9 +129,9 @@ class World(Site):
         shown = () if chain is None else self.model.state(table, chain[1], csn)
         self.outsiders.published(table, ref, csn, shown)
 
-    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
+    def _roll_back(self, place: StagingLocation, roll_back: Callable[[], None]) -> None:
         before = set(self.store.catalog.objects)
-        discard()
+        roll_back()
         gone = before - set(self.store.catalog.objects)
         if gone:
             self.count(Event.UNDO_RAN)

@@ -71,8 +71,8 @@ def test_what_an_attempt_leaves_is_deleted_and_nothing_else(s3: S3Emulator, buck
         place = publisher.place(table, day(1))
         publisher.stage(table, day(1), [batch([3])], [batch([4])], place=place)
         assert len(s3.keys(bucket)) == len(before) + 3
-        publisher.format.discard(place)
-        publisher.format.discard(place)
+        publisher.format.roll_back(place)
+        publisher.format.roll_back(place)
         assert s3.keys(bucket) == before
 
 

@@ -81,7 +81,7 @@ PILOTS = Job(
 WHARVES = Job("load_wharves", outputs=[Table("wharves", domain=HARBOUR)], cadence="@daily")
 SHIPS_STATES = {
     1: "committed, 3 rows",
-    2: "withdrawn, 3 rows",
+    2: "expired, 3 rows",
     3: "check failed, readers get revision 1 with 3 rows",
     4: "skipped, 3 rows",
     5: "check failed",
@@ -203,10 +203,10 @@ def fill(settings: Settings) -> None:
 
 
 def fill_harbour(service: EpochService, settings: Settings) -> None:
-    """Let epochs be withdrawn, fail checks, be skipped and missed, and jobs be retired, inherited from and silent."""
+    """Let epochs be expired, fail checks, be skipped and missed, and jobs be retired, inherited from and silent."""
     for number in (1, 2, 3, 7):
         commit(service, SHIPS, day(number))
-    service.retention.withdraw(HARBOUR, "ships", day(2).end)
+    service.retention.expire(HARBOUR, "ships", day(2).end)
     for number, cleared in ((3, 1), (5, 0)):
         with pytest.raises(CheckFailed):
             commit(service, SHIPS, day(number), cleared=cleared, rows=0)

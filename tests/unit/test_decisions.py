@@ -229,10 +229,10 @@ def test_the_nearest_kept_barriers_of_calendars_that_meet_seldom() -> None:
     second = table(*range(24), cadence="0 */2 * * *", csn=5)
     third = table(*range(16), cadence="0 */3 * * *", csn=6)
     tables, noon = found(a=second, b=third), at(0.5)
-    gone = RetentionRecord().withdrawing(TableName("a"), Cadence("0 */2 * * *").ending_at(noon))
+    gone = RetentionRecord().expiring(TableName("a"), Cadence("0 */2 * * *").ending_at(noon))
     assert nearest_kept(tables, gone, noon) == (at(0.25), at(0.75))
     assert nearest_kept(tables, RetentionRecord(), noon) == (noon,)
-    all_later = RetentionRecord().withdrawing(TableName("b"), Interval(at(0.4), at(2)))
+    all_later = RetentionRecord().expiring(TableName("b"), Interval(at(0.4), at(2)))
     assert nearest_kept(tables, all_later, noon) == (at(0.25),), "nothing later is kept"
 
 

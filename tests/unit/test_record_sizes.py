@@ -16,6 +16,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Owner, Provenance
 from airflow_provider.domain.errors import InvalidInput, RecordFull
+from airflow_provider.domain.expired import MOST_RANGES, ExpiredPage
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import LeaseRecord
@@ -35,7 +36,6 @@ from airflow_provider.domain.version import (
     TableVersion,
 )
 from airflow_provider.domain.watermark import Progress
-from airflow_provider.domain.withdrawn import MOST_RANGES, WithdrawnPage
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.store_cases.samples import sample
 from tests.declarations import declared
@@ -115,7 +115,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
     Kind.VERSIONS: lambda: VersionsRecord(
         versions=tuple(Version(csn=2**40 + number, ref=REF) for number in range(DEFAULTS.versions_in_page))
     ),
-    Kind.WITHDRAWN: lambda: WithdrawnPage(ranges=tuple(hour(2 * number) for number in range(MOST_RANGES))),
+    Kind.EXPIRED: lambda: ExpiredPage(ranges=tuple(hour(2 * number) for number in range(MOST_RANGES))),
 }
 """Records that are bounded by number, at their bounds."""
 CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION}

@@ -73,11 +73,11 @@ def refuse_ended(job: JobRecord, own: Tables) -> None:
             refuse_not_own(job.name, name, stamped.record)
 
 
-def refuse_withdrawn_inputs(job: JobName, interval: Interval, gone: Sequence[Provenance]) -> None:
-    """:raises Unavailable: *gone* is not empty: what the epoch would read was withdrawn (R24)."""
+def refuse_expired_inputs(job: JobName, interval: Interval, gone: Sequence[Provenance]) -> None:
+    """:raises Unavailable: *gone* is not empty: what the epoch would read was expired (R24)."""
     if gone:
         raise Unavailable(
-            f"{job} {interval}: withdrawn: "
+            f"{job} {interval}: expired: "
             + ", ".join(f"{read.table} at {read.high.isoformat()}" for read in gone)
             + ".",
             next_step="leave this epoch: what it would read was taken back by retention.",

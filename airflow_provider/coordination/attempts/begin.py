@@ -9,9 +9,9 @@ from datetime import timedelta
 from airflow_provider.coordination.attempts.admit import (
     refuse_changes,
     refuse_ended,
+    refuse_expired_inputs,
     refuse_participants,
     refuse_shared_ttl,
-    refuse_withdrawn_inputs,
 )
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
@@ -20,14 +20,14 @@ from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.resume import attempt_of, committed_as, earlier_commit
+from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
-from airflow_provider.coordination.attempts.undo import Undoing, abandoned
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
 from airflow_provider.coordination.commits.declare import Declaring
+from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_lost
 from airflow_provider.coordination.commits.source_dependents import whole_sources
-from airflow_provider.coordination.commits.withdrawals import withdrawals
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.attempt_events import completed, written_output
@@ -38,12 +38,12 @@ from airflow_provider.domain.beginning import (
     check_interval,
     computes_first,
     decide,
+    expired_inputs,
     inheritable,
     inputs_behind,
     next_revision,
     reads_of_skip,
     resolve_inputs,
-    withdrawn,
 )
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
@@ -223,7 +223,7 @@ class Begin:
     ) -> Attempt:
         if sources is None:
             sources = whole_sources(self.context.store, self.job.domain, self.interval, record.sources)
-        self._undoing.of(record)
+        self._roll_back.of(record)
         return attempt_of(
             self.job,
             self.interval,
@@ -235,8 +235,8 @@ class Begin:
         )
 
     @property
-    def _undoing(self) -> Undoing:
-        return Undoing(self.context.formats, self.job, self.interval, self._log)
+    def _roll_back(self) -> RollBack:
+        return RollBack(self.context.formats, self.job, self.interval, self._log)
 
     @property
     def _epoch_key(self) -> Key:
@@ -310,7 +310,7 @@ class Begin:
             participants=self.participants,
             shared=self.shared_ttl is not None,
             adopts=adopts,
-            undoes=abandoned(epoch, self.interval, adopts, self.job.outputs),
+            rolls_back=abandoned(epoch, self.interval, adopts, self.job.outputs),
             skips=self.skips,
             fills=fills,
         )
@@ -324,7 +324,7 @@ class Begin:
         bounded: Bounded,
     ) -> Attempt | None:
         if stamped is not None:
-            self._undoing.finish(stamped.record)
+            self._roll_back.finish(stamped.record)
         version = self._store(reading, stamped, record, bounded)
         return None if version is None else self._granted(record, reading, version, bounded.bounds)
 
@@ -338,14 +338,14 @@ class Begin:
         """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
         domain = self.job.domain
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
-        retention = withdrawals(self.context.store, domain, reading)
+        retention = expired_states(self.context.store, domain, reading)
         behind = behind_of(reading, domain)
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
         if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
             logs = {one.table: reading.records[rewrite_log_key(domain, one.table)] for one in before.inputs}
             minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
-            over = invalidated(minded, logs) or withdrawn(before.inputs, tables, retention)
+            over = invalidated(minded, logs) or expired_inputs(before.inputs, tables, retention)
             if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
@@ -361,10 +361,10 @@ class Begin:
         refuse_missing(self.context.store, epoch_of, missing, tables)
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
-            lost = [*withdrawn(recorded, tables, retention), *altered(recorded, tables)]
+            lost = [*expired_inputs(recorded, tables, retention), *altered(recorded, tables)]
             found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost)
         retention.load_inputs(found, tables)
-        refuse_withdrawn_inputs(self.job.name, self.interval, withdrawn(found, tables, retention))
+        refuse_expired_inputs(self.job.name, self.interval, expired_inputs(found, tables, retention))
         return found, True
 
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:

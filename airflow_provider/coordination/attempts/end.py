@@ -44,7 +44,7 @@ def abort(context: Context, attempt: Attempt, reason: str) -> None:
     """
     refuse_alone(attempt)
     if context.retry(End(context, attempt, reason).run):
-        staging.discard(context.formats, context.retry(lambda: _places(context, attempt)))
+        staging.roll_back(context.formats, context.retry(lambda: _places(context, attempt)))
     if attempt.sources:
         context.retry(lambda: give_back(context, attempt))
 

@@ -46,7 +46,7 @@ class Join:
             participant_attempt += 1
             self._store(participant_attempt)
         joined = replace(attempt, participant=self.number, participant_attempt=participant_attempt)
-        self._discard_earlier(joined)
+        self._roll_back_earlier(joined)
         return joined
 
     def _refuse_unfit(self) -> None:
@@ -121,12 +121,12 @@ class Join:
             )
         )
 
-    def _discard_earlier(self, joined: Attempt) -> None:
+    def _roll_back_earlier(self, joined: Attempt) -> None:
         """Delete what the participant's own earlier tries staged: they are fenced, so nobody will publish it."""
         for participant_attempt in range(1, joined.participant_attempt):
             earlier = replace(joined, participant_attempt=participant_attempt)
             places = [staging.place(self.context.formats, earlier, one.name) for one in joined.sinks]
-            staging.discard(self.context.formats, places)
+            staging.roll_back(self.context.formats, places)
 
 
 def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> Attempt:

@@ -23,7 +23,7 @@ def place(formats: TableFormats, attempt: Attempt, sink: str) -> StagingLocation
     )
 
 
-def discard(formats: TableFormats, places: Iterable[StagingLocation]) -> None:
+def roll_back(formats: TableFormats, places: Iterable[StagingLocation]) -> None:
     """Delete what was staged at *places*; never call it for a published attempt."""
     for staged in places:
-        formats[staged.table.format].discard(staged)
+        formats[staged.table.format].roll_back(staged)

@@ -10,7 +10,7 @@ from airflow_provider.coordination.commits.pointers import follow
 from airflow_provider.coordination.commits.table_commits import prepared_or_moved, table_commit
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
-from airflow_provider.domain.epoch import Attempt, LockRecord, expired
+from airflow_provider.domain.epoch import Attempt, LockRecord, has_expired
 from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
@@ -79,7 +79,7 @@ class Alter:
         own = lock_key(domain, job, self.interval.start)
         locks: list[Stamped[LockRecord]] = list(pages(self.context.store, domain, Kind.LOCK, job))
         for lock in locks:
-            if lock.key == own or lock.record.ended or expired(lock.at, lock.record.ttl, reading.now):
+            if lock.key == own or lock.record.ended or has_expired(lock.at, lock.record.ttl, reading.now):
                 continue
             until = lock.at + lock.record.ttl
             raise EpochBusy(

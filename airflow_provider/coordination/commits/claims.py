@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_provider.domain.epoch import EpochRecord, LockRecord, expired
+from airflow_provider.domain.epoch import EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Kind, Stamped
@@ -37,11 +37,11 @@ def end_expired(store: MetadataStore, domain: DomainName) -> list[str]:
     ended = []
     for lease in list(pages(store, domain, Kind.LEASE, "")):
         record: LeaseRecord = lease.record
-        if expired(lease.at, record.ttl, now) and _ended(store, here, lease, Delete(lease.key)):
+        if has_expired(lease.at, record.ttl, now) and _ended(store, here, lease, Delete(lease.key)):
             ended.append(f"lease {lease.key.item}")
     for lock in list(_locks(store, domain)):
         over = replace(lock.record, ttl=timedelta(0), ended=True)
-        silent = not lock.record.ended and expired(lock.at, lock.record.ttl, now)
+        silent = not lock.record.ended and has_expired(lock.at, lock.record.ttl, now)
         if silent and _ended(store, here, lock, Put(lock.key, over)):
             ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
     return ended

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.domain.behind import Behind
-from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, expired
+from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, has_expired
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -87,7 +87,7 @@ def source_dependents(
 def lives(reading: Reading, lock: Key) -> bool:
     """Whether the attempt that holds *lock*, as read, is heard of."""
     stamped = reading.get(lock)
-    return stamped is not None and not expired(stamped.at, stamped.record.ttl, reading.now)
+    return stamped is not None and not has_expired(stamped.at, stamped.record.ttl, reading.now)
 
 
 def committed_source(epoch: EpochRecord | None, source: str) -> int:

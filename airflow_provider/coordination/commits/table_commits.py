@@ -1,4 +1,4 @@
-"""Commits of one table that no epoch makes: a slice that retention withdraws, rows that another program wrote, columns
+"""Commits of one table that no epoch makes: a slice that retention expires, rows that another program wrote, columns
 that change.
 """
 
@@ -47,11 +47,11 @@ def table_commit(
     *,
     by: str,
     defaults: Defaults,
-    withdrawn: Interval | None = None,
+    expired: Interval | None = None,
 ) -> tuple[list[Any], Number]:
     """What makes a prepared version the table's newest: a commit without members.
 
-    :param interval: the time whose rows it changes. :param withdrawn: what contains all that is withdrawn of the
+    :param interval: the time whose rows it changes. :param expired: what contains all that is expired of the
         table, where that changes.
     """
     record, name, ref = stamped.record, publication.table.name, prepared.ref
@@ -59,8 +59,8 @@ def table_commit(
     schema = None if record.ref is None else record.ref.schema_id
     changes = (*record.changes, *(AppliedChange(one, schema) for one in publication.changes))
     moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
-    if withdrawn is not None:
-        moved = replace(moved, withdrawn=withdrawn)
+    if expired is not None:
+        moved = replace(moved, expired=expired)
     updates: list[Any] = [Put(stamped.key, moved)]
     if prepared.swap is not None:
         updates.append(prepared.swap)
@@ -81,12 +81,12 @@ def table_commit(
 
 
 def hull_commit(
-    stamped: Stamped[TableRecord], withdrawn: Interval, *, defaults: Defaults
+    stamped: Stamped[TableRecord], expired: Interval, *, defaults: Defaults
 ) -> tuple[Put, Number]:
-    """What lets readers of a table know that some of it is withdrawn: a commit that changes no row."""
+    """What lets readers of a table know that some of it is expired: a commit that changes no row."""
     record = stamped.record
     before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
-    moved = replace(record, withdrawn=withdrawn, earlier=before, heard=record.heard or stamped.at)
-    name = ChangeSetId(f"{stamped.key.item}@{time_key(withdrawn.end)}#withdrawn")
+    moved = replace(record, expired=expired, earlier=before, heard=record.heard or stamped.at)
+    name = ChangeSetId(f"{stamped.key.item}@{time_key(expired.end)}#expired")
     commit = CommitRecord(change_set=name, members=(), by="retention", tables=())
     return Put(stamped.key, moved), Number(commit)

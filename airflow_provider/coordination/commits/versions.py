@@ -1,4 +1,4 @@
-"""Which versions of each table are not deleted yet: pages that a sweep writes and takes away again (R24)."""
+"""Which versions of each table are not deleted yet: pages that a vacuum writes and takes away again (R24)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def remember_versions(
 ) -> None:
     """Write down later versions of a table, in pages of at most *most*; those that are there change nothing.
 
-    :raises RequirementFailed: another sweep was faster.
+    :raises RequirementFailed: another vacuum was faster.
     """
     here = SameStore(store.read(domain, []).head.incarnation)
     found = store.scan(domain, Kind.VERSIONS, table, limit=1, reverse=True)
@@ -62,7 +62,7 @@ def remember_versions(
 def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> None:
     """Take *gone* out of the page at *key*; a page without any is deleted.
 
-    :raises RequirementFailed: another sweep was faster.
+    :raises RequirementFailed: another vacuum was faster.
     """
     reading = store.read(key.domain, [key])
     stamped: Stamped[VersionsRecord] | None = reading.get(key)
@@ -75,7 +75,7 @@ def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> 
 def split_versions(store: MetadataStore, domain: DomainName, table: TableName, most: int) -> None:
     """Make pages of a record that has all versions of a table, as stores had it before.
 
-    :raises RequirementFailed: another sweep was faster.
+    :raises RequirementFailed: another vacuum was faster.
     """
     whole = whole_versions_key(domain, table)
     reading = store.read(domain, [whole])
@@ -88,7 +88,7 @@ def split_versions(store: MetadataStore, domain: DomainName, table: TableName, m
         chunk = versions[start : start + most]
         key = versions_key(domain, table, chunk[0].csn)
         known = store.read(domain, [key])
-        stored = known.get(key)  # an interrupted split wrote it, and a sweep may have taken some away since
+        stored = known.get(key)  # an interrupted split wrote it, and a vacuum may have taken some away since
         all_of_it = {one.csn: one for one in (*chunk, *(stored.record.versions if stored else ()))}
         page = VersionsRecord(versions=tuple(all_of_it[csn] for csn in sorted(all_of_it)))
         _write(store, here, unchanged(known, key), Put(key, page))

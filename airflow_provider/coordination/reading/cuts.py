@@ -116,7 +116,7 @@ class Cuts:
             whole domain.
         :raises NotReady: there is no common barrier yet, or only one that is too old, or that would take a table
             back behind what the session has seen; ``missing`` says which table lags and why.
-        :raises Unavailable: the states at that barrier were withdrawn; ``kept`` has the nearest that are not.
+        :raises Unavailable: the states at that barrier were expired; ``kept`` has the nearest that are not.
         :raises UnknownName: a table that no job has registered.
         :raises WrongWarehouse: the domain's files are in another warehouse than the one given (R33).
         """

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from random import Random, SystemRandom
 from typing import Any, TypeVar
 
+from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, Unavailable
 from airflow_provider.domain.identifiers import TableName, domain_name, lease_id
 from airflow_provider.domain.interval import as_utc
@@ -117,7 +117,7 @@ class Leases:
         :param name: id, unique in the domain; see :func:`~airflow_provider.domain.lease.derived_id`.
         :param ttl: the default is ``lease_ttl``.
         :raises LeaseHeld: somebody else has *name*.
-        :raises Unavailable: states of the cut were withdrawn meanwhile; ``tables`` lists them.
+        :raises Unavailable: states of the cut were expired meanwhile; ``tables`` lists them.
         :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         :raises InvalidInput: the same owner holds another cut by *name*; a cut at READ_UNCOMMITTED.
         """
@@ -223,7 +223,7 @@ class Leases:
             cut.domain, [topology, retention, *(table_key(cut.domain, table) for table in cut.states)]
         )
         refuse_sealed(cut.domain, reading.get(topology))
-        _refuse_gone(cut, reading, withdrawals(self.store, cut.domain, reading))
+        _refuse_gone(cut, reading, expired_states(self.store, cut.domain, reading))
         requires = (*(unchanged(reading, one) for one in (topology, retention)), unchanged(looked, key))
         receipt = self.store.transact(
             Transaction(
@@ -266,20 +266,20 @@ class Leases:
         )
 
 
-def _refuse_gone(cut: Cut, reading: Reading, retention: Withdrawals) -> None:
+def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
     """:raises Unavailable: with the tables whose state in *cut* nobody can claim any more (R23)."""
     retention.load((table, state.barrier) for table, state in cut.states.items())
     gone: list[TableName] = []
     for table, state in sorted(cut.states.items()):
         stamped = reading.get(table_key(cut.domain, table))
         newest = stamped.record.ref if stamped else None
-        withdrawn = retention.range_at(table, state.barrier) is not None
+        expired = retention.range_at(table, state.barrier) is not None
         superseded = retention.superseded(state.csn, state.ref, newest)
-        if withdrawn or superseded or reading.head.incarnation != cut.incarnation:
+        if expired or superseded or reading.head.incarnation != cut.incarnation:
             gone.append(table)
     if gone:
         raise Unavailable(
-            f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were withdrawn.",
+            f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were expired.",
             next_step="make a new cut and lease it in one call: epochs.lease(tables, name=…).",
             tables=tuple(gone),
             kept=(),
@@ -291,7 +291,7 @@ def _key(lease: Lease) -> Key:
 
 
 def _over(held: Stamped[LeaseRecord], reading: Reading) -> bool:
-    return expired(held.at, held.record.ttl, reading.now)
+    return has_expired(held.at, held.record.ttl, reading.now)
 
 
 def _lease(held: Stamped[LeaseRecord], reading: Reading) -> Lease:

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from airflow_provider.coordination.commits.expired_states import (
+    ExpiredStates,
+    RememberedPages,
+    expired_states,
+)
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.coordination.commits.withdrawals import RememberedPages, Withdrawals, withdrawals
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
 from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, newest_version
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
@@ -96,7 +100,7 @@ class TableVersions:
     def of_registered(
         self, domain: DomainName, names: Sequence[TableName]
     ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
-        """Read where those of *names* that are registered stood at the head, and what retention has withdrawn.
+        """Read where those of *names* that are registered stood at the head, and what retention has expired.
 
         The head is read first, then only what is immutable at or below it (R3).
         """
@@ -114,9 +118,9 @@ class TableVersions:
             "the tables kept moving while they were read.", next_step="read again.", tables=tuple(names)
         )
 
-    def withdrawals(self, domain: DomainName, reading: Reading) -> Withdrawals:
-        """What is withdrawn of the tables of *reading*."""
-        return withdrawals(self.reader, domain, reading, self._pages.of(domain, reading))
+    def expired_states(self, domain: DomainName, reading: Reading) -> ExpiredStates:
+        """What is expired of the tables of *reading*."""
+        return expired_states(self.reader, domain, reading, self._pages.of(domain, reading))
 
     def _stood(
         self, name: TableName, stamped: Stamped[TableRecord], csn: int
@@ -148,7 +152,7 @@ def resolved(
     answer = versions.aligned.answer(question, lambda: aligned(*question))
     if answer is None:
         raise _no_common_barrier(tables, request.at)
-    refuse_withdrawn(versions.withdrawals(domain, reading), found, answer.tables)
+    refuse_expired(versions.expired_states(domain, reading), found, answer.tables)
     _refuse_behind(request.session, reading, found, answer)
     if request.max_staleness is not None:
         refuse_stale(too_old(found, answer.tables, reading.now, request.max_staleness), request.max_staleness)
@@ -180,14 +184,14 @@ def _altogether(
     )
 
 
-def refuse_withdrawn(retention: Withdrawals, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:
-    """:raises Unavailable: the state of a table was withdrawn; ``kept`` has the nearest barriers that are not."""
-    gone = retention.withdrawn_at(barriers)
+def refuse_expired(retention: ExpiredStates, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:
+    """:raises Unavailable: the state of a table was expired; ``kept`` has the nearest barriers that are not."""
+    gone = retention.expired_at(barriers)
     if gone:
         kept = nearest_kept({table: found[table] for table in gone}, retention, barriers[gone[0]])
         said = " and ".join(one.isoformat() for one in kept) or "none"
         raise Unavailable(
-            f"{', '.join(gone)}: what was there at {barriers[gone[0]].isoformat()} is withdrawn.",
+            f"{', '.join(gone)}: what was there at {barriers[gone[0]].isoformat()} is expired.",
             next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
             barrier=max(barriers.values()),
             tables=gone,

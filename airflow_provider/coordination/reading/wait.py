@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.coordination.commits.withdrawals import withdrawals
-from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_withdrawn
+from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.beginning import holder, left_behind
 from airflow_provider.domain.behind import Behind
@@ -66,7 +66,7 @@ def check(
 ) -> Readiness:
     """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
 
-    :raises Unavailable: a table had it, and it is withdrawn: there is nothing to wait for (R24).
+    :raises Unavailable: a table had it, and it is expired: there is nothing to wait for (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     return readiness(retrying_reader(reader), domain, tables, barrier)
@@ -79,7 +79,7 @@ def readiness(
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = TableVersions(reader).of_registered(name, names)
     had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
-    refuse_withdrawn(withdrawals(reader, name, reading), found, dict.fromkeys(had, barrier))
+    refuse_expired(expired_states(reader, name, reading), found, dict.fromkeys(had, barrier))
     unregistered = (_without_owner(one, barrier) for one in names if one not in found)
     return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
 
@@ -124,7 +124,7 @@ def check_inputs(
 
     :param source_readers: asks sources whether they are complete; by default those that need no connection.
     :raises SourceUnavailable: a source does not answer.
-    :raises Unavailable: the state of a full table that it reads was withdrawn (R24).
+    :raises Unavailable: the state of a full table that it reads was expired (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     return inputs_readiness(retrying_reader(reader), domain, inputs, source_readers)
@@ -136,7 +136,7 @@ def inputs_readiness(
     """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
     name, interval = domain_name(domain), inputs.interval
     reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
-    retention, missing = withdrawals(reader, name, reading), list[Lag]()
+    retention, missing = expired_states(reader, name, reading), list[Lag]()
     for edge in inputs.edges:
         known = found.get(edge.table)
         if known is None:
@@ -152,7 +152,7 @@ def inputs_readiness(
             or _behind(edge, known, (low, high), behind_of(reading, name))
         )
         if known[0].kind is TableKind.FULL and reached(*known, high):
-            refuse_withdrawn(retention, found, {edge.table: high})
+            refuse_expired(retention, found, {edge.table: high})
     missing += _incomplete(reader, name, inputs, source_readers or SourceReaders())
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))
 
@@ -301,7 +301,7 @@ def wait_for(
     """Return once all *tables* have reached *barrier*.
 
     :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
-    :raises Unavailable: a table had it, and it is withdrawn.
+    :raises Unavailable: a table had it, and it is expired.
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     clock = clock or SystemClock()

@@ -19,11 +19,11 @@ from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.failed_before import failed_before
 from airflow_provider.coordination.upkeep.holes import holes
 from airflow_provider.coordination.upkeep.in_vain import in_vain, out_of_order, owners_of
-from airflow_provider.coordination.upkeep.leftovers import leftovers
+from airflow_provider.coordination.upkeep.orphans import orphans
 from airflow_provider.coordination.upkeep.unread import abandoned, unread
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochState, expired
+from airflow_provider.domain.epoch import EpochState, has_expired
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochError,
@@ -50,7 +50,7 @@ class Symptom:
     """Something that is not as it should be, or will be taken care of.
 
     :param subject: what it is about. :param next_step: what to type, or that nothing is to be done.
-    :param urgent: somebody has to act; otherwise the next sweep or publish does.
+    :param urgent: somebody has to act; otherwise the next vacuum or publish does.
     """
 
     subject: str
@@ -133,7 +133,7 @@ class _Doctor:
             self._failed_before,
             self._holes,
             self._leases,
-            self._leftovers,
+            self._orphans,
             self._unread,
             self._behind,
             self._stale_reads,
@@ -286,7 +286,7 @@ class _Doctor:
         now = self.reader.read(self.domain, []).now
         for job in self._jobs():
             for lock in list(pages(self.reader, self.domain, Kind.LOCK, job.name)):
-                if not (lock.record.ended or expired(lock.at, lock.record.ttl, now)):
+                if not (lock.record.ended or has_expired(lock.at, lock.record.ttl, now)):
                     continue
                 key = lock.key._replace(kind=Kind.EPOCH)
                 epoch = self.reader.read(self.domain, [key]).get(key)
@@ -340,11 +340,11 @@ class _Doctor:
     def _leases(self) -> Iterator[Symptom]:
         now = self.reader.read(self.domain, []).now
         for lease in list(pages(self.reader, self.domain, Kind.LEASE, "")):
-            if expired(lease.at, lease.record.ttl, now):
+            if has_expired(lease.at, lease.record.ttl, now):
                 yield Symptom(
                     subject=f"lease {lease.key.item}",
                     found=f"{lease.record.owner} has not renewed it since {lease.at.isoformat()}; it keeps files",
-                    next_step=f"{self._command('retention sweep')} ends it.",
+                    next_step=f"{self._command('retention vacuum')} ends it.",
                     urgent=False,
                 )
 
@@ -386,15 +386,15 @@ class _Doctor:
             subject, step = f"table {row.table}", f"{row.way_out}."
             yield Symptom(subject=subject, found=row.why, next_step=step, urgent=False)
 
-    def _leftovers(self) -> Iterator[Symptom]:
+    def _orphans(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}
-        for one in leftovers(self.reader, self.formats, self.domain, self.defaults):
+        for one in orphans(self.reader, self.formats, self.domain, self.defaults):
             found[one.place.table.name] = found.get(one.place.table.name, 0) + 1
         for table, places in found.items():
             yield Symptom(
                 subject=f"table {table}",
                 found=f"{places} places of attempts that ended without a commit still hold files",
-                next_step=f"{self._command('retention sweep')} deletes them.",
+                next_step=f"{self._command('retention vacuum')} deletes them.",
                 urgent=False,
             )
 

@@ -8,14 +8,14 @@ from datetime import datetime
 from airflow_provider.coordination.attempts.check import kept_places
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, with_way_out
 from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
-from airflow_provider.coordination.commits.withdrawals import Withdrawals, withdrawals
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.unread import unread
 from airflow_provider.domain.attempt_state import epoch_state
-from airflow_provider.domain.beginning import resolve_inputs, withdrawn
+from airflow_provider.domain.beginning import expired_inputs, resolve_inputs
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.cut import State, as_of
@@ -26,7 +26,7 @@ from airflow_provider.domain.epoch import (
     LockRecord,
     Owner,
     committed_csn,
-    expired,
+    has_expired,
 )
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.filling import skip_of_rest
@@ -55,7 +55,7 @@ class Explanation:
 
     :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
     :param log: the state log, oldest first.
-    :param withdrawn: tables of which no cut can be had at the epoch's barrier any more (R24).
+    :param expired: tables of which no cut can be had at the epoch's barrier any more (R24).
     :param retired: why nothing more comes of the job; empty while something may.
     :param inactive: since when nobody waits for the job, which has fallen silent (R9).
     :param findings: of the checks that refused the newest output. :param places: where that output is kept.
@@ -76,7 +76,7 @@ class Explanation:
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
     inactive: datetime | None = None
-    withdrawn: tuple[str, ...] = ()
+    expired: tuple[str, ...] = ()
     retired: str = ""
     outdated: tuple[str, ...] = ()
     owner: Owner | None = None
@@ -121,7 +121,7 @@ def explain(
     tables = [table_key(name, edge.table) for edge in record.edges]
     tables += [table_key(name, table) for table in record.all_outputs]
     reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
-    retention = withdrawals(reader, name, reading)
+    retention = expired_states(reader, name, reading)
     log = tuple(sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda one: one.at))
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
@@ -140,12 +140,12 @@ def explain(
         told = [f"source {one.source.name}: {one}" for one in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
-    gone = retention.withdrawn_at({table.name: epoch.end for table in record.outputs})
+    gone = retention.expired_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
         waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
-        return replace(explained, retired=record.retired, withdrawn=gone, waiting_for=waiting, next_step=step)
-    return replace(explained, inactive=inactive_jobs(reader, name).get(owner), withdrawn=gone)
+        return replace(explained, retired=record.retired, expired=gone, waiting_for=waiting, next_step=step)
+    return replace(explained, inactive=inactive_jobs(reader, name).get(owner), expired=gone)
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
@@ -226,13 +226,13 @@ def _not_begun(
     job: JobRecord,
     epoch: Interval,
     reading: Reading,
-    retention: Withdrawals,
+    retention: ExpiredStates,
 ) -> Explanation:
     domain = retention.domain
     tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
     behind = behind_of(reading, domain)
     ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
-    gone = withdrawn(ready, tables, retention)
+    gone = expired_inputs(ready, tables, retention)
     resolving = Resolving(
         domain=domain,
         job=job.name,
@@ -244,7 +244,7 @@ def _not_begun(
     told = with_way_out(reader, resolving, missing, tables)
     waiting = tuple(map(str, told))
     if gone:
-        lost = (f"{one.table}: what it had at {one.high.isoformat()} is withdrawn" for one in gone)
+        lost = (f"{one.table}: what it had at {one.high.isoformat()} is expired" for one in gone)
         waiting = (*lost, *waiting)
         step = "`airflow epochs skip`: what it would read was taken back by retention."
     elif waiting:
@@ -297,7 +297,7 @@ def _begun(
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]
         state = epoch_state([one.record for one in log], sinks, epoch.attempt)
-        alive = lock is not None and not expired(lock.at, lock.record.ttl, now)
+        alive = lock is not None and not has_expired(lock.at, lock.record.ttl, now)
         until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
         if state is EpochState.CHECK_FAILED:
             records = [one.record for one in log]

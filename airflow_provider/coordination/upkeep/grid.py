@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from airflow_provider.coordination.commits.withdrawals import Withdrawals, retention_of
+from airflow_provider.coordination.commits.expired_states import ExpiredStates, retention_of
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.epoch import (
@@ -20,7 +20,7 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     Owner,
-    expired,
+    has_expired,
 )
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
@@ -68,7 +68,7 @@ class Cell:
     :param committed: what readers get meanwhile.
     :param sink: how far the newest attempt is with this one table.
     :param silent: an attempt is open and its lock has expired: the next one takes over.
-    :param withdrawn: no cut can be had at the epoch's end any more (R24).
+    :param expired: no cut can be had at the epoch's end any more (R24).
     """
 
     interval: Interval
@@ -78,7 +78,7 @@ class Cell:
     sink: EpochState = EpochState.NOTHING
     silent: bool = False
     committed: Committed | None = None
-    withdrawn: bool = False
+    expired: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,11 +162,11 @@ def grid(
         shown=shown,
         now=reading.now,
         head=reading.head.csn,
-        retention=Withdrawals(
+        retention=ExpiredStates(
             reader,
             name,
             retention_of(name, reading),
-            {table: one.record.withdrawn for table, one in records.items()},
+            {table: one.record.expired for table, one in records.items()},
         ),
         max_cells=max_cells,
     )
@@ -258,7 +258,7 @@ class _View:
     shown: Interval
     now: datetime
     head: int
-    retention: Withdrawals
+    retention: ExpiredStates
     max_cells: int
 
     def rows(
@@ -316,14 +316,14 @@ class _View:
         newest: Stamped[SliceRecord] | None,
     ) -> Cell:
         committed = _committed(newest)
-        withdrawn = committed is not None and self.retention.range_at(table, interval.end) is not None
+        expired = committed is not None and self.retention.range_at(table, interval.end) is not None
         if progress is None:
             return Cell(
                 interval=interval,
                 state=EpochState.COMMIT if committed else EpochState.NOTHING,
                 revision=committed.revision if committed else None,
                 committed=committed,
-                withdrawn=withdrawn,
+                expired=expired,
             )
         return Cell(
             interval=interval,
@@ -333,7 +333,7 @@ class _View:
             sink=progress.sinks.get(table, EpochState.NOTHING),
             silent=progress.silent,
             committed=committed,
-            withdrawn=withdrawn,
+            expired=expired,
         )
 
     def _due(self, job: JobRecord, known: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
@@ -361,7 +361,7 @@ class _View:
         lock = self.reader.read(self.domain, [key]).get(key)
         partition = event_partition(job.name, start)
         log = [one.record for one in self.reader.scan(self.domain, Kind.EVENT, partition)]
-        alive = lock is not None and not expired(lock.at, lock.record.ttl, self.now)
+        alive = lock is not None and not has_expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 
 

@@ -40,7 +40,7 @@ def in_vain(
         elif owner.name in inactive:
             since = inactive[owner.name].isoformat()
             yield f"it waits for {table}, whose job {owner.name} has been inactive since {since}"
-    yield from (line for line in found.waiting_for if line.endswith("is withdrawn"))
+    yield from (line for line in found.waiting_for if line.endswith("is expired"))
 
 
 def out_of_order(

@@ -19,7 +19,7 @@ from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.relocate import Relocating
-from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import (
@@ -189,7 +189,7 @@ class _Mover:
         live = [*pages(store, self.domain, Kind.LEASE, "")]
         reason = f"silent when the domain was moved to {self.leaving.place}"
         for lock in [one for job in self._jobs() for one in pages(store, self.domain, Kind.LOCK, job.name)]:
-            if lock.record.ended or expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
+            if lock.record.ended or has_expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
                 self._retry(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
             else:
                 live.append(lock)
@@ -356,7 +356,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
         yield from pages(reader, domain, Kind.SCHEMA, table)
         yield from pages(reader, domain, Kind.SLICE, table)
         yield from pages(reader, domain, Kind.VERSIONS, table)
-        yield from pages(reader, domain, Kind.WITHDRAWN, table)
+        yield from pages(reader, domain, Kind.EXPIRED, table)
 
 
 def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:

@@ -1,4 +1,4 @@
-"""Retention of single states: withdrawn from readers first, deleted when nobody claims them (R24)."""
+"""Retention of single states: expired from readers first, deleted when nobody claims them (R24)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from typing import Any, TypeVar, cast
 from airflow_provider.coordination.attempts.reserve import await_unreserved
 from airflow_provider.coordination.commits.claims import claimed_versions, end_expired
 from airflow_provider.coordination.commits.dependents import reading_jobs
+from airflow_provider.coordination.commits.expired_states import (
+    SINCE_FORMAT,
+    expired_pages,
+    expired_states,
+    hull_of,
+    retention_of,
+)
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.commits.table_commits import hull_commit, prepared_or_moved, table_commit
@@ -21,16 +28,9 @@ from airflow_provider.coordination.commits.versions import (
     version_pages,
 )
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse, refuse_other_warehouse_of
-from airflow_provider.coordination.commits.withdrawals import (
-    SINCE_FORMAT,
-    hull_of,
-    retention_of,
-    withdrawals,
-    withdrawn_pages,
-)
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.retrying import retry
-from airflow_provider.coordination.upkeep.leftovers import fence_forgotten, leftovers
+from airflow_provider.coordination.upkeep.orphans import fence_forgotten, orphans
 from airflow_provider.coordination.upkeep.supersede import Superseded, superseded, superseded_now
 from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -72,24 +72,24 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Swept:
-    """What one sweep did.
+class Vacuumed:
+    """What one vacuum did.
 
     :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
     :param ended: claims that had expired and were ended: ids of leases, and epochs whose attempts were silent.
     :param deleted: URIs of what was deleted. :param claimed: superseded versions that somebody still claims.
-    :param leftovers: places, deleted too, of attempts that ended without a commit.
+    :param orphans: places, deleted too, of attempts that ended without a commit.
     """
 
     horizon: int
     ended: tuple[str, ...]
     deleted: tuple[str, ...]
     claimed: int
-    leftovers: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
 
 
 class Retention:
-    """Withdraws states and deletes what nobody reads any more. No row of a table's newest state is ever touched.
+    """Expires states and deletes what nobody reads any more. No row of a table's newest state is ever touched.
 
     :param clock: for waiting only. :param random: for pauses between tries.
     """
@@ -109,7 +109,7 @@ class Retention:
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
 
-    def withdraw(self, domain: str, table: str | Table, barrier: datetime) -> None:
+    def expire(self, domain: str, table: str | Table, barrier: datetime) -> None:
         """Let no cut be made of *table* at *barrier* any more; again it changes nothing.
 
         Claims that exist keep what they hold. Of a full table the rows of that barrier leave its next version, in a
@@ -124,12 +124,12 @@ class Retention:
         moment = as_utc(barrier, "barrier")
         while self._done(lambda: self._page_ranges(checked)):
             pass
-        self._done(lambda: self._withdraw(checked, name, moment))
+        self._done(lambda: self._expire(checked, name, moment))
 
-    def sweep(self, domain: str) -> Swept:
+    def vacuum(self, domain: str) -> Vacuumed:
         """End claims that have expired, and delete what was superseded long enough ago and nobody claims.
 
-        What attempts staged that ended ``leftover_grace`` ago without a commit goes, too (R16).
+        What attempts staged that ended ``orphan_grace`` ago without a commit goes, too (R16).
 
         May be called at any time, by several at once, and again after a crash.
 
@@ -159,14 +159,14 @@ class Retention:
                 went, found = self._deleted(page.key, name, found)
                 deleted += went
                 left += found.claimed
-        swept = self._sweep_leftovers(checked)
-        return Swept(
-            horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, leftovers=tuple(swept)
+        vacuumed = self._vacuum_orphans(checked)
+        return Vacuumed(
+            horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, orphans=tuple(vacuumed)
         )
 
-    # --- withdrawing ---------------------------------------------------------------------------------------------
+    # --- expiring ---------------------------------------------------------------------------------------------
 
-    def _withdraw(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
+    def _expire(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
         await_unreserved(self.store, domain, self._clock, self._random)
         table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [table, retention, topology])
@@ -175,7 +175,7 @@ class Retention:
         stamped: Stamped[TableRecord] | None = reading.get(table)
         if stamped is None or not reached(stamped.record, newest_version(stamped), barrier):
             raise _refused(name, barrier, "a barrier that the table has reached")
-        if withdrawals(self.store, domain, reading).range_at(name, barrier) is not None:
+        if expired_states(self.store, domain, reading).range_at(name, barrier) is not None:
             return
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
@@ -190,7 +190,7 @@ class Retention:
                 prepared,
                 by="retention",
                 defaults=self.defaults,
-                withdrawn=hull,
+                expired=hull,
             )
             updates += moved
         elif hull is not None:
@@ -211,15 +211,15 @@ class Retention:
     def _recorded(
         self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
     ) -> tuple[list[Exists | Absent], list[Any], Interval | None]:
-        """What is required and written so that *epoch* is withdrawn, and the table's hull where it has to grow.
+        """What is required and written so that *epoch* is expired, and the table's hull where it has to grow.
 
         The retention record is always written: whoever claims something requires it as it was.
         """
         domain, name = stamped.key.domain, TableName(stamped.key.item)
         record = retention_of(domain, reading)
         if self.store.format < SINCE_FORMAT:
-            return [], [Put(retention_key(domain), record.withdrawing(name, epoch))], None
-        requires, updates = withdrawn_pages(self.store, domain, name, [epoch], self.defaults)
+            return [], [Put(retention_key(domain), record.expiring(name, epoch))], None
+        requires, updates = expired_pages(self.store, domain, name, [epoch], self.defaults)
         return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)
 
     def _page_ranges(self, domain: DomainName) -> bool:
@@ -228,18 +228,16 @@ class Retention:
         reading = self.store.read(domain, [retention, topology])
         refuse_sealed(domain, reading.get(topology))
         record = retention_of(domain, reading)
-        if not record.withdrawn or self.store.format < SINCE_FORMAT:
+        if not record.expired or self.store.format < SINCE_FORMAT:
             return False
         await_unreserved(self.store, domain, self._clock, self._random)
-        first, most = record.withdrawn[0], self.defaults.ranges_in_page
+        first, most = record.expired[0], self.defaults.ranges_in_page
         table = table_key(domain, first.table)
         tables = self.store.read(domain, [table])
         stamped: Stamped[TableRecord] | None = tables.get(table)
-        requires, updates = withdrawn_pages(
-            self.store, domain, first.table, first.ranges[:most], self.defaults
-        )
+        requires, updates = expired_pages(self.store, domain, first.table, first.ranges[:most], self.defaults)
         left = replace(first, ranges=first.ranges[most:])
-        after = replace(record, withdrawn=(*([left] if left.ranges else []), *record.withdrawn[1:]))
+        after = replace(record, expired=(*([left] if left.ranges else []), *record.expired[1:]))
         number, known = None, first.ranges[:most]
         hull = hull_of(stamped, Interval(known[0].start, known[-1].end)) if stamped and known else None
         if stamped is not None and hull is not None:
@@ -258,7 +256,7 @@ class Retention:
                 number=number,
             )
         )
-        return bool(after.withdrawn)
+        return bool(after.expired)
 
     def _refuse_needed(
         self, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
@@ -296,19 +294,19 @@ class Retention:
             shows=shown(record, record.progress, self.store.format),
             csn=reading.head.csn + 1,
             incarnation=reading.head.incarnation,
-            change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#withdrawn"),
+            change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#expired"),
             revision=0,
             token=0,
         )
         return publication, prepared_or_moved(self.store, self.formats, publication, stamped)
 
-    # --- sweeping ------------------------------------------------------------------------------------------------
+    # --- vacuuming ------------------------------------------------------------------------------------------------
 
-    def _sweep_leftovers(self, domain: DomainName) -> list[str]:
+    def _vacuum_orphans(self, domain: DomainName) -> list[str]:
         """Delete what attempts left that have ended; return the places."""
         deleted = []
-        for one in leftovers(self.store, self.formats, domain, self.defaults):
-            self.formats[one.place.table.format].discard(one.place)
+        for one in orphans(self.store, self.formats, domain, self.defaults):
+            self.formats[one.place.table.format].roll_back(one.place)
             deleted.append(one.place.uri)
         return deleted
 
@@ -318,7 +316,7 @@ class Retention:
     def _advance(self, domain: DomainName) -> bool:
         """Move the horizon over some commits that are older than every cut without a lease; say whether to go on.
 
-        So many at a time that no record and no transaction grows with what was never swept.
+        So many at a time that no record and no transaction grows with what was never vacuumed.
         """
         key, topology = retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [key, topology])
@@ -343,7 +341,7 @@ class Retention:
     def _deleted(self, key: Key, name: TableName, found: Superseded) -> tuple[list[str], Superseded]:
         """Delete what was found at *key*; return the URIs, and what was found when it was deleted.
 
-        Another sweep may delete what this one found claimed, or newest, a moment ago, and keeps: its files are
+        Another vacuum may delete what this one found claimed, or newest, a moment ago, and keeps: its files are
         missing then, and nothing was deleted. It is decided anew; what is missing now as before is an error.
         """
         while found.gone:
@@ -362,7 +360,7 @@ class Retention:
         if record.ref is not None:  # a pointer that lags would keep what is to go
             attempted(self.formats[table.format], table, record.ref)
         refs = [version.ref for version in found.gone]
-        deleted = self.formats[table.format].reclaim(table, refs, found.kept)
+        deleted = self.formats[table.format].vacuum(table, refs, found.kept)
         self._done(lambda: forget_versions(self.store, key, found.gone))
         return deleted
 
@@ -380,7 +378,7 @@ class Retention:
     def _done(self, request: Callable[[], Answer]) -> Answer:
         return retry(
             request,
-            lost=Conflict("others kept changing the tables, or what is withdrawn.", next_step="try again."),
+            lost=Conflict("others kept changing the tables, or what is expired.", next_step="try again."),
             clock=self._clock,
             random=self._random,
             timeout=self.defaults.unknown_outcome_timeout,
@@ -400,7 +398,7 @@ def _refused(
     next_step: str = "see `airflow epochs status` for the barriers that the table has.",
 ) -> InvalidInput:
     return InvalidInput(
-        f"{table} at {barrier.isoformat()} cannot be withdrawn; expected {expected}.",
+        f"{table} at {barrier.isoformat()} cannot be expired; expected {expected}.",
         next_step=next_step,
         field="barrier",
         value=barrier.isoformat(),

@@ -14,7 +14,7 @@ from airflow_provider.coordination.commits.register import furthest, other_jobs,
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.skip import require_text
-from airflow_provider.domain.epoch import expired
+from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import (
     DomainName,
@@ -163,7 +163,7 @@ class Retire:
         now = store.read(domain, []).now
         live = []
         for lock in list(pages(store, domain, Kind.LOCK, job.name)):
-            if lock.record.ended or expired(lock.at, lock.record.ttl, now):
+            if lock.record.ended or has_expired(lock.at, lock.record.ttl, now):
                 fence_silent(store, lock, f"silent when {self.table or job.name} was retired")
             else:
                 live.append(f"{lock.key.item} of {lock.record.owner}")

@@ -1,4 +1,4 @@
-"""What of a table's versions a sweep may delete, as the store says it at one moment (R24)."""
+"""What of a table's versions a vacuum may delete, as the store says it at one moment (R24)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.coordination.commits.claims import claimed_versions
+from airflow_provider.coordination.commits.expired_states import retention_of
 from airflow_provider.coordination.commits.versions import newest_version
-from airflow_provider.coordination.commits.withdrawals import retention_of
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import Key, Stamped, retention_key, table_key
 from airflow_provider.domain.retention import Version, VersionsRecord

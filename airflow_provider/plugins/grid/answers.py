@@ -86,7 +86,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
         "inactive": _text(found.inactive),
-        "withdrawn": list(found.withdrawn),
+        "expired": list(found.expired),
         "retired": found.retired,
         "log": [_entry(entry) for entry in _readable(found.log, access)],
     }
@@ -133,7 +133,7 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
         "revision": cell.revision,
         "sink": cell.sink.value,
         "silent": cell.silent,
-        "withdrawn": cell.withdrawn,
+        "expired": cell.expired,
         "owner": None if cell.owner is None else _owner(cell.owner),
     }
     if cell.committed is not None:

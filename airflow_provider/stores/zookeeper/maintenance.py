@@ -199,7 +199,7 @@ class Maintenance:
         """Set the head to the checkpoint *new*, unless it names another one than *base* does by now.
 
         :param base: the head from which the checkpoint was made.
-        :param paths: the parts of the checkpoint; a client that swept them away meanwhile makes this fail.
+        :param paths: the parts of the checkpoint; a client that vacuumed them away meanwhile makes this fail.
         """
         for _ in range(_TRIES):
             head = self._records.head(domain, deadline)

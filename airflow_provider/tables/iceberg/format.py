@@ -25,7 +25,7 @@ from airflow_provider.tables.base import (
     Prepared,
     Projected,
     Publication,
-    Remains,
+    StagingFolder,
     StagingLocation,
     TableCapability,
     TableInfo,
@@ -43,10 +43,10 @@ from airflow_provider.tables.iceberg import (
     manifests,
     missing,
     publishing,
-    reclaiming,
     relocating,
     schemas,
     showing,
+    vacuuming,
     verifying,
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
@@ -55,7 +55,7 @@ from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
-from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, remains_at
+from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, staging_folder_at
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.relocating import Relocation
 from airflow_provider.tables.statistics import Statistics
@@ -296,15 +296,15 @@ class IcebergFormat(DraftingFormat):
                     "An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name}
                 )
 
-    def staged(self, table: Table, job: JobName) -> list[Remains]:
+    def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
         path = f"{self._warehouse}/{places_path(table.domain, table.name, job)}"
         filesystem, path = storage.filesystem(path)
         with checks.translated(self._warehouse):
             infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        named = (remains_at(info.base_name) for info in infos if info.type == pafs.FileType.Directory)
+        named = (staging_folder_at(info.base_name) for info in infos if info.type == pafs.FileType.Directory)
         return [remains for remains in named if remains is not None]
 
-    def discard(self, place: StagingLocation) -> None:
+    def roll_back(self, place: StagingLocation) -> None:
         own = self.place(
             place.table,
             job=place.job,
@@ -322,14 +322,14 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
 
-    def reclaim(self, table: Table, withdrawn: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
+    def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         loaded = self._catalog.load(table)
         with checks.translated(self._warehouse):
-            pinned = [] if loaded is None else reclaiming.pinned(self._io, loaded.metadata)
+            pinned = [] if loaded is None else vacuuming.pinned(self._io, loaded.metadata)
             staying = {*(ref.location for ref in kept), *pinned}
             shared = table.kind is TableKind.FULL
-            return reclaiming.reclaim(
-                self._io, [ref.location for ref in withdrawn], staying, shared_by_epochs=shared
+            return vacuuming.vacuum(
+                self._io, [ref.location for ref in expired], staying, shared_by_epochs=shared
             )
 
     def missing(

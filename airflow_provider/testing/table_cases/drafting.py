@@ -286,7 +286,7 @@ class DraftingCases(TableCases):
         draft = opened(publisher, engine, full_table, 2, base=publisher.state(full_table, 0))
         engine.insert(draft, batch([3]))
         staged = drafting(publisher).describe_draft(draft)
-        withdraw(publisher, full_table, 0)
+        expire(publisher, full_table, 0)
         with pytest.raises(Unavailable, match="begin again"):
             publish(publisher, draft, staged)
 
@@ -321,7 +321,7 @@ class DraftingCases(TableCases):
         kept = [*random.sample(history[:-1], 3), history[-1]]
         kept_refs = [ref for ref, _ in kept]
         gone_refs = [ref for ref, _ in history if ref not in kept_refs]
-        publisher.format.reclaim(full_table, gone_refs, kept_refs)
+        publisher.format.vacuum(full_table, gone_refs, kept_refs)
         for ref, then in kept:
             for until, ids in then.items():
                 assert publisher.rows(full_table, until, ref=ref) == expected((until, ids)), f"seed {seed}"
@@ -375,9 +375,9 @@ def committed(publisher: Publisher, draft: Draft) -> TableRef:
     return publish(publisher, draft, staged)
 
 
-def withdraw(publisher: Publisher, table: Table, number: int) -> None:
+def expire(publisher: Publisher, table: Table, number: int) -> None:
     """Remove the slice of day *number* from the table's next version, and delete the versions that have it."""
     before = publisher.refs[table]
     publication = publisher.publication(table, removes=[day(number)])
     publisher.commit((publication, publisher.format.prepare(publication)))
-    publisher.format.reclaim(table, [before], [publisher.refs[table]])
+    publisher.format.vacuum(table, [before], [publisher.refs[table]])

@@ -158,12 +158,12 @@ class PublishingCases(TableCases):
         assert not any(
             uri.startswith(abandoned.uri) for uri in publisher.format.files(publisher.state(table, 0))
         )
-        publisher.format.discard(abandoned)
-        publisher.format.discard(abandoned)
+        publisher.format.roll_back(abandoned)
+        publisher.format.roll_back(abandoned)
         assert publisher.rows(table, 0) == expected((0, [2]))
 
     def test_places_are_listed_by_what_their_names_say(self, publisher: Publisher, table: Table) -> None:
-        """R16: a sweep finds staged output, published or not, until it is deleted."""
+        """R16: a vacuum finds staged output, published or not, until it is deleted."""
         assert publisher.format.staged(table, JOB) == []
         publisher.publish(table, day(0), [1])
         place = publisher.place(table, day(1), revision=3)
@@ -182,7 +182,7 @@ class PublishingCases(TableCases):
         assert (staged.start, staged.barrier) == (day(1).start, day(1).end)
         assert (staged.revision, staged.token) == (3, place.token)
         assert (staged.participant, staged.participant_attempt) == (2, 4)
-        publisher.format.discard(place)
+        publisher.format.roll_back(place)
         assert publisher.format.staged(table, JOB) == [published]
         assert publisher.format.staged(table, JobName("successor")) == []
 
@@ -207,8 +207,8 @@ class PublishingCases(TableCases):
         found = publisher.format.staged(table, JOB)
         assert {place.start for place in found} == {whole.start, half.start, None}
         assert {place.barrier for place in found} == {whole.end}
-        publisher.format.discard(places[half, True])
-        publisher.format.discard(places[half, False])
+        publisher.format.roll_back(places[half, True])
+        publisher.format.roll_back(places[half, False])
         assert [place.start for place in publisher.format.staged(table, JOB)] == [whole.start]
 
     def test_missing_output_is_noticed_before_it_is_published(
@@ -233,17 +233,17 @@ class PublishingCases(TableCases):
         with pytest.raises(Unavailable, match="is missing or has changed"):
             table_format.verify(table, [again])
 
-    def test_discarding_deletes_the_attempts_own_place_only(self, publisher: Publisher, table: Table) -> None:
+    def test_roll_back_deletes_the_attempts_own_place_only(self, publisher: Publisher, table: Table) -> None:
         """R16: places whose names have a common prefix stay, and a place outside of the table is refused."""
         places = [publisher.place(table, day(0)) for _ in range(11)]
         staged = [
             publisher.stage(table, day(0), [batch([number])], place=place)
             for number, place in enumerate(places)
         ]
-        publisher.format.discard(places[0])
+        publisher.format.roll_back(places[0])
         kept = [Staged(interval=day(0), committable=staged[10])]
         assert publisher.rows(table, 0, staged=kept) == expected((0, [10]))
         outside = replace(places[1], uri=places[1].uri + "../../")
         with pytest.raises(InvalidInput, match="place"):
-            publisher.format.discard(outside)
-        publisher.format.discard(publisher.place(table, day(3)))
+            publisher.format.roll_back(outside)
+        publisher.format.roll_back(publisher.place(table, day(3)))

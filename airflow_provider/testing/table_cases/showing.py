@@ -117,11 +117,11 @@ class ShowingCases(TableCases):
         older = publisher.publish(full_table, day(1), [2], shows=only(1))
         files = publisher.format.files(publisher.state(full_table, 0))
         newest = publisher.publish(full_table, day(2), [3], shows=only(2))
-        publisher.format.reclaim(full_table, [older], [newest])
+        publisher.format.vacuum(full_table, [older], [newest])
         assert publisher.rows(full_table, 0) == expected((0, [1]))
         publication = publisher.publication(full_table, removes=[day(0)], shows=only(2))
         publisher.commit((publication, publisher.format.prepare(publication)))
-        assert set(files) <= set(publisher.format.reclaim(full_table, [newest], [publisher.refs[full_table]]))
+        assert set(files) <= set(publisher.format.vacuum(full_table, [newest], [publisher.refs[full_table]]))
         assert publisher.rows(full_table, 1) == expected((1, [2]))
         assert backend.engine_rows(full_table) == expected((2, [3]))
 
@@ -131,7 +131,7 @@ class ShowingCases(TableCases):
         """R24: no caller has to name it."""
         publisher.publish(full_table, day(0), [1], shows=only(0))
         newest = publisher.publish(full_table, day(1), [2], shows=only(1))
-        publisher.format.reclaim(full_table, [newest], [])
+        publisher.format.vacuum(full_table, [newest], [])
         assert publisher.rows(full_table, 0) == expected((0, [1]))
 
     def test_engines_see_the_models_rows(self, backend: TableBackend) -> None:

@@ -51,9 +51,9 @@ def und7(cascade: Cascade) -> Observed:
     """Epoch 2 of D and E is undone, R reads while it is; it must see both with it or both without."""
     for epoch in (1, 2):
         cascade.run(epoch, [epoch])
-    cascade.tables.withdraw("d", 2)
+    cascade.tables.delete_epoch("d", 2)
     d, e = cascade.see("d", "e")
-    cascade.tables.withdraw("e", 2)
+    cascade.tables.delete_epoch("e", 2)
     return observed(derived(d, e), d=d, e=e)
 
 

@@ -89,7 +89,7 @@ class Tables(ABC):
         """Add *amount* to every value."""
 
     @abstractmethod
-    def withdraw(self, table: str, epoch: int) -> None:
+    def delete_epoch(self, table: str, epoch: int) -> None:
         """Remove an epoch's rows."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class ParquetTables(Tables):
         rows = [(one.epoch, one.value + amount, one.by) for one in self.read(table).collect()]
         self.replace(table, self.frame(rows))
 
-    def withdraw(self, table: str, epoch: int) -> None:
+    def delete_epoch(self, table: str, epoch: int) -> None:
         shutil.rmtree(self._path(table) / f"epoch={epoch}")
 
     def pinned(self, table: str) -> Callable[[], DataFrame]:
@@ -163,7 +163,7 @@ class ParquetTables(Tables):
         return self.pinned(table)
 
     def clean(self, table: str, epoch: int) -> None:
-        self.withdraw(table, epoch)
+        self.delete_epoch(table, epoch)
 
     @contextmanager
     def steps(self, table: str) -> Iterator[None]:
@@ -238,7 +238,7 @@ class IcebergTables(Tables):
     def add(self, table: str, amount: int) -> None:
         self.spark.sql(f"UPDATE {self._target(table)} SET value = value + {amount}")
 
-    def withdraw(self, table: str, epoch: int) -> None:
+    def delete_epoch(self, table: str, epoch: int) -> None:
         self.spark.sql(f"DELETE FROM {self._name(table)} WHERE epoch = {epoch}")
 
     def pinned(self, table: str) -> Callable[[], DataFrame]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import bind
-from airflow_provider.coordination.upkeep.retention import Retention, Swept
+from airflow_provider.coordination.upkeep.retention import Retention, Vacuumed
 from airflow_provider.coordination.upkeep.skip import Skipped
 from airflow_provider.domain.errors import (
     EpochError,
@@ -56,7 +56,7 @@ _EVENTS = {
     Change.BACK: Event.CAME_BACK,
     Change.RENAMED: Event.RENAMED,
 }
-_SWEPT_AFTER = 40
+_VACUUMED_AFTER = 40
 _BEHIND_A_SKIP = "behind the skip"
 
 
@@ -176,7 +176,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Skips, withdraws, sweeps, and sometimes nothing happens for long.
+    """Skips, expires, vacuums, and sometimes nothing happens for long.
 
     :param stuck: epochs that were refused again and again when nothing changes any more. :param missing: those that
         are to be computed. :param told: why the epochs that are left were not computed. :param habits: what this
@@ -280,13 +280,13 @@ class Operator:
 
     def _do(self, habit: str, coordinator: EpochService, retention: Retention) -> None:
         match habit:
-            case "sweep":
-                self.sweep(retention.sweep)
+            case "vacuum":
+                self.vacuum(retention.vacuum)
             case "night":
                 self._pause()
-                self.sweep(retention.sweep)
-            case "withdraw":
-                self._withdraw(retention.withdraw)
+                self.vacuum(retention.vacuum)
+            case "expire":
+                self._expire(retention.expire)
             case "skip":
                 self._skip_any(coordinator.skip)
             case "pause":
@@ -294,15 +294,15 @@ class Operator:
             case "land":
                 self._land()
 
-    def sweep(self, sweep: Callable[[str], Swept]) -> None:
-        many = self.world.truth.csn > _SWEPT_AFTER
-        swept = sweep(DOMAIN)
+    def vacuum(self, vacuum: Callable[[str], Vacuumed]) -> None:
+        many = self.world.truth.csn > _VACUUMED_AFTER
+        vacuumed = vacuum(DOMAIN)
         if many:
-            self.world.count(Event.SWEPT_MANY)
-        if swept.leftovers:
-            self.world.count(Event.LEFTOVERS)
+            self.world.count(Event.VACUUMED_MANY)
+        if vacuumed.orphans:
+            self.world.count(Event.ORPHANS)
 
-    def _withdraw(self, withdraw: Callable[[str, str, datetime], None]) -> None:
+    def _expire(self, expire: Callable[[str, str, datetime], None]) -> None:
         truth, random = self.world.truth, self.world.random
         tables = sorted(truth.owners)
         table = random.choice(tables) if tables else ""
@@ -312,12 +312,12 @@ class Operator:
         barrier = random.choice(barriers)
         truth.asked.add((table, barrier))  # the reply may be lost, or the process die
         try:
-            withdraw(DOMAIN, table, barrier)
+            expire(DOMAIN, table, barrier)
         except (InvalidInput, Unavailable) as error:
             refuse_full(error)
             return
-        truth.withdraw(table, barrier)
-        self.world.count(Event.WITHDRAWN)
+        truth.expire(table, barrier)
+        self.world.count(Event.EXPIRED)
 
     def _skip_any(self, skip: Callable[..., Skipped]) -> None:
         random = self.world.random

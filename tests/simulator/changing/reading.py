@@ -59,7 +59,7 @@ class Reader:
     def _read(self, tables: tuple[str, ...]) -> None:
         truth, before = self.world.truth, self.world.truth.csn
         at = hour(self.random.randrange(1, self.world.length + 1)) if self.random.random() < 0.4 else None
-        gone = self._withdrawn(tables)
+        gone = self._expired(tables)
         try:
             cut = self.cuts.cut(DOMAIN, tables, at=at)
         except NotReady:
@@ -68,7 +68,7 @@ class Reader:
             return
         expect(before <= cut.csn <= truth.csn, "R3", f"a cut at CSN {cut.csn} after {before}")
         wanted = truth.common_barrier(tables, cut.csn, at)
-        late = any((table, cut.barrier) in self._withdrawn(tables) - gone for table in tables)
+        late = any((table, cut.barrier) in self._expired(tables) - gone for table in tables)
         expect(
             late or cut.barrier == wanted,
             "R3",
@@ -79,11 +79,11 @@ class Reader:
             self.world.count(Event.OUTDATED)
         self.world.count(Event.CUT_READ)
 
-    def _withdrawn(self, tables: tuple[str, ...]) -> set[tuple[str, datetime]]:
-        """States of *tables* that are withdrawn, or about to be: a reader that stands still may have one of before."""
+    def _expired(self, tables: tuple[str, ...]) -> set[tuple[str, datetime]]:
+        """States of *tables* that are expired, or about to be: a reader that stands still may have one of before."""
         truth = self.world.truth
         ends = [(table, end) for table in tables for end in truth.barriers(table)]
-        return {state for state in ends if truth.may_be_withdrawn(*state)}
+        return {state for state in ends if truth.may_be_expired(*state)}
 
     def _check_rows(self, cut: Cut) -> None:
         for name in cut.states:
@@ -120,7 +120,7 @@ class Reader:
         self.together[tables] = found
 
     def _hold(self, tables: tuple[str, ...]) -> None:
-        """Read a cut again and again while a lease keeps it, whatever is swept meanwhile (R22, R24)."""
+        """Read a cut again and again while a lease keeps it, whatever is vacuumed meanwhile (R22, R24)."""
         name = f"{self.process.name}-{self.random.getrandbits(32)}"
         ttl = timedelta(minutes=self.random.choice((2, 200, 2000)))
         lease = self.leases.cut(DOMAIN, tables, name=name, owner=self.process.name, ttl=ttl)

@@ -34,7 +34,7 @@ _CLEARED = 3
 """How often an epoch that lacks a table is cleared before a person does what doctor says."""
 _BY_OLDER_NAME = 0.5
 """How often an epoch is run by the declaration that a refusal names."""
-_HABITS = ("sweep", "night", "withdraw", "skip", "pause", "land")
+_HABITS = ("vacuum", "night", "expire", "skip", "pause", "land")
 _MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
 _BINDING, _BINDS = 5, 2
 """Every so many domains have a source that several jobs share, and that a person binds anew: those of these seeds."""
@@ -54,7 +54,7 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
     defaults = replace(
         DEFAULTS,
         rewrites_remembered=random.choice((3, 32)),
-        leftover_grace=timedelta(hours=2),
+        orphan_grace=timedelta(hours=2),
         versions_in_page=10,
     )
     violation = ""
@@ -435,16 +435,16 @@ def _skip_again(world: ChangingWorld, airflow: Airflow) -> None:
 
 
 def _clean_up(world: ChangingWorld, airflow: Airflow) -> None:
-    """A weekend later a sweep goes through, whatever the week was like (I12)."""
-    swept: list[Process] = []
+    """A weekend later a vacuum goes through, whatever the week was like (I12)."""
+    vacuumed: list[Process] = []
 
-    def sweep(process: Process) -> None:
-        airflow.operator.sweep(world.retention(process).sweep)
-        swept.append(process)
+    def vacuum(process: Process) -> None:
+        airflow.operator.vacuum(world.retention(process).vacuum)
+        vacuumed.append(process)
 
     for _ in range(2):
         world.scheduler.clock.advance(timedelta(hours=3))
-        wanted = len(swept) + 1
-        world.scheduler.spawn("sweep", sweep)
-        while len(swept) < wanted:
+        wanted = len(vacuumed) + 1
+        world.scheduler.spawn("vacuum", vacuum)
+        while len(vacuumed) < wanted:
             world.step()

@@ -35,7 +35,7 @@ class Truth(History):
 
     :ivar kinds: of tables. :ivar begun: the declaration that each attempt began with, by job, start and token.
     :ivar jobs: what is registered. :ivar owners: of tables. :ivar origins: of tables, each from its CSN on.
-    :ivar changes: counts what changes any answer here. :ivar asked: barriers of tables that were to be withdrawn.
+    :ivar changes: counts what changes any answer here. :ivar asked: barriers of tables that were to be expired.
     :ivar reads: what each committed epoch has read.
     :ivar source: what is recorded of it. :ivar topology: as it is stored. :ivar mixing: what rows are made of.
     """
@@ -57,7 +57,7 @@ class Truth(History):
     asked: set[tuple[str, datetime]] = field(default_factory=set)
     topology: TopologyRecord = field(default_factory=lambda: TopologyRecord(generation=0))
     mixing: Mixing = field(default_factory=Mixing)
-    _withdrawn: set[tuple[str, datetime]] = field(default_factory=set)
+    _expired: set[tuple[str, datetime]] = field(default_factory=set)
     _registered: dict[str, datetime | None] = field(default_factory=dict)
     reads: dict[tuple[str, datetime], tuple[HasRead, ...]] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class Truth(History):
                 if one.csn <= csn and chain[0] < one.interval.end <= chain[1]
             }
             common = ends if common is None else common & ends
-        gone = self._withdrawn
+        gone = self._expired
         good = [end for end in common or () if at is None or end <= at]
         return max((end for end in good if not any((one, end) in gone for one in tables)), default=None)
 
@@ -172,7 +172,7 @@ class Truth(History):
         if chain is None or wanted.high > chain[1] or wanted.high <= chain[0]:
             return False
         exact = self.kinds[table] is not TableKind.FULL or bool(self.visible(table, wanted, csn))
-        return exact and (table, wanted.high) not in self._withdrawn
+        return exact and (table, wanted.high) not in self._expired
 
     def live(self) -> frozenset[str]:
         """Files that attempts have reported which may still publish."""
@@ -200,13 +200,13 @@ class Truth(History):
 
         return [(job, epoch.interval) for (job, _), epoch in self.epochs.items() if failed(epoch)]
 
-    def withdraw(self, table: str, barrier: datetime) -> None:
+    def expire(self, table: str, barrier: datetime) -> None:
         """Take that nobody may read *table* at *barrier* any more."""
-        self._withdrawn.add((table, barrier))
+        self._expired.add((table, barrier))
         self.changes += 1
 
-    def may_be_withdrawn(self, table: str, barrier: datetime) -> bool:
-        return (table, barrier) in self._withdrawn or (table, barrier) in self.asked
+    def may_be_expired(self, table: str, barrier: datetime) -> bool:
+        return (table, barrier) in self._expired or (table, barrier) in self.asked
 
     def changed_since(self, table: str, low: datetime | None, high: datetime, csn: int) -> bool:
         """Whether anything of ``[low, high)`` may read otherwise than at *csn*: a slice, or where it begins."""
@@ -239,7 +239,7 @@ class Truth(History):
             self._commit(commit)
         elif commit is not None and commit.by == "retention":
             for delta in commit.tables:
-                self._withdrawn.add((str(delta.table), delta.interval.end))
+                self._expired.add((str(delta.table), delta.interval.end))
         if commit is not None:
             self.deltas[self.csn] = commit.tables
             self.changes += 1
@@ -399,7 +399,7 @@ class Truth(History):
         expect(not missing, "R13", f"{where}: read nothing of {missing}")
         for one in reads:
             wanted, csn = one.range(epoch), inputs[one.table].csn
-            ready = self._is_ready(one.table, wanted, csn) or (one.table, wanted.high) in self._withdrawn
+            ready = self._is_ready(one.table, wanted, csn) or (one.table, wanted.high) in self._expired
             ready = ready or (copies and bool(self.visible(one.table, wanted, csn, stored=True)))
             chain, origin = self.chain(one.table, csn), self.origin(one.table, csn)
             expect(ready, "R3", f"{where}: read {one} for {wanted}, complete was {chain}, {origin=}")

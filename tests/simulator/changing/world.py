@@ -57,9 +57,7 @@ _UNREAD = 0.3
 """How often a file lands at a barrier after everything has ended, where a source has changed its name."""
 _REGRETS = 0.2
 """How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
-_GROW = frozenset(
-    {Kind.TABLE, Kind.REWRITE_LOG, Kind.VERSIONS, Kind.RETENTION, Kind.WITHDRAWN, Kind.TOPOLOGY}
-)
+_GROW = frozenset({Kind.TABLE, Kind.REWRITE_LOG, Kind.VERSIONS, Kind.RETENTION, Kind.EXPIRED, Kind.TOPOLOGY})
 """Records that grow with what happens."""
 
 
@@ -270,7 +268,7 @@ class ChangingWorld(Site):
                 expect(barrier is None, "R3", f"{table} at {at}: {barrier} is complete: {error}")
                 continue
             except Unavailable as error:
-                gone = any(self.truth.may_be_withdrawn(table, end) for end in ends)
+                gone = any(self.truth.may_be_expired(table, end) for end in ends)
                 expect(gone, "R24", f"{table} at {at}: {error}")
                 continue
             expect(cut.barrier == barrier, "R3", f"{table} at {at}, CSN {csn}: {cut.barrier}, not {barrier}")
@@ -392,20 +390,20 @@ class ChangingWorld(Site):
         found = (until for until, _, ref in self._refs.get(table, ()) if ref.location == location)
         return any(until + self.defaults.retention_grace < now for until in found)
 
-    def _discard(self, place: StagingLocation, discard: Callable[[], None]) -> None:
+    def _roll_back(self, place: StagingLocation, roll_back: Callable[[], None]) -> None:
         protected = self._protected()
         before = set(self.store.catalog.objects)
-        discard()
+        roll_back()
         gone = before - set(self.store.catalog.objects)
         if gone:
             self.count(Event.UNDO_RAN)
         expect(not gone & protected, "I6", f"{place.uri}: deleted {sorted(gone & protected)}")
 
-    def _reclaim(self, delete: Callable[[], list[str]]) -> list[str]:
+    def _vacuum(self, delete: Callable[[], list[str]]) -> list[str]:
         protected = self._protected()
         gone = delete()
         if gone:
-            self.count(Event.SWEPT)
+            self.count(Event.VACUUMED)
         lost = set(gone) & protected
-        expect(not lost, "I6", f"a sweep deleted {sorted(lost)}")
+        expect(not lost, "I6", f"a vacuum deleted {sorted(lost)}")
         return gone

@@ -21,7 +21,7 @@ const LOOKS = [
   { id: "commit", mark: "", label: "committed", hint: "readers get it" },
   { id: "revised", mark: "2", label: "committed again", hint: "revision 2 or later; its number is in the cell" },
   { id: "skipped", mark: "–", label: "skipped", hint: "declared to have nothing new" },
-  { id: "withdrawn", mark: "∅", label: "withdrawn", hint: "retention took it back: no cut can be had at its end any more" },
+  { id: "expired", mark: "∅", label: "expired", hint: "retention took it back: no cut can be had at its end any more" },
   { id: "open", mark: "…", label: "open", hint: "an attempt computes it" },
   { id: "precommit", mark: "•", label: "precommit", hint: "every output is processed, not published yet" },
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
@@ -92,13 +92,13 @@ const CSS = `
 .ep-skipped { background: var(--ep-bg); color: var(--ep-commit); border: 2px dashed var(--ep-commit); }
 .ep-check-failed { background: var(--ep-bg); color: var(--ep-aborted); border: 2px solid var(--ep-aborted); }
 .ep-due { background: transparent; color: var(--ep-dim); border: 1px dashed var(--ep-dim); font-weight: 400; }
-.ep-withdrawn { background: var(--ep-bg); color: var(--ep-dim); border: 2px solid var(--ep-dim); border-left: 6px solid var(--ep-commit); }
-.ep-swatch.ep-withdrawn { border-width: 1px 1px 1px 4px; }
+.ep-expired { background: var(--ep-bg); color: var(--ep-dim); border: 2px solid var(--ep-dim); border-left: 6px solid var(--ep-commit); }
+.ep-swatch.ep-expired { border-width: 1px 1px 1px 4px; }
 .ep-missing { background: var(--ep-bg); color: var(--ep-missing); border: 2px dotted var(--ep-missing); }
 .ep-hidden { background: var(--ep-alt); color: var(--ep-dim); border: 1px solid var(--ep-line); font-weight: 400; }
 .ep-thin:is(.ep-due, .ep-hidden) { border: none; background: var(--ep-due); top: 22px; height: 8px; }
 .ep-thin:is(.ep-skipped, .ep-check-failed) { border-width: 1px; border-style: solid; }
-.ep-thin.ep-withdrawn { border: none; background: linear-gradient(var(--ep-commit) 25%, var(--ep-due) 25%); }
+.ep-thin.ep-expired { border: none; background: linear-gradient(var(--ep-commit) 25%, var(--ep-due) 25%); }
 .ep-thin.ep-silent { border: none; background: linear-gradient(var(--ep-aborted) 50%, var(--ep-open) 50%); }
 .ep-thin.ep-missing { border: none; background: repeating-linear-gradient(var(--ep-missing) 0 4px, transparent 4px 7px); }
 .ep-none { position: sticky; left: 240px; display: inline-block; padding: 16px 10px; font-size: 12px; color: var(--ep-dim); }
@@ -159,7 +159,7 @@ function isPublished(cell) {
 }
 
 function published(cell) {
-  if (cell.withdrawn) return "withdrawn";
+  if (cell.expired) return "expired";
   if (cell.state === "SKIPPED") return "skipped";
   return cell.revision > 1 ? "revised" : "commit";
 }
@@ -403,11 +403,11 @@ function Detail({ chosen, row, cell, query, refresh, close }) {
     ["Waits for", epoch && epoch.waiting_for.join("; ")],
     ["Refused by", epoch && epoch.findings.map((one) => [`${one.check}: ${one.figure}`, ...one.sample].join(" · ")).join("; ")],
     ["Kept in", epoch && epoch.places.join(", ")],
-    ["Withdrawn", epoch && epoch.withdrawn.length && `${epoch.withdrawn.join(", ")}: no cut can be had at this barrier any more`],
+    ["Expired", epoch && epoch.expired.length && `${epoch.expired.join(", ")}: no cut can be had at this barrier any more`],
     ["Retired", epoch && epoch.retired],
     ["Inactive", epoch && epoch.inactive && `since ${moment(epoch.inactive)}: readers do not wait for this job until it commits`],
     ["Next step", epoch && epoch.next_step],
-    [cell?.withdrawn ? "Was published" : "Readers get", done && `revision ${done.revision}: ${count(done.rows, "row")} in ${count(done.files, "file")}, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
+    [cell?.expired ? "Was published" : "Readers get", done && `revision ${done.revision}: ${count(done.rows, "row")} in ${count(done.files, "file")}, ${size(done.size_bytes)}, CSN ${done.csn}, published ${clock(done.at)}`],
   ];
   return h("section", { className: "ep-note ep-detail", "aria-label": "Epoch", "aria-live": "polite" },
     h("div", { className: "ep-title" }, h("h2", null, row?.table ?? chosen.table),

@@ -1,4 +1,4 @@
-"""Pages of withdrawn barriers against a plain set of barriers (R24)."""
+"""Pages of expired barriers against a plain set of barriers (R24)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.domain import withdrawn
+from airflow_provider.domain import expired
 from airflow_provider.domain.errors import RecordFull
-from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.watermark import Progress
-from airflow_provider.domain.withdrawn import (
+from airflow_provider.domain.expired import (
     WIDTHS,
-    WithdrawnPage,
+    ExpiredPage,
+    expiring,
     grown_hull,
     page_items,
     range_in,
-    withdrawing,
 )
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.watermark import Progress
 
 ZERO = datetime(1969, 12, 31, 20, tzinfo=UTC)
 """Ranges before and after 1970 lie beside each other."""
@@ -33,25 +33,25 @@ class Pages:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.kept: dict[str, WithdrawnPage] = {}
+        self.kept: dict[str, ExpiredPage] = {}
 
-    def withdraw(self, gone: Interval) -> int:
-        """Withdraw, and return how many pages changed."""
-        changed = withdrawing(self.kept.get, gone, self.most)
+    def expire(self, gone: Interval) -> int:
+        """Expire, and return how many pages changed."""
+        changed = expiring(self.kept.get, gone, self.most)
         self.kept |= changed
         return len(changed)
 
     def range_at(self, barrier: datetime) -> Interval | None:
-        found = (self.kept.get(item, WithdrawnPage()) for item in page_items(barrier))
+        found = (self.kept.get(item, ExpiredPage()) for item in page_items(barrier))
         return range_in(found, barrier)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 400)), max_size=60), st.integers(1, 6))
 def test_pages_say_of_every_barrier_what_a_set_says(ranges: list[tuple[int, int]], most: int) -> None:
-    """R24: whichever ranges are withdrawn in whichever order, and however small the pages are."""
+    """R24: whichever ranges are expired in whichever order, and however small the pages are."""
     pages, gone = Pages(most), set[int]()
     for start, length in ranges:
-        pages.withdraw(Interval(ZERO + start * MINUTE, ZERO + (start + length) * MINUTE))
+        pages.expire(Interval(ZERO + start * MINUTE, ZERO + (start + length) * MINUTE))
         gone |= set(range(start + 1, start + length + 1))
     looked_at = {one + by for start, length in ranges for one in (start, start + length) for by in (-1, 0, 1)}
     for number in looked_at:
@@ -64,12 +64,12 @@ def test_pages_say_of_every_barrier_what_a_set_says(ranges: list[tuple[int, int]
 
 
 def test_ten_thousand_ranges_are_in_small_pages() -> None:
-    """R24: every second hour of two years and more; each withdrawal changes a page or, rarely, splits one."""
+    """R24: every second hour of two years and more; each expiry changes a page or, rarely, splits one."""
     pages = Pages(256)
     changes = []
     for number in range(10_000):
         start = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=2 * number)
-        changes.append(pages.withdraw(Interval(start, start + timedelta(hours=1))))
+        changes.append(pages.expire(Interval(start, start + timedelta(hours=1))))
     assert sum(len(page.ranges) for page in pages.kept.values()) == 10_000 + _cut_through(pages)
     assert max(len(page.ranges) for page in pages.kept.values()) <= 256
     assert max(changes) <= 33
@@ -84,21 +84,21 @@ def _cut_through(pages: Pages) -> int:
 
 def test_a_range_of_centuries_is_a_handful_of_pieces() -> None:
     pages = Pages(256)
-    pages.withdraw(Interval(datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)))
+    pages.expire(Interval(datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)))
     assert len(pages.kept) < 600
     assert pages.range_at(datetime(2024, 5, 1, tzinfo=UTC)) is not None
 
 
 def test_the_least_page_is_full_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """R24: refused before anything is written, with the number and the limit."""
-    monkeypatch.setattr(withdrawn, "MOST_RANGES", 50)
+    monkeypatch.setattr(expired, "MOST_RANGES", 50)
     pages = Pages(4)
     second = timedelta(seconds=1)
     starts = [datetime(2024, 1, 1, tzinfo=UTC) + number * second for number in range(0, 102, 2)]
     for start in starts[:50]:
-        pages.withdraw(Interval(start, start + second))
+        pages.expire(Interval(start, start + second))
     with pytest.raises(RecordFull) as refused:
-        pages.withdraw(Interval(starts[50], starts[50] + second))
+        pages.expire(Interval(starts[50], starts[50] + second))
     assert (refused.value.number, refused.value.limit) == (51, 50)
     assert "2024-01-01" in refused.value.record
 

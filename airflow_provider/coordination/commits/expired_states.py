@@ -1,6 +1,6 @@
-"""What is withdrawn, as readers find it and as retention writes it (R24).
+"""What is expired, as readers find it and as retention writes it (R24).
 
-Readers learn from the table's own record, which they have read, whether a barrier may be withdrawn at all. Only then
+Readers learn from the table's own record, which they have read, whether a barrier may be expired at all. Only then
 they read pages: all those that may say so, of all such tables, in one call.
 """
 
@@ -11,19 +11,19 @@ from datetime import datetime
 
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Provenance
-from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Key, Kind, Stamped, retention_key, withdrawn_key
-from airflow_provider.domain.retention import NOTHING_WITHDRAWN, RetentionRecord
-from airflow_provider.domain.topology import TableKind
-from airflow_provider.domain.version import TableRecord, TableRef
-from airflow_provider.domain.withdrawn import (
-    WithdrawnPage,
+from airflow_provider.domain.expired import (
+    ExpiredPage,
+    expiring,
     grown_hull,
     page_items,
     range_in,
-    withdrawing,
 )
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, Kind, Stamped, expired_key, retention_key
+from airflow_provider.domain.retention import NOTHING_EXPIRED, RetentionRecord
+from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import (
     Absent,
     Exists,
@@ -38,10 +38,10 @@ SINCE_FORMAT = 2
 _MOST_REMEMBERED = 10_000
 
 
-class Withdrawals:
-    """What is withdrawn from tables of a domain.
+class ExpiredStates:
+    """What is expired from tables of a domain.
 
-    :param retention: the domain's record. :param hulls: per table what contains all that is withdrawn of it; None for
+    :param retention: the domain's record. :param hulls: per table what contains all that is expired of it; None for
         nothing. :param pages: those that were read already; further ones are added.
     """
 
@@ -51,7 +51,7 @@ class Withdrawals:
         domain: DomainName,
         retention: RetentionRecord,
         hulls: Mapping[TableName, Interval | None],
-        pages: dict[Key, WithdrawnPage] | None = None,
+        pages: dict[Key, ExpiredPage] | None = None,
     ) -> None:
         self.retention = retention
         self.domain = domain
@@ -67,12 +67,12 @@ class Withdrawals:
         needed = {key: None for key in keys if key not in self._pages}
         if needed:
             found = self._reader.read(self.domain, list(needed)).records
-            self._pages |= {key: found[key].record if key in found else WithdrawnPage() for key in needed}
+            self._pages |= {key: found[key].record if key in found else ExpiredPage() for key in needed}
 
     def load_inputs(
         self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
     ) -> None:
-        """Read at once whether what an epoch reads is withdrawn; of other than full tables rows never are."""
+        """Read at once whether what an epoch reads is expired; of other than full tables rows never are."""
         self.load(
             (one.table, one.high)
             for one in inputs
@@ -80,14 +80,14 @@ class Withdrawals:
         )
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """The withdrawn range that contains *barrier*, if any."""
+        """The expired range that contains *barrier*, if any."""
         keys = self._keys(table, barrier)
         self._load(keys)
         recorded = self.retention.range_at(table, barrier)
         return recorded or range_in((self._pages[key] for key in keys), barrier)
 
-    def withdrawn_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
-        """Those of the tables of *barriers* whose barrier there is withdrawn, sorted."""
+    def expired_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
+        """Those of the tables of *barriers* whose barrier there is expired, sorted."""
         self.load(barriers.items())
         return tuple(sorted(table for table, barrier in barriers.items() if self.range_at(table, barrier)))
 
@@ -99,37 +99,37 @@ class Withdrawals:
         hull = self._hulls.get(table)
         if hull is None or not hull.start < barrier <= hull.end:
             return []
-        return [withdrawn_key(self.domain, table, item) for item in page_items(barrier)]
+        return [expired_key(self.domain, table, item) for item in page_items(barrier)]
 
 
 def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
     """The domain's retention record, as *reading* found it."""
     stamped = reading.get(retention_key(domain))
-    return NOTHING_WITHDRAWN if stamped is None else stamped.record
+    return NOTHING_EXPIRED if stamped is None else stamped.record
 
 
-def withdrawals(
+def expired_states(
     reader: MetadataReader,
     domain: DomainName,
     reading: Reading,
-    pages: dict[Key, WithdrawnPage] | None = None,
-) -> Withdrawals:
-    """What is withdrawn from the tables whose records *reading* has, beside the domain's retention record.
+    pages: dict[Key, ExpiredPage] | None = None,
+) -> ExpiredStates:
+    """What is expired from the tables whose records *reading* has, beside the domain's retention record.
 
     :param pages: those that were read before, while the retention record had the version that it has in *reading*.
     """
     tables = (stamped for key, stamped in reading.records.items() if key.kind is Kind.TABLE)
-    hulls = {TableName(stamped.key.item): stamped.record.withdrawn for stamped in tables}
-    return Withdrawals(reader, domain, retention_of(domain, reading), hulls, pages)
+    hulls = {TableName(stamped.key.item): stamped.record.expired for stamped in tables}
+    return ExpiredStates(reader, domain, retention_of(domain, reading), hulls, pages)
 
 
 class RememberedPages:
-    """Pages of withdrawn ranges, for as long as nothing is withdrawn: every withdrawal writes the retention record."""
+    """Pages of expired ranges, for as long as nothing is expired: every expiry writes the retention record."""
 
     def __init__(self) -> None:
-        self._kept: tuple[object, dict[Key, WithdrawnPage]] = (None, {})
+        self._kept: tuple[object, dict[Key, ExpiredPage]] = (None, {})
 
-    def of(self, domain: DomainName, reading: Reading) -> dict[Key, WithdrawnPage]:
+    def of(self, domain: DomainName, reading: Reading) -> dict[Key, ExpiredPage]:
         """The pages that were read while the retention record was as in *reading*; others are forgotten."""
         stamped = reading.get(retention_key(domain))
         state = (domain, reading.head.incarnation, None if stamped is None else stamped.version)
@@ -139,27 +139,27 @@ class RememberedPages:
         return pages
 
 
-def withdrawn_pages(
+def expired_pages(
     reader: MetadataReader,
     domain: DomainName,
     table: TableName,
     ranges: Iterable[Interval],
     defaults: Defaults,
 ) -> tuple[list[Exists | Absent], list[Put]]:
-    """What a transaction requires and writes that withdraws *ranges* of *table*: pages, each read once."""
+    """What a transaction requires and writes that expires *ranges* of *table*: pages, each read once."""
     readings: dict[str, Reading] = {}
-    changed: dict[str, WithdrawnPage] = {}
+    changed: dict[str, ExpiredPage] = {}
 
-    def look(item: str) -> WithdrawnPage | None:
-        key = withdrawn_key(domain, table, item)
+    def look(item: str) -> ExpiredPage | None:
+        key = expired_key(domain, table, item)
         if item not in readings:
             readings[item] = reader.read(domain, [key])
         stamped = readings[item].get(key)
         return changed.get(item) or (None if stamped is None else stamped.record)
 
     for gone in ranges:
-        changed |= withdrawing(look, gone, defaults.ranges_in_page)
-    keys = {item: withdrawn_key(domain, table, item) for item in (*readings, *changed)}
+        changed |= expiring(look, gone, defaults.ranges_in_page)
+    keys = {item: expired_key(domain, table, item) for item in (*readings, *changed)}
     return (
         [unchanged(reading, keys[item]) for item, reading in readings.items()],
         [Put(keys[item], page) for item, page in changed.items()],
@@ -167,9 +167,9 @@ def withdrawn_pages(
 
 
 def hull_of(stamped: Stamped[TableRecord], gone: Interval) -> Interval | None:
-    """The table's hull when *gone* is withdrawn, if it has to grow."""
+    """The table's hull when *gone* is expired, if it has to grow."""
     record = stamped.record
-    hull = record.withdrawn
+    hull = record.expired
     if hull is not None and hull.start <= gone.start and gone.end <= hull.end:
         return None
     return grown_hull(hull, gone, record.cadence, record.progress)

@@ -19,12 +19,12 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.leftovers import ended_since, overtaken_since
+from airflow_provider.domain.orphans import ended_since, overtaken_since
 from airflow_provider.domain.records import Kind, Stamped, epoch_key, event_partition
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
-from airflow_provider.tables.base import Remains, StagingLocation
+from airflow_provider.tables.base import StagingFolder, StagingLocation
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.pointer_status import PointerStatus
 
@@ -33,16 +33,16 @@ _DESCENDING = frozenset({PointerStatus.CURRENT, PointerStatus.BEHIND, PointerSta
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Leftover:
+class Orphan:
     """A place at which an attempt that has ended left something. :param since: when it ended."""
 
     place: StagingLocation
     since: datetime
 
 
-def leftovers(
+def orphans(
     reader: MetadataReader, formats: TableFormats, domain: DomainName, defaults: Defaults
-) -> Iterator[Leftover]:
+) -> Iterator[Orphan]:
     """What may be deleted now: nobody has published it, and nobody can."""
     now = reader.read(domain, []).now
     jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
@@ -56,7 +56,7 @@ def leftovers(
         for job in jobs:
             if table.name in job.all_outputs or job.name == stamped.record.job:
                 found = _ended(reader, formats, table, job.name)
-                yield from (one for one in found if one.since + defaults.leftover_grace <= now)
+                yield from (one for one in found if one.since + defaults.orphan_grace <= now)
 
 
 def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults) -> list[str]:
@@ -65,7 +65,7 @@ def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults
     now = store.read(domain, []).now
     for job in list(pages(store, domain, Kind.JOB, "")):
         for lock in list(pages(store, domain, Kind.LOCK, job.key.item)):
-            if lock.at + lock.record.ttl + defaults.leftover_grace <= now:
+            if lock.at + lock.record.ttl + defaults.orphan_grace <= now:
                 fence_silent(store, lock, "silent, and nobody has begun the epoch again")
                 ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
     return ended
@@ -81,7 +81,7 @@ def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> 
         return False
 
 
-def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: JobName) -> Iterator[Leftover]:
+def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: JobName) -> Iterator[Orphan]:
     """The places of *job* in *table* of which nothing was published, nor can be any more."""
     staged = formats[table.format].staged(table, job)
     # Slices are read after the listing: what is published meanwhile is among them.
@@ -109,14 +109,14 @@ def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: Job
                 participant_attempt=remains.participant_attempt,
                 by_end=remains.start is None,
             )
-            yield Leftover(place=place, since=max(ended))
+            yield Orphan(place=place, since=max(ended))
 
 
 def _over(
     reader: MetadataReader,
     job: JobName,
     epoch: Stamped[EpochRecord],
-    remains: Remains,
+    remains: StagingFolder,
     committed: Interval | None,
     *,
     table: TableName,
@@ -132,13 +132,13 @@ def _over(
     return ended_since(epoch.record, log, remains.token, table)
 
 
-def _named(remains: Remains, epoch: Stamped[EpochRecord]) -> Interval:
+def _named(remains: StagingFolder, epoch: Stamped[EpochRecord]) -> Interval:
     """The epoch that a place is named by; of a name without a start, *epoch*, which ends there."""
     return epoch.record.interval if remains.start is None else Interval(remains.start, remains.barrier)
 
 
 def _epochs(
-    reader: MetadataReader, domain: DomainName, job: JobName, remains: Remains
+    reader: MetadataReader, domain: DomainName, job: JobName, remains: StagingFolder
 ) -> list[Stamped[EpochRecord]]:
     """The epochs of *job* whose attempts may have staged *remains*, none when nobody has begun one.
 

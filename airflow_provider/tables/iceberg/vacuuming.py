@@ -1,4 +1,4 @@
-"""Delete the files that only withdrawn versions of a table contain (R24). See docs/decisions/retention.md."""
+"""Delete the files that only expired versions of a table contain (R24). See docs/decisions/retention.md."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
     return [*lists, every] if every and io.new_input(every).exists() else lists
 
 
-def reclaim(
-    io: FileIO, withdrawn: Sequence[str], kept: Collection[str], *, shared_by_epochs: bool
-) -> list[str]:
-    """Delete data files, manifests and lists that only the manifest lists *withdrawn* name; return their URIs.
+def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_by_epochs: bool) -> list[str]:
+    """Delete data files, manifests and lists that only the manifest lists *expired* name; return their URIs.
 
     Data is deleted first and lists last: after an interruption, the lists still lead to the remaining files.
 
@@ -32,14 +30,14 @@ def reclaim(
     :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
     """
     staying = {manifest.manifest_path: manifest for uri in sorted(kept) for manifest in _listed(io, uri)}
-    lists = [uri for uri in dict.fromkeys(withdrawn) if uri not in kept]
+    lists = [uri for uri in dict.fromkeys(expired) if uri not in kept]
     leaving = {
         manifest.manifest_path: manifest
         for uri in lists
         for manifest in _listed_if_there(io, uri)
         if manifest.manifest_path not in staying
     }
-    # A missing withdrawn manifest was deleted by an earlier call; a missing kept one might name files to keep.
+    # A missing expired manifest was deleted by an earlier call; a missing kept one might name files to keep.
     data = {path for manifest in leaving.values() for path in _paths(io, manifest, missing_is_fine=True)}
     near = (
         manifest

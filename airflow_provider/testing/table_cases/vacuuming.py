@@ -25,17 +25,17 @@ def files_of(publisher: Publisher, table: Table, ref: TableRef, until: int = 50)
     return set(publisher.format.files(publisher.state(table, until, ref=ref)))
 
 
-class ReclaimingCases(TableCases):
+class VacuumingCases(TableCases):
     """Expired versions are deleted with the files that only they have; the rows of all other versions stay."""
 
-    def test_what_only_withdrawn_versions_have_is_deleted(
+    def test_files_of_expired_versions_alone_are_deleted(
         self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
         first = publisher.publish(table, day(0), [1])
         second = publisher.publish(table, day(1), [2])
         replaced = files_of(publisher, table, first)
         newest = publisher.publish(table, day(0), [9], replaces=True)
-        deleted = publisher.format.reclaim(table, [first, second], [newest])
+        deleted = publisher.format.vacuum(table, [first, second], [newest])
         assert replaced <= set(deleted)
         assert {first.location, second.location} <= set(deleted)
         assert not set(deleted) & files_of(publisher, table, newest)
@@ -45,14 +45,14 @@ class ReclaimingCases(TableCases):
         assert fresh.rows(table, 1) == expected((0, [9]), (1, [2]))
         with pytest.raises(Unavailable):
             fresh.rows(table, 1, ref=first)
-        assert publisher.format.reclaim(table, [first, second], [newest]) == []
+        assert publisher.format.vacuum(table, [first, second], [newest]) == []
 
     def test_the_version_between_two_that_share_files_goes(self, publisher: Publisher, table: Table) -> None:
         one = publisher.publish(table, day(0), [1])
         two = publisher.publish(table, day(1), [2])
         own = files_of(publisher, table, two) - files_of(publisher, table, one)
         three = publisher.publish(table, day(1), [3], replaces=True)
-        deleted = publisher.format.reclaim(table, [two], [one, three])
+        deleted = publisher.format.vacuum(table, [two], [one, three])
         assert own <= set(deleted)
         assert publisher.rows(table, 1, ref=one) == expected((0, [1]))
         assert publisher.rows(table, 1, ref=three) == expected((0, [1]), (1, [3]))
@@ -62,7 +62,7 @@ class ReclaimingCases(TableCases):
     ) -> None:
         older = publisher.publish(table, day(0), [1])
         newest = publisher.publish(table, day(1), [2])
-        publisher.format.reclaim(table, [older, newest], [])
+        publisher.format.vacuum(table, [older, newest], [])
         assert publisher.rows(table, 1) == expected((0, [1]), (1, [2]))
         publisher.publish(table, day(2), [3])
         assert publisher.rows(table, 2) == expected((0, [1]), (1, [2]), (2, [3]))
@@ -71,7 +71,7 @@ class ReclaimingCases(TableCases):
         older = publisher.publish(table, day(0), [1])
         staged = publisher.stage(table, day(1), [batch([2])])
         publisher.publish(table, day(0), [9], replaces=True)
-        publisher.format.reclaim(table, [older], [])
+        publisher.format.vacuum(table, [older], [])
         publication = publisher.publication(table, (day(1), staged))
         publisher.commit((publication, publisher.format.prepare(publication)))
         assert publisher.rows(table, 1) == expected((0, [9]), (1, [2]))
@@ -85,7 +85,7 @@ class ReclaimingCases(TableCases):
         files = files_of(publisher, table, older)
         backend.lose(kept.location)
         with pytest.raises(Unavailable):
-            backend.format().reclaim(table, [older], [kept])
+            backend.format().vacuum(table, [older], [kept])
         assert files_of(publisher, table, older) == files
         assert publisher.rows(table, 0, ref=older) == expected((0, [1]))
 
@@ -96,7 +96,7 @@ class ReclaimingCases(TableCases):
         first = publisher.format.files(publisher.state(table, 0))
         publisher.publish(table, day(0), [9], replaces=True)
         backend.lose(first[0])
-        deleted = backend.format().reclaim(table, [older], [])
+        deleted = backend.format().vacuum(table, [older], [])
         assert older.location in deleted
         assert first[0] not in deleted
 
@@ -130,7 +130,7 @@ class ReclaimingCases(TableCases):
             history.append((ref, dict(rows)))
         kept = [*random.sample(history[:-1], random.randrange(6)), history[-1]]
         gone = [version for version in history if version not in kept]
-        publisher.format.reclaim(table, [ref for ref, _ in gone], [ref for ref, _ in kept])
+        publisher.format.vacuum(table, [ref for ref, _ in gone], [ref for ref, _ in kept])
         for ref, then in kept:
             assert publisher.rows(table, 50, ref=ref) == _expected(then), f"seed {seed}"
 
@@ -141,7 +141,7 @@ class ReclaimingCases(TableCases):
         publisher.commit((publication, publisher.format.prepare(publication)))
         first = publisher.format.files(publisher.state(full_table, 0, ref=older))
         assert publisher.rows(full_table, 0) == []
-        assert set(first) <= set(publisher.format.reclaim(full_table, [older], []))
+        assert set(first) <= set(publisher.format.vacuum(full_table, [older], []))
         assert publisher.rows(full_table, 1) == expected((1, [2]))
 
 

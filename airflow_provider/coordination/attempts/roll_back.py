@@ -36,7 +36,7 @@ def abandoned(
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
+class RollBack:
     """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16).
 
     :param log: reads the epoch's state log.
@@ -57,13 +57,13 @@ class Undoing:
         Before the next begin adds its own: so what is left to undo never grows, however many tries die.
         """
         left = epoch.attempt
-        if left is not None and left.undoes and not _passed_begin(self.log(), left.token):
+        if left is not None and left.rolls_back and not _passed_begin(self.log(), left.token):
             self._delete(left, epoch.interval)
 
     def _delete(self, attempt: AttemptRecord, interval: Interval) -> None:
-        for one in attempt.undoes:
+        for one in attempt.rolls_back:
             for place in self._places(one, one.interval or interval, self._tables(attempt, one)):
-                self.formats[place.table.format].discard(place)
+                self.formats[place.table.format].roll_back(place)
 
     def _places(self, left: Abandoned, interval: Interval, tables: Sequence[Table]) -> list[StagingLocation]:
         """Every place in *tables* at which those who *left* may have staged."""

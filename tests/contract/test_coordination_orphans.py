@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.upkeep.retention import Swept
+from airflow_provider.coordination.upkeep.retention import Vacuumed
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState
@@ -20,14 +20,14 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables.base import Remains, StagingLocation
+from airflow_provider.tables.base import StagingFolder, StagingLocation
 from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows, side_by_side
 from tests.contract.test_coordination_foreign import commit
 
-PAST_GRACE = PAST_TTL + DEFAULTS.leftover_grace
+PAST_GRACE = PAST_TTL + DEFAULTS.orphan_grace
 
 
 def zombie_writes(world: World, attempt: Attempt) -> None:
@@ -46,7 +46,7 @@ def adopted(world: World, job: Job, values: Sequence[int] = (1,)) -> tuple[Attem
     return first, second
 
 
-def places(world: World) -> list[Remains]:
+def places(world: World) -> list[StagingFolder]:
     return world.formats[world.table_format].staged(world.table("t"), JobName("t"))
 
 
@@ -55,33 +55,33 @@ def staged(world: World) -> set[int]:
     return {one.token for one in places(world)}
 
 
-def sweep(world: World) -> Swept:
-    return world.retention.sweep(DOMAIN)
+def vacuum(world: World) -> Vacuumed:
+    return world.retention.vacuum(DOMAIN)
 
 
 def states(world: World, number: int) -> list[EpochState]:
     return [one.record.state for one in world.coordinator.barriers(DOMAIN, world.job("t").name, day(number))]
 
 
-def test_what_a_zombie_writes_is_swept(table_world: World) -> None:
+def test_what_a_zombie_writes_is_vacuumed(table_world: World) -> None:
     """R16: after the grace, and as often as it comes back; what was published stays."""
     world = table_world
     job = world.job("t")
     zombie = world.begin(job, day(1))
     world.run(job, day(1), [1], owner(try_number=2))
     zombie_writes(world, zombie)
-    assert sweep(world).leftovers == (), "its grace is not over"
-    world.clock.advance(DEFAULTS.leftover_grace)
+    assert vacuum(world).orphans == (), "its grace is not over"
+    world.clock.advance(DEFAULTS.orphan_grace)
     for _ in range(2):
         assert staged(world) == {1, 2}
-        (swept,) = sweep(world).leftovers
-        assert f"-t{zombie.token:010d}-" in swept
+        (vacuumed,) = vacuum(world).orphans
+        assert f"-t{zombie.token:010d}-" in vacuumed
         assert staged(world) == {2}
         assert world.rows("t") == {"t": [(1, 1)]}
         zombie_writes(world, zombie)
 
 
-def test_what_a_former_owner_left_is_swept(table_world: World) -> None:
+def test_what_a_former_owner_left_is_vacuumed(table_world: World) -> None:
     """R7, R16: a zombie of a retired job writes into the table that another one has now."""
     world = table_world
     job = world.job("t")
@@ -91,26 +91,26 @@ def test_what_a_former_owner_left_is_swept(table_world: World) -> None:
     world.run(world.job("successor", [world.table("t")]), day(2), [2])
     zombie_writes(world, zombie)
     world.clock.advance(PAST_GRACE)
-    assert len(sweep(world).leftovers) == 1
+    assert len(vacuum(world).orphans) == 1
     assert staged(world) == {2}
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
-def test_an_epoch_that_nobody_begins_again_is_swept(table_world: World) -> None:
+def test_an_epoch_that_nobody_begins_again_is_vacuumed(table_world: World) -> None:
     """R16: complete output, too; the attempt is fenced first, so that nobody adopts what is gone."""
     world = table_world
     dead = world.begin(world.job("t"), day(1))
     world.write(dead, [1])
     world.coordinator.complete(dead)
     world.clock.advance(PAST_TTL)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     world.clock.advance(PAST_GRACE)
-    swept = sweep(world)
-    assert (len(swept.leftovers), len(swept.ended)) == (0, 1), "it is over from now on"
+    vacuumed = vacuum(world)
+    assert (len(vacuumed.orphans), len(vacuumed.ended)) == (0, 1), "it is over from now on"
     with pytest.raises(Fenced):
         world.coordinator.publish(dead)
-    world.clock.advance(DEFAULTS.leftover_grace)
-    assert len(sweep(world).leftovers) == 1
+    world.clock.advance(DEFAULTS.orphan_grace)
+    assert len(vacuum(world).orphans) == 1
     assert staged(world) == set()
     assert EpochState.ABORTED in states(world, 1)
     retry = world.begin(world.job("t"), day(1), owner(try_number=2))
@@ -127,20 +127,20 @@ def test_what_may_still_be_published_stays(table_world: World) -> None:
     first = world.begin(job, day(1))
     world.write(first, [1])
     world.coordinator.complete(first)
-    world.clock.advance(DEFAULTS.leftover_grace)
-    assert sweep(world).leftovers == ()
+    world.clock.advance(DEFAULTS.orphan_grace)
+    assert vacuum(world).orphans == ()
     second = world.begin(job, day(1), owner(try_number=2))
     assert second.adopted
-    world.clock.advance(DEFAULTS.leftover_grace)
+    world.clock.advance(DEFAULTS.orphan_grace)
     world.coordinator.heartbeat(second)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     world.coordinator.publish(second)
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
-def test_adopted_output_is_no_leftover_after_the_next_revision(table_world: World) -> None:
+def test_adopted_output_is_no_orphan_after_the_next_revision(table_world: World) -> None:
     """R16, R19: its slice says under which token it lies; while a lease claims it, it is read."""
     world = table_world
     job = world.job("t")
@@ -151,11 +151,11 @@ def test_adopted_output_is_no_leftover_after_the_next_revision(table_world: Worl
     lease = world.leases.acquire(world.cut("t"), name="report", owner="me", ttl=2 * PAST_GRACE)
     world.run(job, day(1), [2], owner("rerun"))
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
 
 
-def test_what_a_try_that_published_anothers_output_wrote_itself_is_swept(table_world: World) -> None:
+def test_what_a_try_that_published_anothers_output_wrote_itself_is_vacuumed(table_world: World) -> None:
     """R16: the commit of adopted output ends the try that adopted, and what it wrote besides is nobody's."""
     world = table_world
     dead, adopting = adopted(world, world.job("t"))
@@ -163,7 +163,7 @@ def test_what_a_try_that_published_anothers_output_wrote_itself_is_swept(table_w
     world.coordinator.publish(adopting)
     assert staged(world) == {dead.token, adopting.token}
     world.clock.advance(PAST_GRACE)
-    sweep(world)
+    vacuum(world)
     assert staged(world) == {dead.token}
     assert world.rows("t") == {"t": [(1, 1)]}
 
@@ -178,7 +178,7 @@ def test_what_a_check_refused_stays(table_world: World) -> None:
     with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert staged(world) == {1}
 
 
@@ -191,7 +191,7 @@ def test_adopted_output_that_failed_a_check_stays(table_world: World) -> None:
     with pytest.raises(CheckFailed):
         world.coordinator.publish(retry)
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert staged(world) == {first.token}
 
 
@@ -209,11 +209,11 @@ def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
         list(table_format.task_writer(strange, info)(rows([3]).to_batches()))
     world.coordinator.abort(attempt, "it failed")
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert staged(world) == {1, 7}
 
 
-def test_a_compaction_keeps_no_sweep_from_what_was_left(table_world: World) -> None:
+def test_a_compaction_keeps_no_vacuum_from_what_was_left(table_world: World) -> None:
     """R16, R17: store and catalog agree on the rows, so that what no commit names is nobody's."""
     world = table_world
     job = world.job("t")
@@ -222,7 +222,7 @@ def test_a_compaction_keeps_no_sweep_from_what_was_left(table_world: World) -> N
     zombie_writes(world, zombie)
     commit(world, "t", "replace", {1: [1]})
     world.clock.advance(PAST_GRACE)
-    assert len(sweep(world).leftovers) == 1
+    assert len(vacuum(world).orphans) == 1
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
@@ -235,10 +235,10 @@ def test_a_table_that_is_not_as_published_is_left_alone(table_world: World) -> N
     zombie_writes(world, zombie)
     world.clock.advance(PAST_GRACE)
     world.pointers.drop(DOMAIN, "t")
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
 
 
-def test_a_publish_while_a_sweep_looks_keeps_it_from_nothing(
+def test_a_publish_while_a_vacuum_looks_keeps_it_from_nothing(
     table_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R16, R17: a pointer that is newer than the record which was read before is no sign of another program."""
@@ -259,11 +259,11 @@ def test_a_publish_while_a_sweep_looks_keeps_it_from_nothing(
         return compare(table, recorded)
 
     monkeypatch.setattr(table_format, "compare", published_before)
-    assert len(sweep(world).leftovers) == 1
+    assert len(vacuum(world).orphans) == 1
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
-def test_two_sweeps_and_a_publish_at_once(table_world: World) -> None:
+def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
     """R16: each place goes once, and nobody is in the other's way."""
     world = table_world
     job = world.job("t")
@@ -277,7 +277,7 @@ def test_two_sweeps_and_a_publish_at_once(table_world: World) -> None:
     world.write(attempt, [4])
     keepers = [world.keeper(), world.keeper()]
     found = side_by_side(
-        *(lambda keeper=one: keeper.sweep(DOMAIN) for one in keepers),
+        *(lambda keeper=one: keeper.vacuum(DOMAIN) for one in keepers),
         lambda: world.worker().publish(attempt),
     )
     assert not [one for one in found if isinstance(one, Exception)], found
@@ -294,11 +294,11 @@ def test_what_was_published_stays_when_it_is_replaced(table_world: World) -> Non
     lease = world.leases.cut(DOMAIN, ["t"], name="report", owner="me", ttl=timedelta(days=9))
     world.run(job, day(1), [2], owner("again"))
     world.clock.advance(PAST_GRACE)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
 
 
-def test_an_epoch_that_is_computed_again_and_again_keeps_no_leftovers(table_world: World) -> None:
+def test_an_epoch_that_is_computed_again_and_again_keeps_no_orphan(table_world: World) -> None:
     """R16: an attempt is over since the first one after it began, not since the last one did."""
     world = table_world
     job = world.job("t")
@@ -306,14 +306,14 @@ def test_an_epoch_that_is_computed_again_and_again_keeps_no_leftovers(table_worl
     world.run(job, day(1), [1], owner(try_number=2))
     zombie_writes(world, zombie)
     for number in (2, 3):
-        world.clock.advance(DEFAULTS.leftover_grace / 2)
+        world.clock.advance(DEFAULTS.orphan_grace / 2)
         world.run(job, day(1), [number], owner(f"again-{number}"))
-    (swept,) = sweep(world).leftovers
-    assert f"-t{zombie.token:010d}-" in swept
+    (vacuumed,) = vacuum(world).orphans
+    assert f"-t{zombie.token:010d}-" in vacuumed
     assert world.rows("t") == {"t": [(1, 3)]}
 
 
-def test_what_was_left_in_a_table_that_its_job_has_left_is_swept(table_world: World) -> None:
+def test_what_was_left_in_a_table_that_its_job_has_left_is_vacuumed(table_world: World) -> None:
     """R7, R16: nobody declares it any more, and the store knows it."""
     world = table_world
     t, u = world.table("t"), world.table("u")
@@ -325,7 +325,7 @@ def test_what_was_left_in_a_table_that_its_job_has_left_is_swept(table_world: Wo
     world.run(world.job("t", [t]), day(2), [2])
     world.coordinator.retire(DOMAIN, "t", table="u", reason="nobody reads it", by="ada")
     world.clock.advance(PAST_GRACE)
-    assert len(sweep(world).leftovers) == 2
+    assert len(vacuum(world).orphans) == 2
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
     assert world.rows("u") == {"u": [(1, 1)]}
 
@@ -343,20 +343,20 @@ class Publishing(FaultyStore):
         return super().read(domain, keys, **options)
 
 
-def test_adopted_output_that_is_published_while_a_sweep_looks_stays(table_world: World) -> None:
+def test_adopted_output_that_is_published_while_a_vacuum_looks_stays(table_world: World) -> None:
     """R16: after its slices were looked at; it lies under the token of a try that was over long ago."""
     world = table_world
     _, second = adopted(world, world.job("t"))
-    world.clock.advance(DEFAULTS.leftover_grace)
+    world.clock.advance(DEFAULTS.orphan_grace)
     world.coordinator.heartbeat(second)
     store = Publishing(world.store, lambda _call: None)
     store.publish = lambda: world.coordinator.publish(second)
-    assert world.keeper(store).sweep(DOMAIN).leftovers == ()
+    assert world.keeper(store).vacuum(DOMAIN).orphans == ()
     assert store.publish is None
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
-def test_what_a_fenced_try_of_a_participant_writes_is_swept(table_world: World) -> None:
+def test_what_a_fenced_try_of_a_participant_writes_is_vacuumed(table_world: World) -> None:
     """R10, R16: after its attempt was published, too; what was published stays, of every participant."""
     world = table_world
     attempt = world.begin(world.job("t"), day(1), participants=2)
@@ -366,10 +366,10 @@ def test_what_a_fenced_try_of_a_participant_writes_is_swept(table_world: World) 
     for number, joined in enumerate(tries):
         write_rows(world.coordinator, joined, "t", rows([number], joined.token))
     world.coordinator.publish(attempt)
-    assert sweep(world).leftovers == (), "its grace is not over"
-    world.clock.advance(DEFAULTS.leftover_grace)
-    (swept,) = sweep(world).leftovers
-    assert swept == world.coordinator.place(zombie, "t").uri
+    assert vacuum(world).orphans == (), "its grace is not over"
+    world.clock.advance(DEFAULTS.orphan_grace)
+    (vacuumed,) = vacuum(world).orphans
+    assert vacuumed == world.coordinator.place(zombie, "t").uri
     assert world.rows("t") == {"t": [(1, 0), (1, 1)]}
 
 
@@ -389,7 +389,7 @@ class FirstNames(EpochService):
         )
 
 
-def test_places_that_were_named_by_their_end_are_read_adopted_and_swept(table_world: World) -> None:
+def test_places_that_were_named_by_their_end_are_read_adopted_and_vacuumed(table_world: World) -> None:
     """R16: a store that was written before goes on; such a place goes when no epoch that ends there can publish it."""
     world = table_world
     job = world.job("t")
@@ -410,7 +410,7 @@ def test_places_that_were_named_by_their_end_are_read_adopted_and_swept(table_wo
     hour = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
     last = world.begin(world.job("t", cadence=hour), Interval(day(3).end - timedelta(hours=1), day(3).end))
     write_rows(before, last, "t", rows([3], last.token))
-    assert sweep(world).leftovers == (), "the last hour has the name that the day had"
+    assert vacuum(world).orphans == (), "the last hour has the name that the day had"
     world.coordinator.publish(last)
-    assert sweep(world).leftovers == ()
+    assert vacuum(world).orphans == ()
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}

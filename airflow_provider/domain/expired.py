@@ -1,8 +1,8 @@
-"""Withdrawn barriers of a table, as ranges in pages of fixed widths (R24). Pure decisions.
+"""Expired barriers of a table, as ranges in pages of fixed widths (R24). Pure decisions.
 
 A barrier lies in one page of each width, and is recorded in the widest of them that is not split. So a reader knows the
 keys of all pages that may have it, and a page never has more than a few hundred ranges, however many barriers are
-withdrawn.
+expired.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _MIDDLE = 10**9
 """Added to the numbers of pages, so that the numbers of pages before 1970 are not negative."""
 
 
-class Withdrawals(Protocol):
-    """The withdrawn barriers and superseded versions of a domain."""
+class ExpiredStates(Protocol):
+    """The expired barriers and superseded versions of a domain."""
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """Return the withdrawn range that contains *barrier*, if any."""
+        """Return the expired range that contains *barrier*, if any."""
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
         """Return True if the version *ref*, resolved at *csn*, cannot be claimed any more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WithdrawnPage:
-    """Withdrawn barriers of one table in one stretch of time: those in ``(start, end]`` of each range.
+class ExpiredPage:
+    """Expired barriers of one table in one stretch of time: those in ``(start, end]`` of each range.
 
     :param ranges: in the order of time, without overlap.
     :param split: narrower pages have the ranges, and this page has none.
@@ -61,7 +61,7 @@ def page_items(barrier: datetime) -> tuple[str, ...]:
     return tuple(_item(level, _number(level, micros(barrier))) for level in range(len(WIDTHS)))
 
 
-def range_in(pages: Iterable[WithdrawnPage], barrier: datetime) -> Interval | None:
+def range_in(pages: Iterable[ExpiredPage], barrier: datetime) -> Interval | None:
     """Return the range of *pages* that contains *barrier*, if any."""
     for page in pages:
         place = bisect_left(page.ranges, barrier, key=_start)  # bisect: every cut searches pages of hundreds
@@ -70,25 +70,25 @@ def range_in(pages: Iterable[WithdrawnPage], barrier: datetime) -> Interval | No
     return None
 
 
-def withdrawing(
-    look: Callable[[str], WithdrawnPage | None], gone: Interval, most: int
-) -> Mapping[str, WithdrawnPage]:
-    """Return the pages that change when the barriers in *gone* are withdrawn, by item.
+def expiring(
+    look: Callable[[str], ExpiredPage | None], gone: Interval, most: int
+) -> Mapping[str, ExpiredPage]:
+    """Return the pages that change when the barriers in *gone* are expired, by item.
 
     :param look: returns the page with an item, if any. :param most: maximum number of ranges of a page; beyond it the
         page is split.
     :raises RecordFull: more than :data:`MOST_RANGES` ranges in a page of the least width.
     """
-    changed: dict[str, WithdrawnPage] = {}
-    _withdraw(lambda item: changed.get(item) or look(item) or WithdrawnPage(), changed, 0, gone, most)
+    changed: dict[str, ExpiredPage] = {}
+    _expire(lambda item: changed.get(item) or look(item) or ExpiredPage(), changed, 0, gone, most)
     return changed
 
 
 def grown_hull(hull: Interval | None, gone: Interval, cadence: Cadence, progress: Progress) -> Interval:
     """Return a range that contains *hull*, *gone*, and all barriers before the newest one.
 
-    Barriers that are withdrawn next lie within it: the table's record changes a few times while thousands of barriers
-    are withdrawn.
+    Barriers that are expired next lie within it: the table's record changes a few times while thousands of barriers
+    are expired.
     """
     known = [gone] if hull is None else [hull, gone]
     starts = [*(span.start for span in known), *([progress.origin] if progress.origin else [])]
@@ -98,9 +98,9 @@ def grown_hull(hull: Interval | None, gone: Interval, cadence: Cadence, progress
     return Interval(min(starts), max(ends))
 
 
-def _withdraw(
-    look: Callable[[str], WithdrawnPage],
-    changed: dict[str, WithdrawnPage],
+def _expire(
+    look: Callable[[str], ExpiredPage],
+    changed: dict[str, ExpiredPage],
     level: int,
     gone: Interval,
     most: int,
@@ -109,22 +109,22 @@ def _withdraw(
         item, part = _item(level, number), _clipped(level, number, gone)
         page = look(item)
         if page.split:
-            _withdraw(look, changed, level + 1, part, most)
+            _expire(look, changed, level + 1, part, most)
             continue
         ranges, last = merged((*page.ranges, part)), level + 1 == len(WIDTHS)
         if len(ranges) <= most or last:
             if len(ranges) > max(most, MOST_RANGES):
                 raise RecordFull.of(
-                    f"the withdrawn ranges in {part}",
+                    f"the expired ranges in {part}",
                     len(ranges),
                     MOST_RANGES,
-                    next_step="withdraw barriers that lie beside each other: their ranges become one.",
+                    next_step="expire barriers that lie beside each other: their ranges become one.",
                 )
-            changed[item] = WithdrawnPage(ranges=ranges)
+            changed[item] = ExpiredPage(ranges=ranges)
             continue
-        changed[item] = WithdrawnPage(split=True)
+        changed[item] = ExpiredPage(split=True)
         for span in ranges:
-            _withdraw(look, changed, level + 1, span, most)
+            _expire(look, changed, level + 1, span, most)
 
 
 def _clipped(level: int, number: int, gone: Interval) -> Interval:
