@@ -20,7 +20,7 @@ TABLE_CALLS = frozenset(
         "prepare",
         "published",
         "project",
-        "discard",
+        "roll_back",
         "staged",
         "read",
     }

@@ -279,7 +279,7 @@ def test_a_table_carries_the_number_of_its_commit(world: World) -> None:
 
 
 def test_output_of_inputs_that_were_computed_again_is_not_adopted(world: World) -> None:
-    """R16, section 5: a complete try read what is no longer so: its output is discarded, inputs resolved anew."""
+    """R16, section 5: a complete try read what is no longer so: its output is rolled back, inputs resolved anew."""
     source, reader = world.job("d"), world.job("r", inputs=[world.table("d")])
     world.run(source, day(1), [1])
     dead = world.begin(reader, day(1))

@@ -245,7 +245,7 @@ def test_late_cleanup_keeps_successor_rows(table_world: World) -> None:
         world.coordinator.retire(DOMAIN, "d", **WHY)
         world.run(world.job("successor", [world.table("d")]), day(1), [10])
 
-    interrupted(world, take_over, "table.discard").begin(job, day(1), owner(try_number=2))
+    interrupted(world, take_over, "table.roll_back").begin(job, day(1), owner(try_number=2))
     assert world.rows("d") == {"d": [(1, 10)]}
 
 

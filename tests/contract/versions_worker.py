@@ -18,9 +18,11 @@ from airflow_provider.domain.records import job_key
 from airflow_provider.domain.topology import increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 
-# Names of these two classes in the older version and in this one.
-Job: Any = vars(topology).get("EpochJob") or vars(topology)["Job"]
-Table: Any = vars(topology).get("EpochTable") or vars(topology)["Table"]
+# Names in the older version and in this one.
+IS_OLDER = "EpochJob" in vars(topology)
+Job: Any = vars(topology)["EpochJob" if IS_OLDER else "Job"]
+Table: Any = vars(topology)["EpochTable" if IS_OLDER else "Table"]
+INACTIVE_AFTER = "lapses_after" if IS_OLDER else "inactive_after"
 DOMAIN = "shared"
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -40,7 +42,7 @@ def job(name: str, inactive_after: int | None = None) -> Any:
         cadence="@daily",
         origin=ORIGIN,
         on_rerun="new_revision",
-        inactive_after=inactive_after,
+        **{INACTIVE_AFTER: inactive_after},
     )
 
 
@@ -64,7 +66,7 @@ class Worker:
         """What the job's record has: revision, number of epochs after which it is inactive, earlier declarations."""
         key = job_key(DomainName(DOMAIN), JobName(name))
         record = self.service.store.read(DomainName(DOMAIN), [key]).records[key].record
-        return [record.revision, record.inactive_after, len(record.earlier)]
+        return [record.revision, getattr(record, INACTIVE_AFTER), len(record.earlier)]
 
     def write(self, name: str, value: int) -> None:
         write_rows(self.operations, self.attempts[name], name, pa.table({"number": [value]}))
@@ -91,7 +93,8 @@ class Worker:
         return sorted(lease.owner for lease in self.service.leases.all(DOMAIN))
 
     def vacuum(self) -> int:
-        return self.service.retention.vacuum(DOMAIN).horizon
+        retention: Any = self.service.retention
+        return (retention.sweep if IS_OLDER else retention.vacuum)(DOMAIN).horizon
 
 
 def answer(worker: Worker, call: list[Any]) -> dict[str, Any]:

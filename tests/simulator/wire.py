@@ -297,7 +297,7 @@ class SimulatedFormat:
 
     def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         deleting = self._deleting or (lambda delete: delete())
-        return self._call("reclaim", lambda: deleting(lambda: self._inner.vacuum(table, expired, kept)))
+        return self._call("vacuum", lambda: deleting(lambda: self._inner.vacuum(table, expired, kept)))
 
     def _call(self, label: str, operation: Callable[[], Answer]) -> Answer:
         fault = self._line.before(f"table.{label}")
