@@ -461,7 +461,7 @@ PROMISES = (
     ),
     Promise(
         rule="R18",
-        text="rows computed from what an edge ignores carry a label, once that is computed again",
+        text="committed rows computed from what an edge ignores carry a label, once that is computed again",
         stated=by_cuts,
         observed=left_behind,
     ),

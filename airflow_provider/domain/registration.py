@@ -247,7 +247,9 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
     if table.job != job:
         raise TopologyError(
             f"table {name!r} belongs to job {table.job!r} now, not to {job!r}.",
-            next_step="let this attempt end, and run a declaration without that table.",
+            next_step=f"let this attempt end, and run a declaration without that table; once job {table.job!r} is "
+            f"retired, job {job!r} gets it back by a declaration that it has not had before (an earlier one counts as "
+            "an older version of its DAG).",
             table=name,
             owner=table.job,
         )
