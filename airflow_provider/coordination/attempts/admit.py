@@ -1,4 +1,4 @@
-"""What keeps an attempt from beginning, before any work is done: what has ended, and what others have read."""
+"""Refusals of an attempt before any work is done: ended jobs and tables, expired inputs, committed readers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ from airflow_provider.domain.version import TableRecord
 
 MOST_PARTICIPANTS = 1_000
 _REQUIREMENTS_BYTES = 600_000
-"""What publish may require of participants in one transaction: two thirds of what every store's can hold."""
+"""Maximum size of the requirements of participants in a publish: two thirds of what every store can transact."""
 _KEY_BYTES = 170
-"""What a store adds to the names of a domain and a job in the address of a participant's try."""
+"""Bytes that a store adds to the names of a domain and a job in the key of a participant's try."""
 
 Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
 def most_participants(job: Job) -> int:
-    """How many may write an epoch of *job*: publish requires of each, by name, that it has not begun again (R10)."""
+    """Return the maximum number of participants of *job*: publish requires the absence of a newer try of each (R10)."""
     each = 2 * (len(quote(job.domain)) + len(quote(job.name)) + _KEY_BYTES)
     return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)
 
 
 def refuse_participants(number: object, job: Job) -> None:
-    """:raises InvalidInput: it is no number of participants, or more than one publish can hold in every store."""
+    """Refuse a *number* of participants that is no number, or more than one publish can hold in every store.
+
+    :raises InvalidInput: with the maximum.
+    """
     most = most_participants(job)
     if type(number) is not int or not 1 <= number <= most:
         raise InvalidInput(
@@ -48,7 +51,10 @@ def refuse_participants(number: object, job: Job) -> None:
 
 
 def refuse_shared_ttl(ttl: object, defaults: Defaults) -> None:
-    """:raises InvalidInput: participants cannot all be silent for so long; None is taken."""
+    """Refuse a time to live that a shared attempt cannot have; None is accepted.
+
+    :raises InvalidInput: with the shortest and the longest.
+    """
     if ttl is not None and not (
         isinstance(ttl, timedelta) and defaults.lock_ttl <= ttl <= defaults.lease_longest
     ):
@@ -60,7 +66,10 @@ def refuse_shared_ttl(ttl: object, defaults: Defaults) -> None:
 
 
 def refuse_ended(job: JobRecord, own: Tables) -> None:
-    """:raises TopologyError: nothing more is to come of the job, or of one of the tables it declares here (R7)."""
+    """Refuse a retired job, and a declared table that has ended or belongs to another job (R7).
+
+    :raises TopologyError: with the job or the table.
+    """
     if job.retired:
         raise TopologyError(
             f"job {job.name!r} is retired: {job.retired}.",
@@ -74,13 +83,16 @@ def refuse_ended(job: JobRecord, own: Tables) -> None:
 
 
 def refuse_expired_inputs(job: JobName, interval: Interval, gone: Sequence[Provenance]) -> None:
-    """:raises Unavailable: *gone* is not empty: what the epoch would read was expired (R24)."""
+    """Refuse an epoch with expired inputs, which are in *gone* (R24).
+
+    :raises Unavailable: with their tables.
+    """
     if gone:
         raise Unavailable(
             f"{job} {interval}: expired: "
             + ", ".join(f"{read.table} at {read.high.isoformat()}" for read in gone)
             + ".",
-            next_step="leave this epoch: what it would read was taken back by retention.",
+            next_step="leave this epoch out: retention has expired its inputs.",
             tables=tuple(read.table for read in gone),
             kept=(),
         )
@@ -95,17 +107,18 @@ def refuse_changes(
     fills: tuple[TableName, ...],
     skips: bool,
 ) -> None:
-    """Refuse an attempt whose commit would change what committed epochs have read (R18).
+    """Refuse an attempt whose commit would change inputs of committed epochs (R18).
 
     :param fills: the tables that it adds to the epoch; empty for all.
-    :raises DependentReaders: they are listed. :raises TopologyError: an epoch that no later one could follow.
+    :raises DependentReaders: committed readers; the error lists them.
+    :raises TopologyError: no later epoch could follow this one.
     :raises RecordFull: a table would have more gaps than its record holds.
     """
-    known = {name: one.record for name, one in own.items() if one is not None}
+    known = {name: stamped.record for name, stamped in own.items() if stamped is not None}
     refuse_gaps(interval, known, context.defaults.most_stretches)
     if not skips:
         refuse_unjoined(job.name, interval, job.edges, job.outputs, known)
-    written = {name: one for name, one in known.items() if not fills or name in fills}
-    spans = {name: one.progress.changed_by(interval) for name, one in written.items()}
+    written = {name: record for name, record in known.items() if not fills or name in fills}
+    spans = {name: record.progress.changed_by(interval) for name, record in written.items()}
     for span, names in together(spans).items():
         refuse_dependents(context.store, job.domain, names, span, context.defaults, commits=interval)

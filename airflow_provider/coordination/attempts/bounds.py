@@ -1,7 +1,7 @@
-"""What an epoch reads of its job's sources: as it was recorded first, else as their sources say now (I11).
+"""Bounds of an epoch's sources: as recorded first, otherwise as the sources answer now (I11).
 
-Bounds that depend on those of the barriers beside them are recorded one after the other: each requires the version of
-the source's *chain* that it was decided on, and writes it anew, so that of two begins that race one looks again.
+Bounds that depend on those of neighbouring barriers are recorded one after the other: each requires the version of
+the source's *chain* that it was decided on, and writes it anew. So of two begins that race one decides again.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading
 
 _PAGE = 100
 _PACKED_SINCE = 2
-"""The format of a store from which on lists of files are packed."""
+"""First format of a store with packed lists of files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bounded:
-    """What an attempt reads of each source, and what is to be recorded with it.
+    """Bounds that an attempt reads of each source, and the records to be written with them.
 
-    :param bounds: with their files. :param records: absent until then.
-    :param chains: required as they were read, and written anew. :param readers: required, as of a later revision.
+    :param bounds: with their files. :param records: required to be absent.
+    :param chains: required in the version that was read, and written anew.
+    :param readers: requirements on the epochs that read these sources.
     :param is_new: another attempt at this revision of the epoch has read other bounds. :param notes: for the log.
     """
 
@@ -73,6 +74,8 @@ class Bounded:
 
     @property
     def updates(self) -> Mapping[Key, Any]:
+        # A chain has no content: its new version makes a begin at a neighbouring barrier, which requires the old
+        # one, decide again (docs/decisions/source-bounds.md).
         return {**self.records, **dict.fromkeys(self.chains, RewriteLog())}
 
 
@@ -80,7 +83,7 @@ class Bounded:
 class Bounding:
     """The bounds of the sources of *job* for one epoch.
 
-    :param sources: those that the attempt reads. :param provider: is asked where nobody has recorded bounds before.
+    :param sources: the sources that the attempt reads. :param provider: asked for bounds that are not recorded.
     """
 
     store: MetadataReader
@@ -91,7 +94,7 @@ class Bounding:
 
     @property
     def keys(self) -> list[Key]:
-        """What begin reads in the same look as all else it decides on."""
+        """Keys of the records that begin reads together with all others it decides on."""
         first = [self.key(source, 1) for source in self.sources]
         return [
             *first,
@@ -99,23 +102,23 @@ class Bounding:
         ]
 
     def are_newest(self, sources: Sequence[SourceBounds]) -> bool:
-        """Whether no later revisions than *sources* are recorded: what was computed from them can be published."""
+        """Return True if no later revision of *sources* is recorded: only then may their epoch be published."""
         keys = later_keys(self.job.domain, self.interval, sources)
         return not keys or not self.store.read(self.job.domain, keys).records
 
     def bounded(
         self, reading: Reading, epoch: EpochRecord | None, revision: int, *, adopts: bool, fills: bool = False
     ) -> Bounded:
-        """Return what the attempt at *revision* reads of each source.
+        """Return the bounds that the attempt at *revision* reads of each source.
 
-        :param adopts: it publishes what an earlier attempt computed, whose bounds it keeps as they were.
-        :param fills: it adds tables to what is committed, and reads what the commit has read.
-        :raises InvalidInput: of one nothing is recorded, and what is proposed cannot be.
-        :raises TopologyError: what is recorded is of another interval that ends at the same barrier.
-        :raises TopologyError: tables that it does not write keep rows that were computed from other bounds; or other
-            epochs have read files of it by a source of another name.
-        :raises DependentReaders: other jobs have committed what they computed from other bounds.
-        :raises Unavailable: what is recorded is there no longer, and epochs stand on it.
+        :param adopts: it publishes the output of an earlier attempt, and keeps the bounds of that attempt.
+        :param fills: it adds tables to a committed epoch, and reads the bounds of that commit.
+        :raises InvalidInput: a source has no recorded bounds, and the proposed ones are invalid.
+        :raises TopologyError: the recorded bounds are of another interval that ends at the same barrier; tables that
+            the attempt does not write keep rows computed from other bounds; or other epochs have read files of the
+            source under another name.
+        :raises DependentReaders: other jobs have committed output computed from other bounds.
+        :raises Unavailable: recorded data is missing from the source, and epochs depend on it.
         """
         attempt = epoch.attempt if epoch is not None and epoch.attempt is not None else None
         if attempt is not None and attempt.revision != revision:
@@ -123,47 +126,50 @@ class Bounding:
         if adopts and attempt is not None:
             whole = whole_sources(self.store, self.job.domain, self.interval, attempt.sources)
             return Bounded(bounds=whole, records={}, chains=(), is_new=False)
-        started = {one.source: one.revision for one in attempt.sources} if attempt else {}
+        started = {bounds.source: bounds.revision for bounds in attempt.sources} if attempt else {}
         chosen = [
             self._committed(reading, source, epoch)
             if fills
             else self._chosen(reading, source, epoch, attempt)
             for source in self.sources
         ]
-        found = [one.bounds for one in chosen]
+        found = [choice.bounds for choice in chosen]
         refuse_other_bounds(self.store, reading, self.job, self.interval, epoch=epoch, bounds=found)
         readers = refuse_reading_twice(self.store, reading, self.job, self.interval, found)
         is_new = any(
-            started.get(one.source.name, one.bounds.revision) != one.bounds.revision for one in chosen
+            started.get(choice.source.name, choice.bounds.revision) != choice.bounds.revision
+            for choice in chosen
         )
         together = self.together(chosen)
         return replace(together, is_new=is_new, readers=(*together.readers, *readers))
 
     def together(self, chosen: Sequence[Chosen]) -> Bounded:
-        """What is to be recorded of several sources in one transaction.
+        """Return the records of several sources for one transaction.
 
-        :raises InvalidInput: the lists of their files are too long for one.
+        :raises InvalidInput: their lists of files are too long for one transaction.
         """
-        new = [one for one in chosen if one.record is not None]
-        records = {self.key(one.source, one.bounds.revision): one.record for one in new if one.record}
+        new = [choice for choice in chosen if choice.record is not None]
+        records = {
+            self.key(choice.source, choice.bounds.revision): choice.record for choice in new if choice.record
+        }
         _refuse_too_long(records.values())
         return Bounded(
-            bounds=tuple(one.bounds for one in chosen),
+            bounds=tuple(choice.bounds for choice in chosen),
             records=records,
             chains=tuple(
-                chain_key(self.job.domain, one.source.name) for one in new if one.source.looks_around
+                chain_key(self.job.domain, choice.source.name) for choice in new if choice.source.looks_around
             ),
             is_new=False,
-            readers=tuple(required for one in chosen for required in one.readers.required),
-            notes=tuple(one.note for one in chosen if one.note),
+            readers=tuple(required for choice in chosen for required in choice.readers.required),
+            notes=tuple(choice.note for choice in chosen if choice.note),
         )
 
     def recorded(self, reading: Reading, source: Source) -> dict[int, SourceRecord]:
-        """What is recorded of *source* at the barrier, by revision."""
+        """Return the records of *source* at the barrier, by revision."""
         return self.asked(reading, source)[1]
 
     def anew(self, reading: Reading, source: Source, reason: str, by: str) -> Chosen:
-        """What the source of *source* says now, as the next revision, whoever stands on those before."""
+        """Return present bounds of *source* as the next revision, also where epochs depend on earlier revisions."""
         asked, recorded = self.asked(reading, source)
         chosen = self._new(
             asked, max(recorded, default=0) + 1, self.provider.bounds(asked), SourceDependents()
@@ -176,7 +182,7 @@ class Bounding:
     def _chosen(
         self, reading: Reading, source: Source, epoch: EpochRecord | None, attempt: AttemptRecord | None
     ) -> Chosen:
-        """What the attempt reads of *source*: what is recorded, or what its source says now."""
+        """Return the bounds of *source* for the attempt: recorded ones, or those that the source answers now."""
         asked, recorded = self.asked(reading, source)
         newest = max(recorded, default=0)
         if newest == 0:
@@ -206,9 +212,9 @@ class Bounding:
         return self._new(asked, newest + 1, found, readers)
 
     def _committed(self, reading: Reading, source: Source, epoch: EpochRecord | None) -> Chosen:
-        """What the epoch's commit has read of *source*, also where a later revision is recorded since.
+        """Return the bounds of *source* that the epoch's commit has read, also when a later revision is recorded.
 
-        :raises Unavailable: the source has it no longer. :raises StoreIncompatible: the store lacks its record.
+        :raises Unavailable: the data is missing from the source. :raises StoreIncompatible: their record is missing.
         """
         recorded = self.asked(reading, source)[1].get(committed_source(epoch, source.name))
         if recorded is None:
@@ -244,25 +250,25 @@ class Bounding:
 
     @property
     def packs(self) -> bool:
-        """Whether long lists of files are kept once, packed: older versions of the package look elsewhere."""
+        """True if the store keeps long lists of files once, packed; older versions of the package cannot read these."""
         return self.store.format >= _PACKED_SINCE
 
     def in_attempt(self, bounds: SourceBounds) -> SourceBounds:
-        """What the record of an attempt has of *bounds*."""
+        """Return *bounds* as the record of an attempt holds them."""
         return bounds.reference if self.packs else bounds
 
     def key(self, source: Source, revision: int) -> Key:
         return source_key(self.job.domain, source.name, self.interval.end, revision)
 
     def asked(self, reading: Reading, source: Source) -> tuple[BoundsRequest, dict[int, SourceRecord]]:
-        """What to ask the source of *source*, and what is recorded at this barrier, by revision."""
+        """Return the request to the provider for *source*, and the records at this barrier, by revision."""
         if not source.looks_around and reading.get(self.key(source, 1)) is None:
             return BoundsRequest(
                 source=source, interval=self.interval, now=reading.now, cadence=self.job.cadence
             ), {}
         own, after, past = self._from_here_on(source)
-        for one in own:
-            self._refuse_other_interval(source, one)
+        for recorded in own:
+            self._refuse_other_interval(source, recorded)
         before, beyond = self._before(source) if source.looks_around else ((), None)
         if source.looks_around:
             for record in (*before, *after):
@@ -277,37 +283,37 @@ class Bounding:
             now=reading.now,
             cadence=self.job.cadence,
         )
-        return asked, {one.bounds.revision: one for one in own}
+        return asked, {recorded.bounds.revision: recorded for recorded in own}
 
     def _from_here_on(
         self, source: Source
     ) -> tuple[list[SourceRecord], tuple[SourceRecord, ...], SourceRecord | None]:
-        """What is recorded at this barrier, in their newest revisions at the later ones that it depends on, and after
-        those.
+        """Return the records at this barrier, the newest revisions at the later barriers within reach, and the first
+        record beyond them.
         """
         here = time_key(self.interval.end)
         last = time_key(shifted(self.interval.end, source.reach(self.job.cadence)))
         own: list[SourceRecord] = []
         later: dict[str, SourceRecord] = {}
-        for one in pages(self.store, self.job.domain, Kind.SOURCE, source.name, start=here, size=_PAGE):
-            barrier = _barrier_of(one)
+        for stamped in pages(self.store, self.job.domain, Kind.SOURCE, source.name, start=here, size=_PAGE):
+            barrier = _barrier_of(stamped)
             if barrier == here:
-                own.append(one.record)
+                own.append(stamped.record)
             elif barrier not in later and (not source.looks_around or (barrier > last and later)):
-                return own, tuple(later.values()), one.record
+                return own, tuple(later.values()), stamped.record
             else:
-                later[barrier] = one.record
+                later[barrier] = stamped.record
         return own, tuple(later.values()), None
 
     def _before(self, source: Source) -> tuple[tuple[SourceRecord, ...], SourceRecord | None]:
-        """The newest revisions at the earlier barriers that it depends on, the nearest first, and the one before."""
+        """Return the newest revisions at earlier barriers within reach, nearest first, and the record before them."""
         first = time_key(shifted(self.interval.end, -source.reach(self.job.cadence)))
         earlier: dict[str, SourceRecord] = {}
-        for one in self._backwards(source, time_key(self.interval.end)):
-            barrier = _barrier_of(one)
+        for stamped in self._backwards(source, time_key(self.interval.end)):
+            barrier = _barrier_of(stamped)
             if barrier not in earlier and barrier < first and (earlier or not source.has_spans):
-                return tuple(earlier.values()), one.record
-            earlier.setdefault(barrier, one.record)
+                return tuple(earlier.values()), stamped.record
+            earlier.setdefault(barrier, stamped.record)
         return tuple(earlier.values()), None
 
     def _backwards(self, source: Source, end: str) -> Iterator[Stamped[SourceRecord]]:
@@ -334,18 +340,18 @@ class Bounding:
             )
 
     def _refuse_overlap(self, source: Source, record: SourceRecord) -> None:
-        """Refuse to go on in the middle of what another calendar has read: no epoch would read what lies before."""
+        """Refuse an interval that overlaps one of another calendar: no epoch would read the data before it."""
         interval = record.interval
         if interval is not None and interval.overlaps(self.interval) and not record.bounds.is_empty:
             self._refuse_other_interval(source, record)
 
 
 def _refuse_shared(source: Source, cadence: Cadence, interval: Interval) -> None:
-    """Refuse a location that the epochs beside *interval* have, too, by a rule that gives each of them all its files.
+    """Refuse a location that *interval* shares with a neighbour, where each epoch reads all files of its location.
 
-    With ``late="next"`` the bounds around tell what others have read; with ``"ignore"`` it is asked for.
+    With ``late="next"`` the neighbours' bounds tell which files are read; ``"ignore"`` asks for shared files.
 
-    :raises InvalidInput: files would be read by several epochs.
+    :raises InvalidInput: several epochs would read the same files.
     """
     if (
         source.kind is not SourceKind.FILES
@@ -371,7 +377,7 @@ def _barrier_of(stamped: Stamped[SourceRecord]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
-    """What an attempt reads of one source. :param record: to be written, of bounds that are new."""
+    """Bounds that an attempt reads of one source. :param record: to be written, of new bounds."""
 
     source: Source
     bounds: SourceBounds
@@ -381,14 +387,17 @@ class Chosen:
 
 
 def _note(record: SourceRecord) -> str:
-    """What the log of an epoch says of bounds that were bound anew; empty for others."""
+    """Return the entry of an epoch's log about bounds that were bound anew; empty for others."""
     if not record.reason:
         return ""
     return f"{record.bounds.source}: revision {record.bounds.revision}, bound anew by {record.by}: {record.reason}"
 
 
 def _refuse_too_long(records: Iterable[SourceRecord]) -> None:
-    """:raises InvalidInput: the lists of files that one begin would record are too long."""
+    """Refuse *records* whose lists of files exceed one transaction.
+
+    :raises InvalidInput: with the source that has the longest list.
+    """
     lists = list(records)
     size = sum(len(record.packed) for record in lists)
     if size <= MOST_PACKED_BYTES:

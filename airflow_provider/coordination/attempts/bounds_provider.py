@@ -11,23 +11,26 @@ from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceB
 
 
 class BoundsProvider(Protocol):
-    """Provider of bounds: asks sources last, when all else allows the attempt, and again when a race is lost."""
+    """Provider of bounds: begin asks it last, once all other checks allow the attempt, and again after a lost race."""
 
     def bounds(self, asked: BoundsRequest) -> SourceBounds:
         """Return the bounds of the present data, from the end of the barrier before to the begin of the one after.
 
-        :raises NotReady: it is not there yet. :raises SourceUnavailable: the source does not answer.
-        :raises Unavailable: what was recorded at the barrier before is there no longer, or has grown.
+        :raises NotReady: the data has not arrived. :raises SourceUnavailable: the source does not answer.
+        :raises Unavailable: data recorded at the barrier before is missing or has grown.
         """
 
     def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
-        """Return True if *recorded* is still what lies there.
+        """Return True if *recorded* still matches the source.
 
         :raises Unavailable: data came late, and is refused.
         """
 
     def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
-        """:raises Unavailable: what lies within *bounds* is not what was recorded; names the file or the ids."""
+        """Refuse data within *bounds* that differs from the recorded one.
+
+        :raises Unavailable: with the file or the ids.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ class Proposed:
     known: Mapping[str, SourceBounds]
 
     def bounds(self, asked: BoundsRequest) -> SourceBounds:
-        """:raises InvalidInput: none of this source."""
+        """Return the known bounds of the source.
+
+        :raises InvalidInput: there are none.
+        """
         name = asked.source.name
         proposed = self.known.get(name)
         if proposed is None or proposed.source != name:

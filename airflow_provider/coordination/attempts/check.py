@@ -1,4 +1,4 @@
-"""The job's checks, between WRITTEN and publish: on exactly what is recorded; they may end the attempt (R14)."""
+"""The job's checks, between WRITTEN and publish: on exactly the recorded output; they may end the attempt (R14)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from airflow_provider.tables.expectations import proven, violated
 
 
 class Query(Protocol):
-    """Answers SQL over the tables that it gets under the names that *sql* has for them."""
+    """Engine that answers SQL over tables, given under their names in *sql*."""
 
     def __call__(self, sql: str, tables: Mapping[str, Readable]) -> QueryResult:
         """:raises InvalidInput: *sql* cannot be run."""
@@ -46,10 +46,10 @@ class Query(Protocol):
 
 
 def check(context: Context, attempt: Attempt, query: Query | None = None) -> None:
-    """Run the job's checks on exactly what is recorded at WRITTEN, once for each output (R14).
+    """Run the job's checks on exactly the output recorded at WRITTEN, once for each output (R14).
 
     :param query: answers SQL; by default DuckDB does.
-    :raises CheckFailed: a check refused it: the attempt has ended, and what it staged is kept to be looked at.
+    :raises CheckFailed: a check refused the output: the attempt has ended, its staged rows are kept for inspection.
     :raises Fenced: a newer attempt exists.
     :raises InvalidInput: a check needs an SQL engine, and there is none.
     """
@@ -61,7 +61,10 @@ def check(context: Context, attempt: Attempt, query: Query | None = None) -> Non
 def refuse_unchecked(
     reader: MetadataReader, attempt: Attempt, reading: Reading, record: AttemptRecord
 ) -> None:
-    """:raises InvalidInput: the job's checks were not run on what is to be published (R14)."""
+    """Refuse to publish output on which the job's checks have not passed (R14).
+
+    :raises InvalidInput: with the number of checks.
+    """
     if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
         return
     adopted = attempt.checked_key(record.output_token)
@@ -87,8 +90,8 @@ class _Checking:
         """:raises CheckFailed: with all that was found."""
         context, attempt = self.context, self.attempt
         found = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
-        log = [one.record for one in found]
-        mine = {one.state: one for one in log if one.token == attempt.token and not one.sink}
+        log = [stamped.record for stamped in found]
+        mine = {event.state: event for event in log if event.token == attempt.token and not event.sink}
         if EpochState.CHECK_FAILED in mine:
             raise check_failed(attempt, mine[EpochState.CHECK_FAILED].findings, log, attempt.token)
         if EpochState.CHECKED in mine or EpochState.COMMIT in mine:
@@ -97,8 +100,10 @@ class _Checking:
         names = [sink.name for sink in attempt.sinks]
         output = written_output(log, names, token=record.output_token, participants=record.participants)
         if set(output) != set(names) or checked(log, {record.output_token}):
-            return  # publish says what is not WRITTEN; what an earlier try has checked stays checked
+            return  # publish refuses what is not WRITTEN; output that an earlier attempt has checked stays checked
         findings = _Output(context, attempt, output, self.query or duckdb_result).findings()
+        # Findings are about the tries in this log: a participant that has begun again since replaces its rows, so both
+        # answers require that none has (docs/decisions/participants.md).
         if findings:
             End(context, attempt, _reason(findings), findings, unjoined(attempt, log)).run()
             raise check_failed(attempt, findings, log, attempt.token)
@@ -124,7 +129,7 @@ class _Checking:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What an attempt has WRITTEN, as checks look at it."""
+    """WRITTEN output of an attempt, as checks read it."""
 
     context: Context
     attempt: Attempt
@@ -137,6 +142,7 @@ class _Output:
             finding = self._finding(check)
             if finding is not None:
                 found.append(finding)
+            # All checks together may take longer than the lock lasts.
             heartbeat(self.context, self.attempt)
         return tuple(found)
 
@@ -154,9 +160,9 @@ class _Output:
             return Finding(check=check.name, table=check.table, figure=figure)
 
     def _rows(self, table: str) -> int:
-        """How many rows the epoch has in an output, or has read of an input."""
+        """Return the number of rows that the epoch has in an output, or has read of an input."""
         if table in self.output:
-            return sum(one.rows for one in self.output[TableName(table)])
+            return sum(part.rows for part in self.output[TableName(table)])
         found = self._input(table)
         return 0 if found is None else found.format.statistics(found.state, found.schema).rows
 
@@ -185,7 +191,7 @@ class _Output:
         return found
 
     def _input(self, table: str) -> Readable | None:
-        """What the epoch read of an input; None when nothing was ever committed to it."""
+        """Return the state of an input that the epoch read; None for a table without a commit."""
         state, schema = read_input(self.context, self.attempt, table)
         if state.ref is None:
             return None
@@ -200,14 +206,14 @@ class _Output:
             low=interval.start,
             csn=0,
             ref=None,
-            staged=tuple(Staged(interval=interval, committable=one) for one in output),
+            staged=tuple(Staged(interval=interval, committable=part) for part in output),
         )
         return Readable(
             format=self.context.formats[sink.format], state=state, schema=self._schema(sink, output[0])
         )
 
     def _schema(self, sink: Table, written: Committable) -> str:
-        """The schema that the rows were written with: the table's own, or an earlier one that was published."""
+        """Return the schema of the written rows: the table's own, or an earlier one that was published."""
         info = self.context.formats[sink.format].describe(sink)
         if info is not None and (info.table_uuid, info.schema_id) == (written.table_uuid, written.schema_id):
             return info.schema
@@ -225,16 +231,18 @@ def _reason(findings: Sequence[Finding]) -> str:
 
 
 def kept_places(log: Iterable[AttemptEvent], token: int) -> tuple[str, ...]:
-    """Where the output lies that the attempt with *token* has WRITTEN, or has adopted."""
+    """Return the places of the output that the attempt with *token* has WRITTEN or adopted."""
     known = list(log)
-    number = max((one.token for one in known if one.committable and one.token <= token), default=token)
+    number = max(
+        (event.token for event in known if event.committable and event.token <= token), default=token
+    )
     newest = newest_tries(known, number)
     places = {
-        one.committable.place
-        for one in known
-        if one.committable
-        and one.token == number
-        and one.participant_attempt == newest.get(one.participant, 0)
+        event.committable.place
+        for event in known
+        if event.committable
+        and event.token == number
+        and event.participant_attempt == newest.get(event.participant, 0)
     }
     return tuple(sorted(places))
 
@@ -242,9 +250,9 @@ def kept_places(log: Iterable[AttemptEvent], token: int) -> tuple[str, ...]:
 def check_failed(
     subject: object, findings: Sequence[Finding], log: Iterable[AttemptEvent], token: int
 ) -> CheckFailed:
-    """The error for an output that checks have refused.
+    """Return the error for output that checks have refused.
 
-    :param subject: the epoch or its attempt. :param token: of the attempt that ended by it.
+    :param subject: the epoch or its attempt. :param token: of the attempt that the checks have ended.
     """
     places = kept_places(log, token)
     return CheckFailed(
@@ -257,12 +265,12 @@ def check_failed(
 
 
 def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> None:
-    """Tell of the first of *epochs* that a check refused to the try of *owner*, whatever its program said.
+    """Raise again the first failed check that the try of *owner* met in *epochs*, if its program swallowed the error.
 
-    :raises CheckFailed: as it was told there.
+    :raises CheckFailed: with the same findings.
     """
     keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in epochs]
-    for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda one: one.key):
+    for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda found: found.key):
         attempt: AttemptRecord | None = stamped.record.attempt
         if attempt is None or not attempt.check_failed:
             continue
@@ -270,6 +278,8 @@ def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Inter
             continue
         interval = stamped.record.interval
         partition = event_partition(job.name, interval.start)
-        log = [one.record for one in reader.scan(job.domain, Kind.EVENT, partition)]
-        findings = next((one.findings for one in log if one.findings and one.token == attempt.token), ())
+        log = [entry.record for entry in reader.scan(job.domain, Kind.EVENT, partition)]
+        findings = next(
+            (event.findings for event in log if event.findings and event.token == attempt.token), ()
+        )
         raise check_failed(f"{job.domain}/{job.name} {interval}", findings, log, attempt.token)

@@ -35,10 +35,10 @@ from airflow_provider.tables.base import StagingLocation
 
 
 def abort(context: Context, attempt: Attempt, reason: str) -> None:
-    """End an attempt without a commit and delete what it staged; after its commit it does nothing.
+    """End an attempt without a commit and delete its staged output; do nothing after its commit.
 
-    After a failed check nothing is deleted either: the output stays for inspection (R14). What a run of a skipped
-    epoch has recorded of its sources is given back, also after a failed check.
+    After a failed check nothing is deleted either: the output stays for inspection (R14). The bounds that a run of a
+    skipped epoch has recorded are given back, also after a failed check.
 
     :raises Fenced: a newer attempt exists; it has ended this one already.
     """
@@ -50,7 +50,7 @@ def abort(context: Context, attempt: Attempt, reason: str) -> None:
 
 
 def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
-    """All places of *attempt*, of every try of each of its participants."""
+    """Return all places of *attempt*, of every try of each participant."""
     writers = [attempt]
     if attempt.is_shared:
         log = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
@@ -66,8 +66,8 @@ def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
 class End:
     """One request to end an attempt; ``run`` may be repeated.
 
-    :param findings: of the checks that refused its output: then a check ended it (R14).
-    :param without: newer tries of participants that must not be there: the findings are of what they replace (R10).
+    :param findings: of failed checks; empty for an abort (R14).
+    :param without: newer tries of participants, required to be absent: they replace the checked output (R10).
     """
 
     context: Context
@@ -79,9 +79,9 @@ class End:
     def run(self) -> bool:
         """End the attempt; return whether its staged output may be deleted.
 
-        :raises Fenced: a newer attempt exists, which has ended this one already; or there are findings, and it ended
-            before they came.
-        :raises Conflict: a participant was begun again before the findings came.
+        :raises Fenced: a newer attempt exists, which has ended this one already; or this one ended before its findings
+            were recorded.
+        :raises Conflict: a participant was begun again before the findings were recorded.
         """
         attempt, store = self.attempt, self.context.store
         key = fence_of(attempt)
@@ -128,14 +128,15 @@ class End:
 
 
 def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -> None:
-    """End the attempt that *lock* is of, so that it changes nothing when it wakes up.
+    """End the attempt of *lock*: should it wake up, it is fenced.
 
-    :raises RequirementFailed: it was not silent after all.
+    :raises RequirementFailed: the attempt was not silent.
     """
     domain, key = lock.key.domain, lock.key._replace(kind=Kind.EPOCH)
     reading = store.read(domain, [key])
     epoch: Stamped[EpochRecord] | None = reading.get(key)
     updates: list[Put | Delete] = [Delete(lock.key)]
+    # A heartbeat writes the lock anew: this version is the proof that the attempt has been silent.
     requires = [Exists(lock.key, lock.version)]
     if epoch is not None and epoch.record.attempt is not None:
         left = epoch.record.attempt
@@ -161,5 +162,6 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
             )
         )
     except RequirementFailed:
+        # Without a lock the attempt has ended or published meanwhile: there is nothing to fence.
         if store.read(domain, [lock.key]).get(lock.key) is not None:
             raise

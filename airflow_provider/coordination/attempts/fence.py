@@ -14,7 +14,7 @@ def fence_of(attempt: Attempt) -> Key:
 
 
 def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
-    """The error for an attempt that is over, with what the store has instead."""
+    """Return the error for an attempt that is over, with its successor or its end."""
     key = fence_of(attempt)
     reading = reader.read(attempt.domain, [key])
     if reading.head.incarnation != attempt.incarnation:
@@ -34,7 +34,7 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
 
 
 def _ended(attempt: Attempt, epoch: EpochRecord | None) -> tuple[str, str]:
-    """Return what ended *attempt*, and what is to be done, where *epoch* is what the store has of its epoch."""
+    """Return the reason why *attempt* is over, and the next step. :param epoch: the record of its epoch."""
     again = "let this process end; its task, run again (in Airflow: cleared), begins a new attempt"
     if epoch is None:
         return "the store has no record of its epoch", again
@@ -53,7 +53,7 @@ def _ended(attempt: Attempt, epoch: EpochRecord | None) -> tuple[str, str]:
 
 
 def replaced(begun: object, expected: str, found: str) -> StoreReplaced:
-    """The error for *begun*, an attempt of the incarnation *expected* of the store, which has *found* now."""
+    """Return the error for *begun*, an attempt of incarnation *expected* of a store that has incarnation *found*."""
     return StoreReplaced(
         f"{begun}: this attempt is over; it was begun in another store (incarnation {expected}, now {found}): "
         "a backup was restored, or a standby was promoted.",

@@ -46,11 +46,11 @@ def refuse_other_rows(
     fills: Sequence[TableName],
     output: Mapping[TableName, Sequence[Committable]],
 ) -> None:
-    """Refuse to add tables beside others that the same code fills otherwise than before.
+    """Refuse to add tables to an epoch whose committed tables the same code now computes with other rows.
 
     :param fills: the tables to add; empty where all are published.
-    :param output: of all tables, also of those that the epoch has: it is compared, and not published.
-    :raises InvalidInput: a table that the epoch has got another number of rows.
+    :param output: of all tables; that of committed tables is only compared.
+    :raises InvalidInput: the number of rows of a committed table differs.
     """
     for table, parts in output.items() if fills else ():
         if table in fills:

@@ -1,7 +1,7 @@
-"""Giving back: a skipped epoch leaves to later ones what failed attempts have recorded of its sources (R5, I11).
+"""Giving back: a skip releases the source bounds that failed attempts have recorded, for later epochs (R5, I11).
 
-Later barriers go on behind recorded bounds. So the skip records a next revision without the rows, and without the files
-that came late, in the transaction that opens it. What lies at the epoch's own location stays: nothing is to come of it.
+Later barriers start at recorded bounds. So the transaction that opens the skip records a next revision without the rows
+and the late files. Files at the epoch's own location stay bound to it: a skip drops them on purpose.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from airflow_provider.stores.base import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadBounds:
-    """Bounds of *source* for *interval*, which a skip has left: the job reads them if it computes that epoch."""
+    """Bounds of *source* that a skip of *interval* has kept: the job reads them if it computes that epoch after all."""
 
     source: Source
     interval: Interval
@@ -53,7 +53,7 @@ class UnreadBounds:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """Later bounds as they are to be recorded. :param required: the records of their readers, as they were."""
+    """Next revisions of later bounds. :param required: the records of their readers, in the versions that were read."""
 
     records: dict[Key, SourceRecord]
     required: list[Exists | Absent]
@@ -61,7 +61,7 @@ class _Moved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivingBack:
-    """What a skip of *interval* of *job* gives back. :param reason: why it is skipped. :param by: who does."""
+    """Bounds that a skip of *interval* of *job* gives back. :param reason: of the skip. :param by: its author."""
 
     store: MetadataStore
     job: Job
@@ -71,7 +71,7 @@ class GivingBack:
 
     @property
     def keys(self) -> list[Key]:
-        """What is read in the same look as all else that the skip decides on."""
+        """Keys of the records that the skip reads together with all others it decides on."""
         return self._bounding.keys
 
     @property
@@ -82,7 +82,7 @@ class GivingBack:
         )
 
     def bounded(self, reading: Reading) -> Bounded:
-        """Return what is to be recorded: the skip itself reads no source."""
+        """Return the records to be written; the skip itself reads no source."""
         records: dict[Key, SourceRecord] = {}
         chains: list[Key] = []
         required: list[Exists | Absent] = []
@@ -101,12 +101,12 @@ class GivingBack:
         )
 
     def again(self) -> Iterator[UnreadBounds]:
-        """Give back what runs of the skipped epoch have recorded since, which failed; yield what is left.
+        """Give back the bounds of runs of the skipped epoch that have failed since; yield the remaining ones.
 
-        Nothing, when the epoch was computed after all, or is being computed. A silent run that wakes up cannot publish
-        any more: its bounds are not the newest.
+        Yields nothing if the epoch was computed after all or is being computed. A silent run that wakes up cannot
+        publish: its bounds are not the newest.
 
-        :raises RequirementFailed: others were faster: decide again.
+        :raises RequirementFailed: a record has changed since it was read: decide again.
         """
         key = epoch_key(self.job.domain, self.job.name, self.interval.start)
         lock = lock_key(self.job.domain, self.job.name, self.interval.start)
@@ -116,20 +116,20 @@ class GivingBack:
             return iter(())
         bounded = self.bounded(reading)
         if bounded.records:
-            required = [unchanged(reading, one) for one in (key, *bounded.required)]
+            required = [unchanged(reading, known) for known in (key, *bounded.required)]
             self.store.transact(
                 Transaction(
                     domain=self.job.domain,
                     store=SameStore(reading.head.incarnation),
                     requires=tuple(dict.fromkeys([*required, *bounded.readers])),
-                    updates=tuple(Put(one, record) for one, record in bounded.updates.items()),
+                    updates=tuple(Put(changed, record) for changed, record in bounded.updates.items()),
                 )
             )
             reading = self.store.read(self.job.domain, self.keys)
         return self._left(reading)
 
     def _left(self, reading: Reading) -> Iterator[UnreadBounds]:
-        """Yield what is recorded at the barrier, which the job does not read."""
+        """Yield the bounds recorded at the barrier, which no epoch of the job reads."""
         for source in self._bounding.sources:
             recorded = self._bounding.recorded(reading, source)
             if recorded and not recorded[max(recorded)].bounds.is_empty:
@@ -139,7 +139,7 @@ class GivingBack:
     def _of(
         self, reading: Reading, source: Source
     ) -> tuple[dict[Key, SourceRecord], tuple[Exists | Absent, ...]]:
-        """Records to be written of *source*, and the records of its readers as they were; none while they stand."""
+        """Return the records to write for *source*, and requirements on its readers; no records while readers exist."""
         asked, recorded = self._bounding.asked(reading, source)
         if not recorded:
             return {}, ()
@@ -159,9 +159,9 @@ class GivingBack:
         return given | moved.records, (*readers.required, *moved.required)
 
     def _behind(self, source: Source, after: Sequence[SourceRecord], span: Span) -> _Moved | None:
-        """Later bounds, which begin where *span* ends, with its rows: the nearest that are yet to be read have them.
+        """Return next revisions of later bounds that take over the rows of *span*, up to the nearest that has rows.
 
-        :return: None when they cannot: their epochs stand on them.
+        :return: None if they cannot take them: epochs depend on these bounds.
         """
         records: dict[Key, SourceRecord] = {}
         required: list[Exists | Absent] = []
@@ -179,13 +179,13 @@ class GivingBack:
         return _Moved(records, required) if self._are_all(source, after) else None
 
     def _are_all(self, source: Source, after: Sequence[SourceRecord]) -> bool:
-        """Whether *after*, read up to the end of the source's window, holds all later bounds."""
+        """Return True if *after*, read up to the end of the source's window, holds all later bounds."""
         last = after[-1].interval if after else self.interval
         newest = self.store.scan(self.job.domain, Kind.SOURCE, source.name, limit=1, reverse=True)
         return last is not None and newest[0].key.item.partition(":")[0] <= time_key(last.end)
 
     def _to_come(self, source: Source, later: SourceRecord) -> tuple[Exists | Absent, ...] | None:
-        """The records of the readers of *later* as they were; None when its bounds are to stay as they are."""
+        """Return requirements on the readers of *later*; None if its bounds may not change."""
         if later.interval is None:  # written by a version that did not say of which epoch
             return None
         bounding = replace(self._bounding, interval=later.interval)
@@ -204,7 +204,7 @@ class GivingBack:
         return None if readers.have_read or is_over else readers.required
 
     def _kept(self, source: Source, bounds: SourceBounds) -> SourceBounds:
-        """What stays of *bounds*: the files of the epoch's own location, and no row."""
+        """Return the part of *bounds* that stays: the files at the epoch's own location, and no rows."""
         if bounds.span is not None:
             if not source.is_increment:
                 return bounds
@@ -214,11 +214,11 @@ class GivingBack:
         return replace(bounds, files=own)
 
     def _readers(self, source: Source, interval: Interval, revisions: Collection[int]) -> SourceDependents:
-        """Epochs that stand on *revisions*, also of the job itself: a skip that only adds a table leaves its commit."""
+        """Return epochs that depend on *revisions*, also the job's own: a skip that adds a table leaves its commit."""
         return source_dependents(self.store, self.job.domain, source.name, interval, revisions, but=None)
 
     def _next(self, source: Source, interval: Interval, bounds: SourceBounds) -> dict[Key, SourceRecord]:
-        """The record that follows *bounds*, with what they are now."""
+        """Return the record of the next revision, with *bounds*."""
         bounds = replace(bounds, revision=bounds.revision + 1)
         record = SourceRecord.of(
             bounds,
@@ -232,15 +232,15 @@ class GivingBack:
 
 
 def _is_skipped(epoch: EpochRecord, is_heard_of: bool) -> bool:
-    """Whether nothing is to come of *epoch*: it is skipped, and no run that *is_heard_of* computes it after all."""
+    """Return True if *epoch* is skipped and no live run computes it. :param is_heard_of: its open attempt is alive."""
     is_open = epoch.attempt is not None and epoch.attempt.aborted is None and is_heard_of
     return epoch.committed is not None and bool(epoch.committed.skipped) and not is_open
 
 
 def give_back(context: Context, attempt: Attempt) -> None:
-    """Give back the bounds that *attempt*, which has ended without a commit, recorded for a skipped epoch (I11).
+    """Give back the bounds that *attempt* recorded for a skipped epoch and ended without a commit (I11).
 
-    Of an epoch that is not skipped it gives nothing back: that is to be tried again.
+    An epoch that is not skipped keeps its bounds for the next attempt.
     """
     key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
     stamped = context.store.read(attempt.domain, [key]).get(key)
@@ -254,9 +254,7 @@ def give_back(context: Context, attempt: Attempt) -> None:
 def unread_bounds(
     context: Context, job: Job, epoch: Interval, reason: str, by: str
 ) -> Iterator[UnreadBounds]:
-    """What is recorded for a skipped epoch that later ones do not read; what its failed runs have recorded since is
-    given back first.
-    """
+    """Return the bounds of a skipped epoch that no later epoch reads; those of its failed runs are given back first."""
     giving = GivingBack(store=context.store, job=job, interval=epoch, reason=reason, by=by)
     return context.retry(
         giving.again,

@@ -1,7 +1,8 @@
 """Several writers of one attempt: each joins, and its retry fences its own earlier tries only (R10).
 
-A try of a participant is an entry of the epoch's log, numbered without gaps: the *participant attempt*. All that a try
-reports requires that the next entry is not there; so does all that is decided on what the newest tries have reported.
+A try of a participant is an entry of the epoch's log, numbered without gaps: the *participant attempt*. Each report of
+a try requires the absence of the next entry; so does each decision on the reports of the newest tries
+(docs/decisions/participants.md).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, Sa
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One request of a participant's try to join; ``run`` may be repeated: it answers as the first time.
+    """Request of a participant's try to join; ``run`` may be repeated and returns the same answer.
 
     :param owner: of the try, with the id of this request.
     """
@@ -32,12 +33,15 @@ class Join:
     owner: Owner
 
     def run(self) -> Attempt:
-        """:raises RequirementFailed: somebody was faster: decide again."""
+        """Join, or find that this request has joined already.
+
+        :raises RequirementFailed: a concurrent request won: decide again.
+        """
         self._refuse_unfit()
         attempt, log = self.attempt, self._log()
-        tries = [one for one in log if one.token == attempt.token and one.participant == self.number]
-        joins = [one for one in tries if one.state is EpochState.OPEN and one.participant_attempt]
-        newest = max(joins, key=lambda one: one.participant_attempt, default=None)
+        tries = [event for event in log if event.token == attempt.token and event.participant == self.number]
+        joins = [event for event in tries if event.state is EpochState.OPEN and event.participant_attempt]
+        newest = max(joins, key=lambda event: event.participant_attempt, default=None)
         participant_attempt = newest.participant_attempt if newest else 0
         if newest is None or newest.owner != self.owner:
             mine = replace(attempt, participant=self.number)
@@ -46,6 +50,7 @@ class Join:
             participant_attempt += 1
             self._store(participant_attempt)
         joined = replace(attempt, participant=self.number, participant_attempt=participant_attempt)
+        # Also when this request had joined and its reply was lost: nothing was deleted then.
         self._roll_back_earlier(joined)
         return joined
 
@@ -71,9 +76,9 @@ class Join:
             )
 
     def _log(self) -> list[AttemptEvent]:
-        """The epoch's log, while the attempt is open to tries.
+        """Return the epoch's log, while the attempt accepts tries.
 
-        :raises Fenced: a newer attempt exists. :raises Conflict: its output is decided on.
+        :raises Fenced: a newer attempt exists. :raises Conflict: its output is complete or checked.
         """
         attempt = self.attempt
         fence = fence_of(attempt)
@@ -88,12 +93,13 @@ class Join:
                 next_step="publish it, or begin a new attempt.",
             )
         return [
-            one.record for one in state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
+            entry.record
+            for entry in state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
         ]
 
     def _has_joined(self, joins: list[AttemptEvent]) -> bool:
-        """Whether this very request was answered before, and a later try has joined since."""
-        return any(one.owner == self.owner for one in joins)
+        """Return True if this request has joined before; as it is not the newest try, a later one has fenced it."""
+        return any(event.owner == self.owner for event in joins)
 
     def _store(self, participant_attempt: int) -> None:
         attempt = self.attempt
@@ -114,6 +120,7 @@ class Join:
                 requires=(
                     Exists(fence_of(attempt), attempt.fence),
                     Absent(key),
+                    # Complete or checked output is decided on: no part of it may change.
                     Absent(attempt.completed_key(attempt.token)),
                     Absent(attempt.checked_key(attempt.token)),
                 ),
@@ -122,24 +129,24 @@ class Join:
         )
 
     def _roll_back_earlier(self, joined: Attempt) -> None:
-        """Delete what the participant's own earlier tries staged: they are fenced, so nobody will publish it."""
+        """Delete the staged output of the participant's own earlier tries: they are fenced and cannot be published."""
         for participant_attempt in range(1, joined.participant_attempt):
             earlier = replace(joined, participant_attempt=participant_attempt)
-            places = [staging.place(self.context.formats, earlier, one.name) for one in joined.sinks]
+            places = [staging.place(self.context.formats, earlier, sink.name) for sink in joined.sinks]
             staging.roll_back(self.context.formats, places)
 
 
 def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
     """Let one of several writers of *attempt* begin, or begin again: its earlier tries are fenced, no others (R10).
 
-    What its earlier tries staged is deleted; what the other participants do goes on. Tries of one participant
-    come in the order of their owners, as attempts do.
+    The staged output of its earlier tries is deleted; the other participants go on. Tries of one participant
+    are ordered by their owners, as attempts are.
 
     :param participant: 0 to ``attempt.participants - 1``. :param owner: of this try.
-    :return: the attempt as this try holds it: it writes and sends heartbeats with it.
+    :return: the attempt with which this try writes and sends heartbeats.
     :raises Fenced: a newer attempt, or a newer try of this participant, exists.
-    :raises Conflict: the attempt's output is complete or checked: no part of it changes any more.
-    :raises InvalidInput: the attempt has one writer, or not this one; or it adopts complete output.
+    :raises Conflict: the attempt's output is complete or checked: no part of it may change.
+    :raises InvalidInput: the attempt has one writer, lacks this participant, or adopts complete output.
     """
     asking = replace(as_owner(owner), request_id=context.request_id())
     return context.retry(
@@ -149,13 +156,13 @@ def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> 
 
 
 def tries(log: Iterable[AttemptEvent], token: int) -> list[tuple[int, int]]:
-    """Participant and participant attempt of every try that has joined the attempt with *token*."""
+    """Return participant and participant attempt of every try that has joined the attempt with *token*."""
     newest = newest_tries(log, token)
-    return [(number, one) for number, last in sorted(newest.items()) for one in range(1, last + 1)]
+    return [(number, attempt) for number, last in sorted(newest.items()) for attempt in range(1, last + 1)]
 
 
 def unjoined(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
-    """What requires that no participant has joined since *log* was read; nothing of an attempt with one writer."""
+    """Return requirements that no participant has joined since *log* was read; none for an attempt with one writer."""
     if not attempt.is_shared or attempt.adopted:
         return ()
     newest = newest_tries(log, attempt.token)
@@ -164,9 +171,9 @@ def unjoined(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...
 
 
 def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
-    """As :func:`unjoined`, when every participant has WRITTEN every output.
+    """Return the requirements of :func:`unjoined` once every participant has WRITTEN every output.
 
-    :raises NotReady: some have not; ``missing`` says which output and who.
+    :raises NotReady: output is not WRITTEN; ``missing`` has each output with its participants.
     """
     known, names = list(log), [sink.name for sink in attempt.sinks]
     missing = (
@@ -186,7 +193,7 @@ def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
 
 
 def newer_try(attempt: Attempt) -> tuple[Absent, ...]:
-    """What requires that *attempt* is the newest try of its participant; nothing of the only writer."""
+    """Return the requirement that *attempt* is the newest try of its participant; none for the only writer."""
     return (
         (Absent(attempt.joined_key(attempt.participant, attempt.participant_attempt + 1)),)
         if attempt.participant_attempt
@@ -195,18 +202,21 @@ def newer_try(attempt: Attempt) -> tuple[Absent, ...]:
 
 
 def refuse_alone(attempt: Attempt) -> None:
-    """:raises InvalidInput: one participant asks for what concerns all of them."""
+    """Refuse one participant's request to end or check the attempt of all.
+
+    :raises InvalidInput: *attempt* is of one participant.
+    """
     if attempt.participant_attempt:
         raise InvalidInput(
             field="attempt",
             value=str(attempt),
             expected="the attempt as begin returned it",
-            next_step="let the participant end; whoever began the attempt ends it for all of them.",
+            next_step="let the participant end; the process that began the attempt ends it for all of them.",
         )
 
 
 def retried(attempt: Attempt, newest: AttemptEvent) -> Fenced:
-    """The error for a participant's try that is over."""
+    """Return the error for a participant's try that is over."""
     return Fenced(
         f"{attempt}: this try is over; participant {newest.participant} was begun again by {newest.owner}.",
         next_step="let this process end; it has changed nothing, and the other participants go on.",
@@ -217,11 +227,11 @@ def retried(attempt: Attempt, newest: AttemptEvent) -> Fenced:
 
 
 def overtaken(reader: MetadataReader, attempt: Attempt, missing: tuple[Absent, ...]) -> EpochError:
-    """The error for a report that was refused: the attempt is over, or one of *missing* is there by now."""
+    """Return the error for a refused report: the attempt is over, or one of *missing* exists by now."""
     fence = fence_of(attempt)
-    reading = reader.read(attempt.domain, [fence, *(one.key for one in missing)])
+    reading = reader.read(attempt.domain, [fence, *(absent.key for absent in missing)])
     epoch = reading.get(fence)
-    joins = [reading.records[one.key].record for one in missing if one.key in reading.records]
+    joins = [reading.records[absent.key].record for absent in missing if absent.key in reading.records]
     if epoch is None or epoch.version != attempt.fence or not joins:
         return fenced(reader, attempt)
     if attempt.participant_attempt:

@@ -1,5 +1,5 @@
-"""What to do about inputs that are not there and that waiting alone does not bring: those of the job's own past, and
-those of a table that its job has left (R7).
+"""Ways out for missing inputs that waiting alone does not bring: inputs of the job's own past, and of a table that its
+job no longer declares (R7).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolving:
-    """An epoch whose inputs were resolved: by *edges*, at *csn*. :param outputs: of its job, as it declares them."""
+    """Epoch with inputs resolved by *edges* at *csn*. :param outputs: tables that its job declares."""
 
     domain: DomainName
     job: JobName
@@ -44,15 +44,15 @@ def refuse_missing(
 ) -> None:
     """Refuse an epoch that lacks inputs.
 
-    :param tables: records of what it reads.
-    :raises NotReady: there are some; the next step is what helps where waiting does not.
+    :param tables: records of the tables that it reads.
+    :raises NotReady: inputs are missing; the next step is the way out where waiting does not help.
     """
     if not missing:
         return
     told = with_way_out(reader, epoch, missing, tables)
     raise NotReady(
         f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, told))}.",
-        next_step="; ".join(dict.fromkeys(one.way_out for one in told if one.way_out))
+        next_step="; ".join(dict.fromkeys(entry.way_out for entry in told if entry.way_out))
         or "wait for these inputs (EpochSensor), or see `airflow epochs explain`.",
         job=epoch.job,
         interval=epoch.interval,
@@ -63,47 +63,47 @@ def refuse_missing(
 def with_way_out(
     reader: MetadataReader, epoch: Resolving, missing: Sequence[Missing], tables: Tables
 ) -> tuple[Missing, ...]:
-    """*missing* of *epoch*, each with what helps where waiting alone does not.
+    """Return *missing* of *epoch*, each with the way out where waiting alone does not help.
 
-    That is where a table is the job's own, where its job no longer declares it, or where it is retired.
+    Waiting does not help for a table of the job itself, a table that its job no longer declares, or a retired one.
     """
     records = {name: stamped.record for name, stamped in tables.items() if stamped is not None}
-    keys = {one.table: job_key(epoch.domain, records[one.table].job) for one in missing if one.comes}
+    keys = {entry.table: job_key(epoch.domain, records[entry.table].job) for entry in missing if entry.comes}
     found = reader.read(epoch.domain, list(dict.fromkeys(keys.values())))
-    # A job that reads its own past and is not stored yet is none of those.
+    # A job that reads its own past has no record before its first begin.
     owners: dict[TableName, JobRecord] = {
         name: found.records[key].record for name, key in keys.items() if key in found.records
     }
     own = {table.name for table in epoch.outputs}
 
-    def told(one: Missing) -> Missing:
-        record = records.get(one.table)
-        if one.comes and record is not None and record.job == epoch.job and one.table in own:
-            return _with_own_epoch(reader, epoch, one, tables)
+    def told(entry: Missing) -> Missing:
+        record = records.get(entry.table)
+        if entry.comes and record is not None and record.job == epoch.job and entry.table in own:
+            return _with_own_epoch(reader, epoch, entry, tables)
         if record is None:
-            return replace(one, reason=one.reason + meant(reader, epoch.domain, one.table))
-        owner = owners.get(one.table)
-        return one if owner is None else _told(one, record, owner, epoch.job)
+            return replace(entry, reason=entry.reason + meant(reader, epoch.domain, entry.table))
+        owner = owners.get(entry.table)
+        return entry if owner is None else _told(entry, record, owner, epoch.job)
 
-    return tuple(told(one) for one in missing)
+    return tuple(told(entry) for entry in missing)
 
 
 def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, tables: Tables) -> Missing:
-    """*missing*, of a table of the job itself, with the first epoch of the job that it lacks.
+    """Return *missing*, of a table of the job itself, with the first epoch of the job that the table lacks.
 
-    Waiting brings it only while that epoch is computed. What keeps that one from beginning comes first.
+    Waiting brings it only while that epoch is being computed. Obstacles of that epoch come first.
     """
     stamped = tables[missing.table]
     start = None if stamped is None else stamped.record.progress.next_missing
     if missing.way_out or stamped is None:
         return missing
     if start is None or start >= epoch.interval.start:
-        # A skip, below where a table without a declared origin begins.
+        # A skip before the first epoch of a table without a declared origin.
         way_out = f"run job {epoch.job} for {epoch.interval}, or leave it: there is no earlier state to copy"
         return replace(missing, way_out=way_out)
     first = Interval(start, stamped.record.cadence.next_after(start))
     _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
-    obstacles = [one.way_out for one in before if one.way_out]
+    obstacles = [entry.way_out for entry in before if entry.way_out]
     keys = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
     outputs = {table.name: table_key(epoch.domain, table.name) for table in epoch.outputs}
     reading = reader.read(epoch.domain, [*keys, *outputs.values()])
@@ -122,12 +122,12 @@ def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, 
 
 
 def _told(missing: Missing, table: TableRecord, owner: JobRecord, job: JobName) -> Missing:
-    """*missing* with the way out that there is, as *owner*, whose *table* it is, stands by now."""
+    """Return *missing* with a way out that fits the present declaration of *owner*, the job of *table*."""
     without = f"leave {missing.table} out of job {job}"
     if table.ended:
         revive = f", or `airflow epochs revive {owner.name}`" if owner.retired else ""
         return replace(missing, way_out=f"{without}: nothing more comes of it{revive}")
-    if missing.table in {one.name for one in owner.outputs}:
+    if missing.table in {output.name for output in owner.outputs}:
         return missing
     then = missing.way_out or f"run job {owner.name} for the epochs that lack it"
     left = f"job {owner.name} no longer declares {missing.table}"

@@ -1,4 +1,4 @@
-"""Rows of the job before, which a job does not compute again although it has taken the table over (R7)."""
+"""Rows of a table's previous job, which the job that has taken the table over does not compute again (R7)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def refuse_others_rows(
     interval: Interval,
     own: Mapping[TableName, Stamped[TableRecord] | None],
 ) -> None:
-    """Refuse to compute again an epoch of *job* where a table has rows of the job before.
+    """Refuse to compute again an epoch of *job* where a table has rows of its previous job.
 
-    Copies of what *job* has computed itself are its own: so a table gets another name (docs/decisions/rename.md).
+    Copies of rows that *job* has computed are its own: this is how a table is renamed (docs/decisions/rename.md).
 
     :param own: the tables that the next revision writes.
-    :raises TopologyError: it would replace them.
+    :raises TopologyError: the revision would replace rows of the previous job.
     """
     for name, stamped in own.items():
         if stamped is None or not stamped.record.progress.covers(interval):

@@ -1,4 +1,4 @@
-"""What an attempt reads: the states that its begin has fixed."""
+"""Inputs of an attempt: the states that its begin has fixed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from airflow_provider.stores.base import (
 def heartbeat(context: Context, attempt: Attempt) -> timedelta:
     """Renew the attempt's lock; return how long it lasts from now on.
 
-    :raises Fenced: the attempt is over. :raises LeaseExpired: it was silent for too long.
+    :raises Fenced: the attempt is over. :raises LeaseExpired: it was silent for longer than its lock lasts.
     """
     return context.retry(lambda: _renew(context.store, attempt))
 
@@ -31,9 +31,9 @@ def heartbeat(context: Context, attempt: Attempt) -> timedelta:
 def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
     key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
     without = newer_try(attempt)
-    reading = store.read(attempt.domain, [key, fence, *(one.key for one in without)])
+    reading = store.read(attempt.domain, [key, fence, *(newer.key for newer in without)])
     lock, epoch = reading.get(key), reading.get(fence)
-    if any(one.key in reading.records for one in without):
+    if any(newer.key in reading.records for newer in without):
         raise overtaken(store, attempt, without)
     if (
         epoch is None
@@ -42,6 +42,7 @@ def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
     ):
         raise fenced(store, attempt)
     if lock is None or lock.record.token != attempt.token:
+        # A heartbeat that overlaps the attempt's own publish meets no lock; it must not fail the task.
         if epoch.record.attempt is None:
             return attempt.ttl
         raise fenced(store, attempt)
@@ -57,6 +58,7 @@ def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
                 domain=attempt.domain,
                 store=SameStore(attempt.incarnation),
                 requires=(Exists(fence, attempt.fence), Exists(key, lock.version), *without),
+                # The content stays: the store's time of this write is the heartbeat.
                 updates=(Put(key, lock.record),),
             )
         )

@@ -1,4 +1,4 @@
-"""Entries of an epoch's state log: what an attempt has PROCESSED and WRITTEN, and that it is complete (R1)."""
+"""Reports in an epoch's state log: an attempt's PROCESSED and WRITTEN output, and its completion (R1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def processed(context: Context, attempt: Attempt, sink: str) -> None:
 
 
 def written(context: Context, attempt: Attempt, sink: str, committable: Committable) -> None:
-    """Record what is to be published for *sink*.
+    """Record the output to be published for *sink*.
 
     :raises Fenced: a newer attempt, or a newer try of this participant, exists; nothing was changed.
     :raises InvalidInput: other content was recorded for the same attempt, participant and sink (R1).
@@ -41,18 +41,18 @@ def written(context: Context, attempt: Attempt, sink: str, committable: Committa
 def complete(context: Context, attempt: Attempt) -> None:
     """Record that the attempt's code came to its end, before another process publishes it.
 
-    Only such output is adopted by a later try (R16): code that dies after its last write may have been
+    A later attempt adopts complete output only (R16): code that dies after its last write may have been
     about to refuse it.
 
     :raises Fenced: a newer attempt exists. :raises NotReady: participants have not WRITTEN; ``missing`` lists them.
-    :raises Conflict: a participant was begun again at this moment.
+    :raises Conflict: a participant was begun again meanwhile.
     """
     refuse_alone(attempt)
 
     def operation() -> None:
         shared = attempt.is_shared
         log = state_log(context.store, attempt.domain, attempt.job, attempt.interval) if shared else []
-        report(context.store, attempt, _completion(attempt), whole(attempt, [one.record for one in log]))
+        report(context.store, attempt, _completion(attempt), whole(attempt, [entry.record for entry in log]))
 
     context.retry(operation)
 
@@ -64,9 +64,9 @@ def _report(context: Context, attempt: Attempt, record: AttemptEvent) -> None:
 def _entry(
     attempt: Attempt, sink: str, state: EpochState, committable: Committable | None = None
 ) -> AttemptEvent:
-    """What *attempt* says of *sink*.
+    """Return the report of *attempt* on *sink*.
 
-    :raises InvalidInput: it has several writers, and is none of them.
+    :raises InvalidInput: the attempt has several writers, and is not held by one of them.
     """
     table = attempt.sink(sink)
     if attempt.is_shared and not attempt.participant_attempt:
@@ -88,7 +88,7 @@ def _entry(
 
 
 def _completion(attempt: Attempt) -> AttemptEvent:
-    """That all writers of *attempt* came to their end: its WRITTEN of no sink."""
+    """Return the report that all writers of *attempt* have ended: WRITTEN without a sink."""
     return AttemptEvent(
         state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner
     )
@@ -99,9 +99,9 @@ def report(
 ) -> None:
     """Append *record* to the state log; a repetition with equal content changes nothing (R1).
 
-    :param without: newer tries of participants that must not be there (R10).
+    :param without: newer tries of participants, required to be absent (R10).
     :raises Fenced: a newer attempt, or a newer try of the participant, exists.
-    :raises Conflict: a participant was begun again. :raises InvalidInput: other content is there.
+    :raises Conflict: a participant was begun again. :raises InvalidInput: other content is recorded.
     """
     key = event_key(
         attempt.domain,
@@ -125,6 +125,7 @@ def report(
     except RequirementFailed as error:
         reading = store.read(attempt.domain, [key])
         existing = reading.get(key)
+        # Equal content is this report itself, sent again after a lost reply.
         if existing is None or reading.head.incarnation != attempt.incarnation:
             raise overtaken(store, attempt, without) from error
         if existing.record != record:
@@ -145,5 +146,5 @@ def _other_content(existing: AttemptEvent, offered: AttemptEvent) -> InvalidInpu
 def _content(record: AttemptEvent) -> str:
     if record.committable is None:
         return "nothing"
-    one = record.committable
-    return f"{one.rows} rows in {one.files} files with checksum {one.checksum}"
+    output = record.committable
+    return f"{output.rows} rows in {output.files} files with checksum {output.checksum}"

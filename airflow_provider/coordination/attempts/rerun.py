@@ -1,7 +1,7 @@
-"""Several epochs that one request computes: whether all of them may be computed, before the first one begins.
+"""Check of all epochs of one request, before the first one begins.
 
-What is refused at the fifth epoch leaves four new ones beside old ones, all published. So whoever is to compute several
-asks for all of them first; each begin decides again, since what others commit meanwhile counts.
+A refusal at the fifth epoch would leave four new epochs published beside old ones. So a request for several epochs asks
+for all of them first; each begin decides again, since commits come in between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def refuse_reruns(
 ) -> None:
     """Refuse to begin *epochs* where some of them are committed and cannot be computed again.
 
-    :raises DependentReaders: committed epochs have read them.
+    :raises DependentReaders: committed epochs depend on them.
     :raises FinalError: the job says ``on_rerun="fail"``.
     """
     if len(epochs) < 2 or job.on_rerun is OnRerun.KEEP:
@@ -73,15 +73,15 @@ def refuse_reruns(
             "computing readers again (a restatement) is not available yet.",
             interval=held[0],
             intervals=tuple(held),
-            readers=tuple(one for _, error in refused for one in error.readers),
+            readers=tuple(reader for _, error in refused for reader in error.readers),
         )
 
 
 def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
-    """Whether *owner* committed it, and another run has committed a later revision over that."""
+    """Return True if *owner* has committed *epoch*, and another run a later revision."""
     log = reader.scan(job.domain, Kind.EVENT, event_partition(job.name, epoch.start))
     return any(
-        one.record.state is EpochState.COMMIT and one.record.owner.same_generation(owner) for one in log
+        entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner) for entry in log
     )
 
 

@@ -1,10 +1,10 @@
-"""The race for a domain's head: a publisher that loses it again is let through by the others.
+"""The race for a domain's head: other publishers wait for one that keeps losing.
 
-A preparation that takes longer than others need between two commits would lose every race. So a publisher that has lost
-some writes a lock on the head, with a short time to live by the store's clock. The others read it with all else that
-they decide on, wait before they prepare anything, and require it in their transaction as they read it: a commit that
-was being prepared when the lock came loses, and not its holder. Its publish ends the lock; a holder that is stopped
-costs the time to live. Nothing is decided by it: see docs/decisions/publish-queue.md.
+A preparation that takes longer than the time between two commits of others would lose every race. So a publisher that
+has lost repeatedly writes a lock on the head, with a short time to live by the store's clock. The others read it with
+all else that they decide on, wait before they prepare anything, and require the version that they read: a commit that
+was being prepared when the lock was written loses, and not its holder. The holder's publish ends the lock; a stopped
+holder costs the time to live. Correctness does not depend on it: see docs/decisions/publish-queue.md.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from airflow_provider.stores.base import (
 )
 
 LOST_BEFORE_RESERVING = 2
-"""Number of preparations that a publisher loses before the others wait for it."""
+"""Number of lost preparations before a publisher reserves the head."""
 QUICK_LOST_BEFORE_RESERVING = 6
-"""The same while the last took ``QUICK_S`` at most: it lost by chance, and a reservation costs all others theirs."""
+"""The same, if the last one took ``QUICK_S`` at most: it lost by chance, and a reservation costs others theirs."""
 QUICK_S = 0.025
 FORMAT = 2
-"""The format of a store's records from which reservations are made."""
+"""First format of a store's records that has reservations."""
 _SHORTEST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
 
 
 class Reserved(Exception):
-    """Another publisher has reserved the head; ``left`` says for how long."""
+    """Another publisher has reserved the head, for at most ``left``."""
 
     def __init__(self, left: timedelta) -> None:
         super().__init__(left)
@@ -55,10 +55,10 @@ class Reserved(Exception):
 
 @dataclass(slots=True)
 class Race:
-    """One publish among others: what it has lost so far, and the reservation that it holds.
+    """Lost races of one publish, and the reservation that it holds.
 
-    :ivar lost: number of its preparations that others were faster than. :ivar slowest_s: time of the slowest one.
-    :ivar last_s: time of the last one. Waiting for a turn, or for who has reserved the head, is part of neither.
+    :ivar lost: number of lost preparations. :ivar slowest_s: time of the slowest one. :ivar last_s: time of the last
+        one. Both exclude the time in the publish queue and the time in which another publisher had reserved the head.
     """
 
     context: Context
@@ -70,9 +70,9 @@ class Race:
     _held: Stamped[ReservationRecord] | None = field(default=None, repr=False)
 
     def run(self, publish: Callable[[Race], Published | None]) -> Published:
-        """Call *publish*, which answers None when others were faster, until it has published.
+        """Call *publish*, which returns None after a lost race, until it has published.
 
-        :raises Conflict: they were, ``publish_attempts`` times.
+        :raises Conflict: it has lost ``publish_attempts`` times.
         """
         most = self.context.defaults.publish_attempts
         try:
@@ -93,9 +93,9 @@ class Race:
             raise
 
     def _try(self, publish: Callable[[Race], Published | None]) -> Published | None:
-        """Try once more: beside the others, in a turn among those that met others, or before them.
+        """Try once more: directly, in the publish queue if there is contention, or with the head reserved.
 
-        :raises Reserved: others are to come first.
+        :raises Reserved: another publisher has reserved the head.
         """
         context, domain = self.context, self.attempt.domain
         if self.is_unlucky:
@@ -121,7 +121,7 @@ class Race:
 
     @property
     def is_unlucky(self) -> bool:
-        """Whether it has lost so often that the others are to wait for it."""
+        """True after enough lost races to reserve the head."""
         is_quick = self.last_s <= QUICK_S
         return self.lost >= (QUICK_LOST_BEFORE_RESERVING if is_quick else LOST_BEFORE_RESERVING)
 
@@ -130,9 +130,9 @@ class Race:
         return reservation_key(self.attempt.domain)
 
     def look(self, reading: Reading) -> tuple[Exists, ...]:
-        """What the publish that is decided on *reading* has to require.
+        """Return the requirements of a publish that is decided on *reading*.
 
-        :raises Reserved: it is another's turn.
+        :raises Reserved: another publisher has reserved the head.
         """
         stamped: Stamped[ReservationRecord] | None = reading.get(self.key)
         if stamped is None:
@@ -141,16 +141,17 @@ class Race:
         left = None if self._held else time_left(stamped, reading.now)
         if left is not None:
             raise Reserved(left)
+        # Also an ended or expired reservation: a new one overwrites it, and has to win against this publish.
         return (Exists(stamped.key, stamped.version),)
 
     def ending(self) -> tuple[Put, ...]:
-        """What the publish writes to let the others go on; nothing when it holds no reservation."""
+        """Return the update with which the publish ends its reservation; empty without one."""
         return () if self._held is None else (Put(self.key, replace(self._held.record, ended=True)),)
 
     def take(self) -> None:
-        """Reserve the head, or go on reserving it.
+        """Reserve the head, or renew the reservation.
 
-        :raises Reserved: another has it.
+        :raises Reserved: another publisher has reserved it.
         """
         store, attempt = self.context.store, self.attempt
         if store.format < FORMAT:  # older versions of the package may use the store, and know no reservation
@@ -158,7 +159,7 @@ class Race:
         reading = store.read(attempt.domain, [self.key, fence_of(attempt)])
         epoch = reading.get(fence_of(attempt))
         if epoch is None or epoch.version != attempt.fence:
-            return  # over, or published by a request whose reply was lost: the publish itself says which
+            return  # over, or published by a request with a lost reply: the publish itself finds out
         self.look(reading)
         ttl = reserved_for(timedelta(seconds=self.slowest_s), self.context.defaults)
         try:
@@ -176,9 +177,9 @@ class Race:
             raise Reserved(timedelta(0)) from None
 
     def _wait(self, reserved: Reserved) -> None:
-        """Wait a little, at most as long as the head is reserved.
+        """Wait a short time, at most as long as the head is reserved.
 
-        :raises Conflict: one reservation came after another for too long.
+        :raises Conflict: one reservation followed another for longer than ``publish_timeout``.
         """
         context = self.context
         longest_s = min(_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S + self.waited_s)
@@ -194,7 +195,7 @@ class Race:
             )
 
     def release(self) -> None:
-        """Let the others go on after an error; a reservation that cannot be ended ends by itself."""
+        """End the reservation after an error; if that fails, it expires by itself."""
         if self._held is None:
             return
         ended = Put(self.key, replace(self._held.record, ended=True))
@@ -215,7 +216,7 @@ class Race:
 
 
 def await_unreserved(reader: MetadataReader, domain: DomainName, clock: Clock, random: Random) -> None:
-    """Let a publisher through that has reserved the head, before a commit of another kind is prepared."""
+    """Wait while a publisher has reserved the head, before a commit of another kind is prepared."""
     key = reservation_key(domain)
     while True:
         reading = reader.read(domain, [key])

@@ -1,4 +1,4 @@
-"""An attempt that another process has begun, taken up by its name: what the store has of it is the truth."""
+"""Resumption of an attempt that another process has begun, by its name; all else is read from the store."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from airflow_provider.stores.base import MetadataReader, Reading
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Begun:
-    """What begin answered, in so few words that it can be handed to any process.
+    """Answer of begin, short enough to hand to any process.
 
     :param token: of the attempt, in a store with this *incarnation*.
-    :param csn: of the commit, when begin answered that there was nothing to do; there is no attempt then.
+    :param csn: of the commit, if begin found the epoch committed; then there is no attempt.
     """
 
     domain: DomainName
@@ -45,7 +45,7 @@ class Begun:
 
     @classmethod
     def of(cls, answer: Attempt | AlreadyCommitted) -> Begun:
-        """Name what begin returned."""
+        """Return the name of an answer of begin."""
         attempt = answer if isinstance(answer, Attempt) else None
         return cls(
             domain=answer.domain,
@@ -58,7 +58,7 @@ class Begun:
         )
 
     def committed(self, csn: int) -> AlreadyCommitted:
-        """The answer that it is published as *csn*."""
+        """Return the answer that it is published as *csn*."""
         return AlreadyCommitted(
             domain=self.domain,
             job=self.job,
@@ -74,14 +74,17 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """One request to take an attempt up; it changes nothing."""
+    """Request to resume an attempt; it changes nothing."""
 
     context: Context
     job: Job
     begun: Begun
 
     def run(self) -> Attempt | AlreadyCommitted:
-        """:raises Fenced: a newer attempt exists, or this one was ended."""
+        """Return the attempt, or its commit.
+
+        :raises Fenced: a newer attempt exists, or this one was ended.
+        """
         begun = self.begun
         if begun.csn is not None:
             return begun.committed(begun.csn)
@@ -91,6 +94,7 @@ class Resume:
         commit = event_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
         reading = self.context.store.read(begun.domain, [fence, lock, commit])
         epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
+        # A restored store gives out tokens again: a COMMIT with this token may be of another attempt there.
         if reading.head.incarnation == begun.incarnation and done is not None:
             return begun.committed(done.csn or 0)
         record = self._newest(reading, epoch.record.attempt if epoch else None)
@@ -126,9 +130,9 @@ class Resume:
 
 
 def resume(context: Context, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
-    """Return the attempt that *begun* names as begin returned it, or that it is published by now.
+    """Return the attempt that *begun* names as begin returned it, or its commit.
 
-    :param job: as it was declared to begin.
+    :param job: as declared at begin.
     :raises Fenced: a newer attempt exists, or this one was ended.
     """
     return context.retry(
@@ -146,7 +150,7 @@ def attempt_of(
     fence: int,
     ttl: timedelta,
 ) -> Attempt:
-    """What a worker is to hold of the attempt in *record*. :param sources: those of the record, with their files."""
+    """Return the attempt in *record* for a worker. :param sources: of the record, with their files."""
     return Attempt(
         domain=job.domain,
         job=job.name,

@@ -1,4 +1,4 @@
-"""What an attempt that ended without a commit left, and where it lies (R16)."""
+"""Deletion of the orphaned output of attempts that ended without a commit (R16)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from airflow_provider.tables.factory import TableFormats
 def abandoned(
     epoch: EpochRecord | None, interval: Interval, adopts: int | None, outputs: Iterable[Table]
 ) -> tuple[Abandoned, ...]:
-    """What the last attempt of *epoch* leaves to be deleted, nothing when the next one, for *interval*, adopts it.
+    """Return the orphaned output of the last attempt of *epoch*; empty if the next one, for *interval*, adopts it.
 
-    :param outputs: of the job as it is declared now.
+    :param outputs: tables that the job declares now.
     """
     if epoch is None or epoch.attempt is None:
         return ()
@@ -37,7 +37,7 @@ def abandoned(
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """Deletes what is to be undone of one epoch, once those who wrote it are fenced; it never was visible (R16).
+    """Deletion of an epoch's orphaned output, once its writers are fenced; it never was visible (R16).
 
     :param log: reads the epoch's state log.
     """
@@ -48,25 +48,25 @@ class RollBack:
     log: Callable[[], Iterable[Stamped[AttemptEvent]]]
 
     def of(self, attempt: AttemptRecord) -> None:
-        """Delete what *attempt*, which has begun, is to undo; idempotent."""
+        """Delete the output that *attempt*, which has begun, is to roll back; idempotent."""
         self._delete(attempt, self.interval)
 
     def finish(self, epoch: EpochRecord) -> None:
-        """Delete what the last attempt of *epoch* was to undo, if it died on the way.
+        """Delete the output that the last attempt of *epoch* was to roll back, if it died during its begin.
 
-        Before the next begin adds its own: so what is left to undo never grows, however many tries die.
+        This precedes the next begin, which adds its own: so the list never grows, however many attempts die.
         """
         left = epoch.attempt
         if left is not None and left.rolls_back and not _passed_begin(self.log(), left.token):
             self._delete(left, epoch.interval)
 
     def _delete(self, attempt: AttemptRecord, interval: Interval) -> None:
-        for one in attempt.rolls_back:
-            for place in self._places(one, one.interval or interval, self._tables(attempt, one)):
+        for orphan in attempt.rolls_back:
+            for place in self._places(orphan, orphan.interval or interval, self._tables(attempt, orphan)):
                 self.formats[place.table.format].roll_back(place)
 
     def _places(self, left: Abandoned, interval: Interval, tables: Sequence[Table]) -> list[StagingLocation]:
-        """Every place in *tables* at which those who *left* may have staged."""
+        """Return every place in *tables* at which the writers of *left* may have staged."""
         return [
             self.formats[table.format].place(
                 table,
@@ -82,9 +82,9 @@ class RollBack:
         ]
 
     def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[Table]:
-        """The job's tables, and those that it has left, also since *attempt* was to undo what *left* says.
+        """Return the job's tables, and those that it no longer declares, also since the begin of *attempt*.
 
-        Nobody kept of which format those were: of each.
+        The format of the latter is not recorded: they are returned once for each format.
         """
         declared = {table.name for table in self.job.outputs}
         gone = {*left.left, *(name for name, _ in attempt.baseline)} - declared
@@ -96,16 +96,16 @@ class RollBack:
         return [*self.job.outputs, *former]
 
     def _tries(self, left: Abandoned) -> list[tuple[int, int]]:
-        """Those that may have written; whoever began them is fenced, so that their log is at its end."""
+        """Return the tries that may have written; their attempt is fenced, so that no further one can join."""
         if left.participants == 1 and not left.shared:
             return [(0, 0)]
-        return tries((one.record for one in self.log()), left.token)
+        return tries((entry.record for entry in self.log()), left.token)
 
 
 def _passed_begin(log: Iterable[Stamped[AttemptEvent]], token: int) -> bool:
-    """Whether the attempt with *token* came past its begin, hence has undone what it was to undo.
+    """Return True if the attempt with *token* has passed its begin, and so has rolled back its orphans.
 
-    What it reported says so; that it was ended does not, since others end a silent one.
+    Its reports prove that; its end does not, since others end a silent attempt.
     """
     silent = (EpochState.OPEN, EpochState.ABORTED)
-    return any(one.record.token == token and one.record.state not in silent for one in log)
+    return any(entry.record.token == token and entry.record.state not in silent for entry in log)

@@ -14,7 +14,7 @@ from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Readable:
-    """Rows that a check looks at, and what reads them."""
+    """Rows that a check reads, and the format that reads them."""
 
     format: TableFormat
     state: State
@@ -22,14 +22,14 @@ class Readable:
 
 
 class QueryResult(NamedTuple):
-    """What a query returned: how many rows, and the first of them, each with its columns."""
+    """Result of a query: the number of rows, and the first rows, each with its columns."""
 
     rows: int
     sample: tuple[dict[str, object], ...]
 
 
 def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
-    """Run *sql* in DuckDB, which sees *tables* and nothing else; their rows are in memory meanwhile.
+    """Run *sql* in DuckDB over *tables* only; their rows are held in memory meanwhile.
 
     :raises InvalidInput: DuckDB is not installed, or does not understand *sql*.
     """
@@ -43,11 +43,11 @@ def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
             next_step="install airflow-provider-epochs[duckdb].",
         ) from error
     with duckdb.connect() as connection:
-        for name, one in tables.items():
+        for name, table in tables.items():
             columns = [
-                column for column in one.format.arrow_schema(one.schema).names if column != EPOCH_COLUMN
+                column for column in table.format.arrow_schema(table.schema).names if column != EPOCH_COLUMN
             ]
-            connection.register(name, one.format.read(one.state, one.schema, columns))
+            connection.register(name, table.format.read(table.state, table.schema, columns))
         try:
             connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
             count = connection.execute(f"SELECT count(*) FROM ({sql}\n) AS found").fetchone()  # noqa: S608

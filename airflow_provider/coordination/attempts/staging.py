@@ -1,4 +1,4 @@
-"""Where an attempt stages rows, and the deletion of what it staged (R16)."""
+"""Staging places of an attempt, and the deletion of its staged output (R16)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider.tables.factory import TableFormats
 
 
 def place(formats: TableFormats, attempt: Attempt, sink: str) -> StagingLocation:
-    """Return where *attempt* stages the rows of *sink*."""
+    """Return the place at which *attempt* stages the rows of *sink*."""
     table = attempt.sink(sink)
     return formats[table.format].place(
         table,
@@ -24,6 +24,6 @@ def place(formats: TableFormats, attempt: Attempt, sink: str) -> StagingLocation
 
 
 def roll_back(formats: TableFormats, places: Iterable[StagingLocation]) -> None:
-    """Delete what was staged at *places*; never call it for a published attempt."""
+    """Delete the staged output at *places*; never call it for a published attempt."""
     for staged in places:
         formats[staged.table.format].roll_back(staged)

@@ -1,4 +1,4 @@
-"""The state log of an epoch: what each attempt, and each try of a participant, has reported (R1)."""
+"""The state log of an epoch: the reports of each attempt, and of each try of a participant (R1)."""
 
 from __future__ import annotations
 
