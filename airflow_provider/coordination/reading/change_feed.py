@@ -1,7 +1,7 @@
-"""What was committed, for whoever wants to hear of it: at least once, in CSN order, after it is visible (R35).
+"""Change feed: commits for consumers, delivered at least once, in CSN order, after they are visible (R35).
 
-Events are hints. Each says at which position a consumer goes on once it has taken care of it; the consumer keeps that
-with what it has done. One that dies before it has kept it gets the events since again.
+Events are hints. Each has the position at which a consumer continues after it; the consumer stores that position
+together with its own result. A consumer that dies before it has stored it receives the events since again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ _PAGE = 500
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """All commits up to *csn*, as the store with *incarnation* numbered them."""
+    """Position after all commits up to *csn*, as the store with *incarnation* numbered them."""
 
     incarnation: str
     csn: int
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """:raises InvalidInput: it is none."""
+        """Read a position from *text*.
+
+        :raises InvalidInput: *text* is none.
+        """
         incarnation, separator, csn = text.rpartition(":") if isinstance(text, str) else ("", "", "")
         if not (separator and incarnation and csn.isascii() and csn.isdigit() and len(csn) < 19):
             raise InvalidInput(
@@ -45,9 +48,9 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """What one commit did to one table; (domain, incarnation, csn, table) is its key.
+    """Change of one table by one commit; (domain, incarnation, csn, table) is its key.
 
-    :param position: where to go on after it: behind its commit for that commit's last table, before it for others.
+    :param position: where to continue after it: behind its commit for that commit's last table, before it for others.
     """
 
     domain: DomainName
@@ -64,7 +67,7 @@ class Event:
 
 
 def events(reader: MetadataReader, domain: str, after: Position | None = None) -> Iterator[Event]:
-    """What was committed after a position, up to now, in order.
+    """Yield the events after a position, up to now, in order.
 
     :param after: None for the beginning.
     :raises Unavailable: the position is of another incarnation of the store, or beyond its head: it was restored.
@@ -87,9 +90,9 @@ def events(reader: MetadataReader, domain: str, after: Position | None = None) -
 
 
 def followed(reader: MetadataReader, domain: str, after: Position | None, wait: timedelta) -> Iterator[Event]:
-    """As :func:`events`, and then what is committed later; it ends only by an error.
+    """Yield :func:`events`, and then those of later commits; end only by an error.
 
-    :param wait: how long the store is waited for at a time.
+    :param wait: longest wait for the store at a time.
     """
     name, asking = domain_name(domain), retrying_reader(reader)
     while True:
@@ -101,8 +104,9 @@ def followed(reader: MetadataReader, domain: str, after: Position | None, wait: 
 
 
 def _of(domain: DomainName, incarnation: str, csn: int, commit: Stamped[CommitRecord]) -> Iterator[Event]:
-    deltas = sorted(commit.record.tables, key=lambda one: one.table)
+    deltas = sorted(commit.record.tables, key=lambda delta: delta.table)
     for number, delta in enumerate(deltas, 1):
+        # Only its last table takes the position past a commit: a consumer that dies in the middle gets it again, whole.
         done = csn if number == len(deltas) else csn - 1
         yield Event(
             domain=domain,

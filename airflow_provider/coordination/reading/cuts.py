@@ -1,4 +1,4 @@
-"""Cuts: what readers get (protocol section 6). Reads only, with a reader's side of the store."""
+"""Cuts: consistent states for readers (protocol section 6). Needs only the reading side of a store."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _TRIES = 20
 class Cuts:
     """Consistent cuts over the tables of a domain.
 
-    :param clock: for asking again while the store does not answer. :param random: likewise.
+    :param clock: for retries while the store does not answer. :param random: likewise.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class Cuts:
             the cut's; ``cut.behind`` names them.
         :param max_staleness: how old any of the tables may be, by the store's clock.
         :param consistency: ``altogether`` uses only barriers that all tables of the domain have published.
-        :param session: what was seen before; ``session.after(cut)`` is the next one.
-        :raises InvalidInput: a wish that cannot be kept at READ_UNCOMMITTED: a time, slower tables, a session, the
+        :param session: bounds of earlier reads; ``session.after(cut)`` is the next one.
+        :raises InvalidInput: an option that READ_UNCOMMITTED cannot keep: a time, slower tables, a session, the
             whole domain.
-        :raises NotReady: there is no common barrier yet, or only one that is too old, or that would take a table
-            back behind what the session has seen; ``missing`` says which table lags and why.
-        :raises Unavailable: the states at that barrier were expired; ``kept`` has the nearest that are not.
+        :raises NotReady: there is no common barrier yet, or only one that is too old or earlier than the session's;
+            ``missing`` says which table lags and why.
+        :raises Unavailable: the states at that barrier have expired; ``kept`` has the nearest kept barriers.
         :raises UnknownName: a table that no job has registered.
         :raises WrongWarehouse: the domain's files are in another warehouse than the one given (R33).
         """
@@ -153,7 +153,7 @@ class Cuts:
     def outdated(
         self, domain: DomainName, states: Mapping[TableName, State], csn: int
     ) -> tuple[Outdated, ...]:
-        """Rows of *states* that stand on an earlier state of an input, because an edge ignores its revisions.
+        """Return rows of *states* computed from an earlier state of an input, since an edge ignores its revisions.
 
         :raises WrongWarehouse: the files of the states are in another warehouse than the one given (R33).
         """
@@ -165,9 +165,9 @@ class Cuts:
     def _uncommitted_cut(
         self, domain: DomainName, names: Sequence[TableName], request: CutRequest, *, explicit: bool
     ) -> Cut:
-        """The newest output of each table, published or not.
+        """Return the newest output of each table, published or not.
 
-        :raises InvalidInput: the wish is for tables that agree.
+        :raises InvalidInput: *request* is for tables that agree.
         """
         agreeing = {
             "at": request.at is not None,
@@ -200,7 +200,7 @@ class Cuts:
         )
 
     def schema(self, domain: DomainName, state: State) -> str:
-        """Return the schema with which *state* is read, as its format writes it; empty without a commit."""
+        """Return the schema of *state* as text of its format; empty without a commit."""
         ref = state.ref
         if ref is None:
             return self._schema_of_staged(domain, state)
@@ -214,7 +214,7 @@ class Cuts:
         return schema
 
     def _schema_of_staged(self, domain: DomainName, state: State) -> str:
-        """The schema of output that is WRITTEN to a table without a commit: only its format has it yet."""
+        """Return the schema of output WRITTEN to a table without a commit: only its format has it yet."""
         if not state.staged:
             return ""
         owner = self.reader.read(domain, [table_key(domain, state.table)]).get(table_key(domain, state.table))
@@ -247,6 +247,7 @@ class Cuts:
         try:
             found = self.format_of(state).read(state, self.schema(cut.domain, state), columns)
         finally:
+            # Also after an error: a file that is missing because the cut is over is reported as LeaseExpired.
             self.check(cut, [table])
         return found
 
@@ -265,10 +266,10 @@ class Cuts:
     ) -> None:
         """Read *tables* of *cut* and give them to *connection*, under their names; None for all.
 
-        The rows are in memory then, and no lease is needed any more. For tables that are too large for it, see
+        The rows are in memory then, and need no lease. For tables that exceed memory, see
         :func:`~airflow_provider.coordination.reading.queries.script`.
 
-        :raises InvalidInput: two tables whose names DuckDB takes for one.
+        :raises InvalidInput: names of two tables differ only in case.
         :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
         """
         names = list(cut.states) if tables is None else names_of(tables)
@@ -278,9 +279,9 @@ class Cuts:
             connection.register(name, rows)
 
     def check(self, cut: Cut, tables: Iterable[str | Table] | None = None) -> None:
-        """Say so when *cut* must not be read any more: before a read begins, and after it has ended (R22).
+        """Raise if *cut* is no longer readable; call it before and after a read (R22).
 
-        :param tables: those that are read; None for all.
+        :param tables: the tables to read; None for all.
         :raises LeaseExpired: with the reason.
         """
         wanted = list(cut.states) if tables is None else names_of(tables)
@@ -297,17 +298,17 @@ class Cuts:
             )
 
     def format_of(self, state: State) -> TableFormat:
-        """The table format that *state* is of."""
-        formats = [state.ref.format] if state.ref else [one.committable.format for one in state.staged]
+        """Return the table format of *state*."""
+        formats = [state.ref.format] if state.ref else [staged.committable.format for staged in state.staged]
         return self.formats[formats[0] if formats else "iceberg"]
 
     def _with_open_output(
         self, domain: DomainName, names: Sequence[TableName]
     ) -> tuple[Reading, Resolved, dict[TableName, list[Staged]]]:
-        """The tables as committed, and all output that is WRITTEN and not published, of one moment.
+        """Return the committed tables, and all output that is WRITTEN and not published, of one moment.
 
-        The tables stand still while the output is looked for: an epoch that publishes meanwhile would be in neither.
-        Nor may it have published between the head and the tables: its rows would be above the head that is read.
+        No table may change while open output is read: an epoch that publishes meanwhile would be in neither. Nor may
+        one have published between the read of the head and that of the tables: its rows would be above the head.
         """
         for _ in range(_TRIES):
             reading, found = self._versions.of_all(domain, names)
@@ -326,7 +327,7 @@ class Cuts:
             lock.key._replace(kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
         ]
         epochs = self.reader.read(domain, open_epochs).records.values()
-        return [one for epoch in epochs for one in self._staged(domain, table, record, epoch.record)]
+        return [staged for epoch in epochs for staged in self._staged(domain, table, record, epoch.record)]
 
     def _staged(
         self, domain: DomainName, table: TableName, record: TableRecord, epoch: EpochRecord
@@ -336,12 +337,12 @@ class Cuts:
             return []
         log = self.reader.scan(domain, Kind.EVENT, event_partition(record.job, epoch.interval.start))
         output = written_output(
-            (one.record for one in log),
+            (entry.record for entry in log),
             [table],
             token=attempt.output_token,
             participants=attempt.participants,
         )
-        return [Staged(interval=epoch.interval, committable=one) for one in output.get(table, ())]
+        return [Staged(interval=epoch.interval, committable=part) for part in output.get(table, ())]
 
 
 def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, State]:
@@ -359,8 +360,8 @@ def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, S
 
 
 def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, staged: list[Staged]) -> State:
-    """The table as committed plus what is staged."""
-    ends = [one.end for one in record.progress.islands] + [one.interval.end for one in staged]
+    """Return the committed table with its staged output."""
+    ends = [island.end for island in record.progress.islands] + [output.interval.end for output in staged]
     if not ends:
         raise NotReady(
             f"{table}: nothing is committed or WRITTEN.",
@@ -379,8 +380,8 @@ def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, sta
 
 
 def _is_at_its_head(reading: Reading) -> bool:
-    """Whether nothing was committed between the look at the head and the one at the records."""
-    return all((one.csn or 0) <= reading.head.csn for one in reading.records.values())
+    """Return True if nothing was committed between the read of the head and that of the records."""
+    return all((stamped.csn or 0) <= reading.head.csn for stamped in reading.records.values())
 
 
 def _versions(reading: Reading) -> dict[Key, int]:

@@ -1,4 +1,4 @@
-"""What changed between two cuts: rows, per table."""
+"""Differences between two cuts: rows, per table."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Difference:
 def diff(
     cuts: Cuts, before: Cut, after: Cut, tables: Iterable[str] | None = None
 ) -> dict[TableName, Difference]:
-    """Compare two cuts, both with the columns that the later one has.
+    """Compare two cuts, both with the columns of the later one.
 
-    What both share by file is not read: of a table that only grew, the new epochs are all that is.
+    Shared files are not read: of a table that only grew, only the new epochs are.
 
-    :param tables: those to compare; None for all that both cuts have.
-    :raises LeaseExpired: one of the cuts is over. :raises InvalidInput: a table that one of them lacks.
+    :param tables: the tables to compare; None for all that both cuts have.
+    :raises LeaseExpired: one of the cuts is over. :raises InvalidInput: one of the cuts lacks a table.
     """
     common = [table for table in before.states if table in after.states]
-    wanted = common if tables is None else [TableName(one) for one in tables]
+    wanted = common if tables is None else [TableName(table) for table in tables]
     missing = sorted(set(wanted) - set(common))
     if missing or before.domain != after.domain:
         raise InvalidInput(
@@ -61,6 +61,7 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     if had == has:
         added, removed = nothing, nothing
     elif _only_grew(old, new) and had < has:
+        # New files may hold rows of earlier epochs: then they are not those of the tail, and all rows are compared.
         tail = replace(new, low=old.barrier)
         grown = set(table_format.files(tail)) == has - had
         added, removed = (rows(tail), nothing) if grown else _compared(rows(old), rows(new))
@@ -77,7 +78,7 @@ def _only_grew(old: State, new: State) -> bool:
 
 
 def _compared(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of *new* that *old* lacks, and the other way round."""
+    """Return the rows of *new* that *old* lacks, and those of *old* that *new* lacks."""
     import pyarrow as pa
 
     old_keys, new_keys = _keys(old), _keys(new)
@@ -91,12 +92,12 @@ def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _comparable(value: object) -> object:
-    """*value* so that equal ones are equal and can be counted: NaN is NaN."""
+    """Return *value* in a hashable form in which equal values are equal: NaN equals NaN."""
     return repr(value) if isinstance(value, float | list | dict) else value
 
 
 def _beyond(keys: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Positions in *keys* of what it has more of than *others*."""
+    """Return the positions in *keys* of the surplus over *others*."""
     left = Counter(others)
     found = []
     for position, key in enumerate(keys):

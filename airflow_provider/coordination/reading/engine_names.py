@@ -10,7 +10,7 @@ from airflow_provider.domain.errors import InvalidInput
 def refuse_names_alike(names: Iterable[str]) -> None:
     """Refuse tables whose names differ in case alone: DuckDB and Spark keep the last one and read its rows for both.
 
-    :raises InvalidInput: naming the tables.
+    :raises InvalidInput: with the names.
     """
     seen: dict[str, str] = {}
     for name in names:

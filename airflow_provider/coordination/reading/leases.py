@@ -1,4 +1,4 @@
-"""Leases: cuts that stay readable for as long as somebody wants them (protocol section 7)."""
+"""Leases: cuts that stay readable until released (protocol section 7)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Answer = TypeVar("Answer")
 
 
 class Leases:
-    """Claims on cuts. They end by the store's clock, or when their owner drops them.
+    """Claims on cuts. They expire by the store's clock, or end when their owner drops them.
 
     :param clock: for waiting only. :param random: for pauses between tries.
     """
@@ -91,11 +91,11 @@ class Leases:
     ) -> Lease:
         """Return the newest cut at or before *at*, leased: level REPEATABLE_READ.
 
-        Who holds *name* already gets the cut that he holds, for *ttl* at least, and no newer one: the retry of a
-        task reads what the try before it read.
+        An owner that already holds *name* gets the held cut, for *ttl* at least, and no newer one: the retry of a
+        task reads the same states as the try before it.
 
         :param options: as in :meth:`Cuts.cut`.
-        :raises LeaseHeld: somebody else has *name*. :raises NotReady: as :meth:`Cuts.cut`.
+        :raises LeaseHeld: another owner holds *name*. :raises NotReady: as :meth:`Cuts.cut`.
         :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
         """
         key = lease_key(domain_name(domain), lease_id(name))
@@ -116,9 +116,9 @@ class Leases:
 
         :param name: id, unique in the domain; see :func:`~airflow_provider.domain.lease.derived_id`.
         :param ttl: the default is ``lease_ttl``.
-        :raises LeaseHeld: somebody else has *name*.
-        :raises Unavailable: states of the cut were expired meanwhile; ``tables`` lists them.
-        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
+        :raises LeaseHeld: another owner holds *name*.
+        :raises Unavailable: states of the cut have expired meanwhile; ``tables`` lists them.
+        :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is being moved.
         :raises InvalidInput: the same owner holds another cut by *name*; a cut at READ_UNCOMMITTED.
         """
         key = lease_key(cut.domain, lease_id(name))
@@ -134,14 +134,14 @@ class Leases:
         return self._labelled(self._done(request, key))
 
     def renew(self, lease: Lease, ttl: timedelta | None = None) -> Lease:
-        """Make *lease* last for *ttl* from now; never shorter than it does already.
+        """Extend *lease* to *ttl* from now; never shorten it.
 
-        :raises LeaseExpired: it has ended: what it held may be gone.
+        :raises LeaseExpired: it has ended, and its states may be gone.
         """
         return self._labelled(self._done(lambda: self._renew(*self._own(lease), ttl), _key(lease)))
 
     def release(self, lease: Lease, tables: Iterable[str | Table]) -> Lease | None:
-        """Give up *tables*; the rest is held as long as before. None when nothing is left: then it is dropped.
+        """Release *tables* and hold the rest as long as before; without a rest drop the lease and return None.
 
         :raises LeaseExpired: it has ended.
         """
@@ -158,7 +158,7 @@ class Leases:
         return left
 
     def drop(self, lease: Lease) -> None:
-        """End *lease* now; nothing happens when it has ended."""
+        """End *lease* now; do nothing if it has ended."""
 
         def request() -> None:
             reading = self.store.read(lease.cut.domain, [_key(lease)])
@@ -169,7 +169,7 @@ class Leases:
         self._done(request, _key(lease))
 
     def find(self, domain: str, name: str) -> Lease | None:
-        """Return the live lease with that id, None when there is none."""
+        """Return the live lease with the id *name*; None without one."""
         key = lease_key(domain_name(domain), lease_id(name))
         reading = self.store.read(key.domain, [key])
         held = reading.get(key)
@@ -180,20 +180,20 @@ class Leases:
         checked = domain_name(domain)
         reading = self.store.read(checked, [])
         found = pages(self.store, checked, Kind.LEASE, "")
-        return [_lease(one, reading) for one in found if not _over(one, reading)]
+        return [_lease(held, reading) for held in found if not _over(held, reading)]
 
     def _labelled(self, lease: Lease) -> Lease:
-        """*lease* with the outdated rows of its cut: the label that it was claimed with, and what came to it (R18)."""
+        """Return *lease* with the labels of outdated rows: those at its claim, and those since (R18)."""
         cut = lease.cut
         outdated = joined((*cut.outdated, *self.cuts.outdated(cut.domain, cut.states, cut.csn)))
         return replace(lease, cut=replace(cut, outdated=outdated))
 
-    # --- one try each; RequirementFailed when somebody else was faster ------------------------------------------
+    # --- one try each; RequirementFailed after a lost race ------------------------------------------------------
 
     def _held(self, key: Key, owner: str) -> tuple[Stamped[LeaseRecord] | None, Reading]:
-        """The live lease that *owner* has at *key*, if any.
+        """Return the live lease that *owner* has at *key*, if any.
 
-        :raises LeaseHeld: it is somebody else's.
+        :raises LeaseHeld: another owner holds it.
         """
         reading = self.store.read(key.domain, [key])
         stamped: Stamped[LeaseRecord] | None = reading.get(key)
@@ -201,7 +201,10 @@ class Leases:
         return (None if stamped is None or _over(stamped, reading) else stamped), reading
 
     def _own(self, lease: Lease) -> tuple[Stamped[LeaseRecord], Reading]:
-        """:raises LeaseExpired: the store has no live lease of this owner by that id."""
+        """Return the record of *lease*.
+
+        :raises LeaseExpired: its owner has no live lease with its id.
+        """
         key = _key(lease)
         reading = self.store.read(key.domain, [key])
         held: Stamped[LeaseRecord] | None = reading.get(key)
@@ -216,7 +219,7 @@ class Leases:
         return held, reading
 
     def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None, looked: Reading) -> Lease:
-        """Claim *cut*; *looked* found nobody holding *key*, and nobody may have taken it since."""
+        """Claim *cut*. *looked* found *key* without a holder; the transaction requires that it still has none."""
         record = claimed(cut, owner, self._ttl(ttl))
         topology, retention = topology_key(cut.domain), retention_key(cut.domain)
         reading = self.store.read(
@@ -224,7 +227,9 @@ class Leases:
         )
         refuse_sealed(cut.domain, reading.get(topology))
         _refuse_gone(cut, reading, expired_states(self.store, cut.domain, reading))
-        requires = (*(unchanged(reading, one) for one in (topology, retention)), unchanged(looked, key))
+        # A move seals the domain in the topology; expire and vacuum change the retention record: a claim in flight
+        # fails and is decided again (docs/decisions/moving.md, docs/decisions/retention.md).
+        requires = (unchanged(reading, topology), unchanged(reading, retention), unchanged(looked, key))
         receipt = self.store.transact(
             Transaction(
                 domain=cut.domain,
@@ -267,7 +272,10 @@ class Leases:
 
 
 def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
-    """:raises Unavailable: with the tables whose state in *cut* nobody can claim any more (R23)."""
+    """Refuse a cut with states that can no longer be claimed (R23).
+
+    :raises Unavailable: with their tables.
+    """
     retention.load((table, state.barrier) for table, state in cut.states.items())
     gone: list[TableName] = []
     for table, state in sorted(cut.states.items()):
@@ -301,7 +309,10 @@ def _lease(held: Stamped[LeaseRecord], reading: Reading) -> Lease:
 def _refuse_other_request(
     held: Stamped[LeaseRecord], tables: Iterable[TableName], until: datetime | None
 ) -> None:
-    """:raises InvalidInput: what is held is no answer to the request."""
+    """Refuse a request that the held lease does not answer.
+
+    :raises InvalidInput: it holds other tables or a later barrier.
+    """
     found = [state.table for state in held.record.states]
     if set(found) != set(tables):
         raise _other_request(held, f"the tables {', '.join(sorted(tables))}")

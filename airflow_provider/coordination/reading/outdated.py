@@ -1,5 +1,5 @@
-"""Finds rows that were computed from what an ``ignore`` edge has let go, or from a source before it was bound anew, and
-rows of an earlier revision than other tables have: the label of cuts and of ``explain`` (R18).
+"""Outdated rows, the label of cuts and of ``explain`` (R18): computed from a state that an ``ignore`` edge did not
+follow, or from a source before it was bound anew, or of an earlier revision than those of other tables.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Readin
 _PAGE = 100
 
 Epochs = tuple[datetime, datetime, int]
-"""Start of the first and end of the last outdated epoch, and the newest commit that they do not know."""
+"""Start of the first and end of the last outdated epoch, and the newest rewrite that they have not read."""
 
 
 class OutdatedRows:
-    """Rows that stand on an earlier state of an input, as *reader* finds them.
+    """Rows computed from an earlier state of an input, as read by *reader*.
 
-    A domain without an ``ignore`` edge, in which no rows stay behind others, costs one look at its jobs for each
+    A domain without an ``ignore`` edge, in which no rows stay behind others, costs one read of its jobs for each
     version of its topology.
     """
 
@@ -84,14 +84,14 @@ class OutdatedRows:
     def _left_kinds(
         self, domain: DomainName, jobs: Sequence[JobRecord], declared: Collection[TableName]
     ) -> dict[TableName, TableKind]:
-        """Return the kinds of tables that no job declares any more: their copies and readers keep labels, too."""
+        """Return the kinds of tables that no job declares now: their copies and readers keep labels, too."""
         left = {table for job in jobs for table in job.all_outputs if table not in declared}
         keys = [table_key(domain, table) for table in sorted(left)]
         found = self.reader.read(domain, keys).records.values() if keys else ()
         return {TableName(stamped.key.item): stamped.record.kind for stamped in found}
 
     def _kept(self, domain: DomainName, jobs: Sequence[JobRecord]) -> Kept:
-        """Follows the copies of a table's skipped epochs, from the one that starts where its rows were computed."""
+        """Return a function that follows the copies of a table's skipped epochs, from the end of the computed one."""
 
         def kept(table: TableName, end: datetime) -> datetime:
             writers = [job.name for job in jobs if table in job.all_outputs]
@@ -115,7 +115,7 @@ class OutdatedRows:
     def _found(
         self, domain: DomainName, ignoring: Sequence[tuple[JobRecord, Edge]], csn: int
     ) -> list[Outdated]:
-        """What the ignoring jobs themselves have computed from earlier states."""
+        """Return the rows that the ignoring jobs themselves have computed from earlier states."""
         keys: list[Key] = []
         for job, edge in ignoring:
             keys += [
@@ -137,7 +137,7 @@ class OutdatedRows:
     def _outdated_epochs(
         self, domain: DomainName, job: JobRecord, edge: Edge, reading: Reading, csn: int
     ) -> Epochs | None:
-        """The epochs of *job* that read *edge* before it was computed again; looked for once until either moves."""
+        """Return the epochs of *job* that read *edge* before its rewrite; cached until a rewrite or a commit."""
         log: Stamped[RewriteLog] | None = reading.get(rewrite_log_key(domain, edge.table))
         rewrites = [] if log is None else known_rewrites(log, csn)
         outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
@@ -178,7 +178,7 @@ class OutdatedRows:
     def _scanned(
         self, domain: DomainName, job: JobName, between: tuple[str, str | None], *, reverse: bool
     ) -> Iterator[EpochRecord]:
-        """The epochs of *job* between two keys, from the front or from the back."""
+        """Yield the epochs of *job* between two keys, from the front or from the back."""
         start, end = between
         while True:
             page = self.reader.scan(

@@ -1,4 +1,4 @@
-"""A cut as text: for each table the query that gives its rows in one engine's SQL."""
+"""A cut as text: for each table a query of its rows in one engine's SQL."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ICEBERG = "iceberg"
 
 
 class Engine(StrEnum):
-    """Whose SQL is written."""
+    """SQL engine that runs the text."""
 
     DUCKDB = "duckdb"
-    """Names the cut's files; columns by id. Needs no catalog, and reads every version that is kept."""
+    """Names the cut's files; columns by id. Needs no catalog, and reads every kept version."""
     SPARK = "spark"
     """Travels to the cut's snapshot in an Iceberg catalog of the session; for the table's last 20 commits."""
     TRINO = "trino"
@@ -38,10 +38,10 @@ def queries(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epoch
 
     The text keeps nothing readable: hold the cut by a lease, and call ``cuts.check(cut)`` when the queries are done.
 
-    :param catalog: what the engine calls the Iceberg catalog of the store; DuckDB needs none.
+    :param catalog: name of the store's Iceberg catalog in the engine; DuckDB needs none.
     :raises LeaseExpired: the cut's time is over.
-    :raises InvalidInput: an engine that there is not, a format that it cannot read, output that is not published; for
-        Spark and Trino, an older state of a full table, which no snapshot of the catalog shows.
+    :raises InvalidInput: unknown engine, a format that it cannot read, unpublished output; for Spark and Trino, an
+        older state of a full table, which no snapshot of the catalog shows.
     """
     chosen = choice(Engine, engine, "engine")
     if cut.level is Level.READ_UNCOMMITTED:
@@ -53,8 +53,8 @@ def queries(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epoch
 def script(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs") -> str:
     """Return statements that make a temporary view of each table, named as the table.
 
-    :raises InvalidInput: as :func:`queries`; Trino, which has no temporary views; two tables whose names the engine
-        takes for one.
+    :raises InvalidInput: as :func:`queries`; Trino, which has no temporary views; names of two tables that differ only
+        in case.
     """
     dialect = _DIALECTS[choice(Engine, engine, "engine")]
     if not dialect.view:
@@ -71,7 +71,7 @@ def script(cuts: Cuts, cut: Cut, engine: Engine | str, *, catalog: str = "epochs
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Dialect:
-    """How an engine writes things down."""
+    """Spelling of names, views, versions and times in an engine's SQL."""
 
     quote: str
     view: str
@@ -159,15 +159,15 @@ def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
 
 
 def _of_state(column: str, state: State, dialect: _Dialect) -> str:
-    """*column* of the rows of *state*: those of a full table are of its barrier, whenever their file was written."""
+    """Return *column* of *state* as SQL: rows of a full table are of its barrier, whenever their file was written."""
     if column == EPOCH_COLUMN and state.kind is TableKind.FULL:
         return f"{dialect.moment(state.barrier)} AS {dialect.quoted(column)}"
     return dialect.quoted(column)
 
 
 def _literal_path(uri: str) -> str:
-    """*uri* as a pattern that matches only itself."""
-    return "".join(f"[{one}]" if one in "*?[" else one for one in uri)
+    """Return *uri* as a pattern that matches only itself."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in uri)
 
 
 def _text(value: str) -> str:
@@ -175,9 +175,9 @@ def _text(value: str) -> str:
 
 
 def _duckdb_type(kind: pa.DataType) -> str:
-    """*kind* in DuckDB's words; parts of structs are matched by name there.
+    """Return *kind* as a type of DuckDB, which matches the fields of structs by name.
 
-    :raises InvalidInput: it has none.
+    :raises InvalidInput: DuckDB has no such type.
     """
     import pyarrow as pa
 

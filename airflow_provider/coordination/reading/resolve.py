@@ -1,4 +1,4 @@
-"""From what a reader asks for to one barrier and one CSN: what all that read cuts share (protocol section 6)."""
+"""Resolution of a reader's request to one barrier and one CSN, shared by all readers of cuts (protocol section 6)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Resolved = Mapping[TableName, tuple[TableRecord, TableVersion]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutRequest:
-    """What a reader asks of a cut; see :meth:`Cuts.cut`."""
+    """Request for a cut; see :meth:`Cuts.cut`."""
 
     at: datetime | None = None
     align: Align = Align.EXACT
@@ -46,7 +46,7 @@ class CutRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedCut:
-    """Where the tables of a cut stand, and at which barriers they are read."""
+    """Versions of the tables of a cut, and the barriers at which they are read."""
 
     reading: Reading
     found: Resolved
@@ -54,7 +54,7 @@ class ResolvedCut:
 
 
 class Latest(Generic[Worked]):
-    """What was worked out last, for as long as the same is asked: a domain moves less often than it is read.
+    """Cache of the last answer: a domain is read more often than it changes.
 
     Questions are compared as values, so that a different one never gets this answer. Threads may share it.
     """
@@ -63,7 +63,8 @@ class Latest(Generic[Worked]):
         self._kept: tuple[object, Worked] | None = None
 
     def answer(self, question: object, work: Callable[[], Worked]) -> Worked:
-        """Return what *work* answers to *question*, which must not be changed afterwards."""
+        """Return the answer of *work* to *question*, which must not be changed afterwards."""
+        # One read of the attribute: another thread may replace the pair between the comparison and the return.
         kept = self._kept
         if kept is None or kept[0] != question:
             kept = self._kept = (question, work())
@@ -71,7 +72,7 @@ class Latest(Generic[Worked]):
 
 
 class TableVersions:
-    """Where tables stand, as *reader* finds it; worked out once for each version of a table's record."""
+    """Versions of tables, as read by *reader*; worked out once for each version of a table's record."""
 
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
@@ -82,7 +83,7 @@ class TableVersions:
     def of_all(
         self, domain: DomainName, names: Sequence[TableName]
     ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
-        """Read where *names* stood at the head.
+        """Read the versions of *names* at the head.
 
         :raises UnknownName: a table that no job has registered.
         """
@@ -100,9 +101,9 @@ class TableVersions:
     def of_registered(
         self, domain: DomainName, names: Sequence[TableName]
     ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
-        """Read where those of *names* that are registered stood at the head, and what retention has expired.
+        """Read the versions of the registered tables of *names* at the head, and the records of retention and topology.
 
-        The head is read first, then only what is immutable at or below it (R3).
+        The head is read first, then only data that is immutable at or below it (R3).
         """
         keys = {name: table_key(domain, name) for name in names}
         for _ in range(_TRIES):
@@ -111,7 +112,8 @@ class TableVersions:
             tables = {
                 name: self._stood(name, records[key], csn) for name, key in keys.items() if key in records
             }
-            found = {name: one for name, one in tables.items() if one is not None}
+            found = {name: version for name, version in tables.items() if version is not None}
+            # A record that has moved on too often since the head was read has forgotten its version there: read again.
             if len(found) == len(tables):
                 return reading, found
         raise Conflict(
@@ -119,13 +121,13 @@ class TableVersions:
         )
 
     def expired_states(self, domain: DomainName, reading: Reading) -> ExpiredStates:
-        """What is expired of the tables of *reading*."""
+        """Return the expired states of the tables of *reading*."""
         return expired_states(self.reader, domain, reading, self._pages.of(domain, reading))
 
     def _stood(
         self, name: TableName, stamped: Stamped[TableRecord], csn: int
     ) -> tuple[TableRecord, TableVersion] | None:
-        """The table and where it stood at *csn*; None when its record has forgotten."""
+        """Return the table and its version at *csn*; None if its record no longer has that version."""
         if (stamped.csn or 0) > csn:
             moved = as_of(stamped, csn)
             return None if moved is None else (stamped.record, moved)
@@ -145,9 +147,9 @@ def resolved(
     at = request.at
     if altogether:
         inactive = inactive_jobs(versions.reader, domain)
-        awaited = (one for one in tables.values() if one[0].job not in inactive and not one[0].ended)
+        awaited = (known for known in tables.values() if known[0].job not in inactive and not known[0].ended)
         limit = published_by_all(awaited)
-        at = min((one for one in (at, limit) if one is not None), default=None)
+        at = min((end for end in (at, limit) if end is not None), default=None)
     question = (found, at, request.align, request.max_lag)
     answer = versions.aligned.answer(question, lambda: aligned(*question))
     if answer is None:
@@ -162,17 +164,17 @@ def resolved(
 def _altogether(
     versions: TableVersions, domain: DomainName, names: Sequence[TableName]
 ) -> tuple[Reading, dict[TableName, tuple[TableRecord, TableVersion]]]:
-    """Read where *names* and all other tables of the domain stood at the head.
+    """Read the versions of *names* and of all other tables of the domain at the head.
 
-    Tables are listed before the head is read. Each registration changes the topology, so one that came between
-    the two shows, and the tables are listed again.
+    Tables are listed before the head is read. Each registration changes the topology: one between the two is
+    detected, and the tables are listed again.
 
     :raises Conflict: jobs kept registering meanwhile.
     """
     key = topology_key(domain)
     for _ in range(_TRIES):
         before = versions.reader.read(domain, [key]).get(key)
-        listed = [TableName(one.key.item) for one in pages(versions.reader, domain, Kind.TABLE, "")]
+        listed = [TableName(stamped.key.item) for stamped in pages(versions.reader, domain, Kind.TABLE, "")]
         reading, tables = versions.of_all(domain, list(dict.fromkeys([*names, *listed])))
         now = reading.get(key)
         if before is not None and now is not None and before.version == now.version:
@@ -185,11 +187,14 @@ def _altogether(
 
 
 def refuse_expired(retention: ExpiredStates, found: Resolved, barriers: Mapping[TableName, datetime]) -> None:
-    """:raises Unavailable: the state of a table was expired; ``kept`` has the nearest barriers that are not."""
+    """Refuse *barriers* at which the state of a table has expired.
+
+    :raises Unavailable: with the tables; ``kept`` has the nearest kept barriers.
+    """
     gone = retention.expired_at(barriers)
     if gone:
         kept = nearest_kept({table: found[table] for table in gone}, retention, barriers[gone[0]])
-        said = " and ".join(one.isoformat() for one in kept) or "none"
+        said = " and ".join(barrier.isoformat() for barrier in kept) or "none"
         raise Unavailable(
             f"{', '.join(gone)}: what was there at {barriers[gone[0]].isoformat()} is expired.",
             next_step=f"read at the nearest barrier that is kept ({said}), or at a later one.",
@@ -200,7 +205,10 @@ def refuse_expired(retention: ExpiredStates, found: Resolved, barriers: Mapping[
 
 
 def refuse_stale(lags: tuple[Lag, ...], limit: timedelta) -> None:
-    """:raises NotReady: there are *lags*: what would be read is older than *limit*."""
+    """Refuse tables that are older than *limit*, which are in *lags*.
+
+    :raises NotReady: with *lags*.
+    """
     if lags:
         raise NotReady(
             f"older than {limit}: " + "; ".join(f"{lag.table}: {lag.reason}" for lag in lags) + ".",
@@ -211,7 +219,10 @@ def refuse_stale(lags: tuple[Lag, ...], limit: timedelta) -> None:
 
 
 def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, answer: Aligned) -> None:
-    """:raises NotReady: a table would go back. :raises Unavailable: the store is another one by now."""
+    """Refuse states before those that the session has read.
+
+    :raises NotReady: a table would go back. :raises Unavailable: the store was replaced since.
+    """
     if session is None:
         return
     if session.incarnation and session.incarnation != reading.head.incarnation:
@@ -227,7 +238,7 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
     missing = session.behind(reading.head.csn, answer.tables)
     if missing:
         others = lagging(found, max(lag.wanted for lag in missing))
-        slower = tuple(lag for lag in others if lag.table not in {one.table for one in missing})
+        slower = tuple(lag for lag in others if lag.table not in {behind.table for behind in missing})
         raise NotReady(
             "; ".join(f"{lag.table}: {lag.reason}" for lag in (*missing, *slower)) + ".",
             next_step="wait for the slower tables (EpochSensor), or read without this session.",
@@ -260,12 +271,15 @@ def _no_common_barrier(tables: Resolved, at: datetime | None) -> NotReady:
 
 
 def names_of(tables: Iterable[str | Table]) -> list[TableName]:
-    """:raises InvalidInput: no table, or a name that cannot be one."""
+    """Return the names of *tables*, each once.
+
+    :raises InvalidInput: no table, or an invalid name.
+    """
     if isinstance(tables, str | Table):
         tables = [tables]
     if not isinstance(tables, Iterable):
         raise InvalidInput(field="tables", value=tables, expected="a list of one table or more")
-    names = [table_name(one.name if isinstance(one, Table) else one) for one in tables]
+    names = [table_name(table.name if isinstance(table, Table) else table) for table in tables]
     if not names:
         raise InvalidInput(field="tables", value=[], expected="one table or more")
     return list(dict.fromkeys(names))

@@ -39,9 +39,9 @@ from airflow_provider.stores.base import MetadataReader
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Readiness:
-    """Whether a cut at *barrier* can be had.
+    """Readiness of a cut at *barrier*.
 
-    :param csn: the head at which it was asked; wait for a later one before asking again.
+    :param csn: the head of this answer; wait for a later one before asking again.
     """
 
     barrier: datetime
@@ -66,7 +66,7 @@ def check(
 ) -> Readiness:
     """Return whether all *tables* have reached *barrier*; a table without an owner yet is missing, no error.
 
-    :raises Unavailable: a table had it, and it is expired: there is nothing to wait for (R24).
+    :raises Unavailable: a table's state at *barrier* has expired: there is nothing to wait for (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     return readiness(retrying_reader(reader), domain, tables, barrier)
@@ -75,21 +75,21 @@ def check(
 def readiness(
     reader: MetadataReader, domain: str, tables: Iterable[str | Table], barrier: datetime
 ) -> Readiness:
-    """As :func:`check`, in one try: for those who ask again by themselves."""
+    """Answer as :func:`check`, without retries: for callers that retry."""
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     reading, found = TableVersions(reader).of_registered(name, names)
-    had = [one for one, (record, moved) in found.items() if reached(record, moved, barrier)]
+    had = [table for table, (record, moved) in found.items() if reached(record, moved, barrier)]
     refuse_expired(expired_states(reader, name, reading), found, dict.fromkeys(had, barrier))
-    unregistered = (_without_owner(one, barrier) for one in names if one not in found)
+    unregistered = (_without_owner(table, barrier) for table in names if table not in found)
     return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobInputs:
-    """What a job reads for its epochs of *interval*, computed one after the other.
+    """Inputs of a job for its epochs of *interval*, computed one after the other.
 
-    What is read up to the barrier must be there up to the end of the last epoch, and what is read as ``previous`` up to
-    the start of the first: what later ones read as such is committed by the epochs before them.
+    Inputs up to the barrier must reach the end of the last epoch, ``previous`` inputs the start of the first: each
+    later epoch finds its ``previous`` input committed by the epoch before it.
 
     :param sources: sources that must be complete for each of the epochs. :param cadence: of the epochs.
     """
@@ -101,7 +101,7 @@ class JobInputs:
 
     @property
     def connections(self) -> tuple[str, ...]:
-        """The ids of the connections that lead to the sources that are asked for conditions."""
+        """Ids of the connections of sources that have a condition of completeness."""
         return tuple(
             dict.fromkeys(
                 source.connection for source in self.sources if source.connection and source.complete
@@ -110,7 +110,7 @@ class JobInputs:
 
     @classmethod
     def of(cls, job: Job, interval: Interval) -> JobInputs:
-        """What *job* reads; where it begins, its own past is nothing, which nobody may have registered yet."""
+        """Return the inputs of *job*; at its origin its own past is empty, and its tables may be unregistered."""
         begins = job.origin == interval.start
         own = {table.name for table in job.outputs} if begins else set()
         edges = (edge for edge in job.edges if edge.kind is not EdgeKind.PREVIOUS or edge.table not in own)
@@ -120,11 +120,11 @@ class JobInputs:
 def check_inputs(
     reader: MetadataReader, domain: str, inputs: JobInputs, source_readers: SourceReaders | None = None
 ) -> Readiness:
-    """Return whether a job finds what it reads.
+    """Return whether the inputs of a job are there.
 
     :param source_readers: asks sources whether they are complete; by default those that need no connection.
     :raises SourceUnavailable: a source does not answer.
-    :raises Unavailable: the state of a full table that it reads was expired (R24).
+    :raises Unavailable: the state of a full table among the inputs has expired (R24).
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     return inputs_readiness(retrying_reader(reader), domain, inputs, source_readers)
@@ -133,7 +133,7 @@ def check_inputs(
 def inputs_readiness(
     reader: MetadataReader, domain: str, inputs: JobInputs, source_readers: SourceReaders | None = None
 ) -> Readiness:
-    """As :func:`check_inputs`, in one try: for those who ask again by themselves."""
+    """Answer as :func:`check_inputs`, without retries: for callers that retry."""
     name, interval = domain_name(domain), inputs.interval
     reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
     retention, missing = expired_states(reader, name, reading), list[Lag]()
@@ -166,9 +166,9 @@ def begin_readiness(
     *,
     source_readers: SourceReaders | None = None,
 ) -> Readiness:
-    """As :func:`inputs_readiness`, and whether no other run is computing the epoch of *inputs*: its lock is free.
+    """Answer as :func:`inputs_readiness`, and require that no other run is computing the epoch of *inputs*.
 
-    :param run: ids of DAG and run that ask: what an earlier try of theirs holds, a begin takes over.
+    :param run: ids of the asking DAG and run: begin takes over the lock of an earlier try of the same run.
     """
     name, maker = domain_name(domain), job_name(job)
     epoch, lock = (make(name, maker, inputs.interval.start) for make in (epoch_key, lock_key))
@@ -190,11 +190,11 @@ def begin_readiness(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bringer:
-    """Who brings a table that is waited for.
+    """Writer of an awaited table.
 
-    :param job: whose table it is; None when no job that writes it has run.
-    :param owner: who worked last on the epoch at which the table stands, or on the newest one.
-    :param is_open: it is that epoch, and its attempt has not ended. :param meant: as :func:`meant` says.
+    :param job: writes the table; None if no job that writes it has run.
+    :param owner: of the last work on the epoch that the table lacks, or on the newest epoch.
+    :param is_open: the attempt at the lacked epoch has not ended. :param meant: similar names, see :func:`meant`.
     """
 
     table: TableName
@@ -212,7 +212,7 @@ class Bringer:
 
 
 def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) -> list[Bringer]:
-    """Return who brings each table in *missing*, or which one may be meant."""
+    """Return the writer of each table in *missing*, or similar names of an unknown one."""
     name = domain_name(domain)
     wanted = list(dict.fromkeys(missing))
     found = reader.read(name, [table_key(name, table) for table in wanted])
@@ -226,7 +226,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
         start = None if stands is None else time_key(stands)
         scan = partial(reader.scan, name, Kind.EPOCH, job, limit=1)
         stops: list[Stamped[EpochRecord]] = scan(start=start)
-        record = next((one.record for one in stops or scan(reverse=True)), None)
+        record = next((epoch.record for epoch in stops or scan(reverse=True)), None)
         work = None if record is None else record.attempt or record.committed
         attempt = record.attempt if record is not None and stops else None
         told.append(
@@ -243,7 +243,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
 def _incomplete(
     reader: MetadataReader, domain: DomainName, inputs: JobInputs, source_readers: SourceReaders
 ) -> Iterator[Lag]:
-    """The sources that are not complete, each for the first epoch for which nobody has recorded its bounds."""
+    """Yield the incomplete sources, each for the first incomplete epoch; recorded bounds are complete."""
     if not inputs.sources or inputs.cadence is None:
         return
     epochs = list(inputs.cadence.split(inputs.interval))
@@ -275,7 +275,7 @@ def _behind(
     wanted: tuple[datetime | None, datetime],
     behind: tuple[Behind, ...],
 ) -> tuple[Lag, ...]:
-    """What is to be computed again before it can be read, since its source was bound anew."""
+    """Return the lag of an input that must be computed again, since its source was bound anew."""
     entry = left_behind(edge.table, edge.on_upstream_revision, wanted, behind)
     if entry is None:
         return ()
@@ -301,7 +301,7 @@ def wait_for(
     """Return once all *tables* have reached *barrier*.
 
     :raises NotReady: not within *timeout*; ``missing`` says which table lags and why.
-    :raises Unavailable: a table had it, and it is expired.
+    :raises Unavailable: a table's state at *barrier* has expired.
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
     clock = clock or SystemClock()
@@ -322,5 +322,5 @@ def wait_for(
         pause, before = min(left, defaults.wait_poll_interval), clock.monotonic()
         reader.watch(domain_name(domain), answer.csn, pause)
         if clock.monotonic() == before:
-            # A clock of the caller's own does not move while the store waits: then it is the one to wait by.
+            # A clock that the caller passes need not advance while the store waits: then wait by that clock.
             clock.sleep(pause)
