@@ -1,4 +1,4 @@
-"""What every operation works with, as one value: the store, the table formats, a clock, randomness, the settings."""
+"""Collaborators of every operation, as one value: store, table formats, clock, randomness, settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONTENDED_S = 1.0
 class Context:
     """The collaborators of an operation; an operation is a function of a context and its request.
 
-    :param clock: for waiting only; what expires is judged by the store's time.
+    :param clock: for waiting only; expiry is judged by the store's time.
     :param random: for pauses between tries and ids of requests.
     """
 
@@ -46,7 +46,7 @@ class Context:
         random: Random | None = None,
         defaults: Defaults = DEFAULTS,
     ) -> Self:
-        """Fill in what a production process uses: the host's clock, and randomness that forks do not share."""
+        """Return a context with production defaults: the host's clock, and randomness that forks do not share."""
         return cls(
             store=store,
             formats=formats,
@@ -74,5 +74,5 @@ class Context:
         self._contended_until[domain] = self.clock.monotonic() + _CONTENDED_S
 
     def is_contended(self, domain: DomainName) -> bool:
-        """Tell whether that was a moment ago, so that the next publish had better wait for its turn."""
+        """Return True if that was less than a second ago: the next publish then starts in the publish queue."""
         return self.clock.monotonic() < self._contended_until.get(domain, 0.0)

@@ -1,7 +1,7 @@
 """The retry loop: ask again after a lost reply (R15), decide again after a lost race.
 
-Every operation reads, decides and writes; repeated, it finds what it did before and answers the same. So a lost reply
-is settled by repeating the whole operation, never by repeating its write.
+Every operation reads, decides and writes; a repetition finds its own earlier write and returns the same answer. So a
+lost reply is resolved by a repetition of the whole operation, never of its write alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRIES = 50
 
 
 class ReadAgain(Exception):
-    """What was read is older than what is to be decided on: read again, decide again; nothing was changed."""
+    """The records that were read are too old to decide on: read and decide again; nothing was changed."""
 
 
 def retry(
@@ -37,10 +37,10 @@ def retry(
 ) -> Answer:
     """Run *operation*, again while the store does not answer and *timeout* has not passed.
 
-    With *lost*, also again when what it decided on was changed meanwhile. It reads, decides and transacts: a refused
-    transaction, or :class:`ReadAgain`, starts it from its first read.
+    With *lost*, also again after a lost race. The operation reads, decides and transacts: a refused transaction, or
+    :class:`ReadAgain`, starts it from its first read.
 
-    :param lost: raised when others were faster every time; None lets the first refusal through.
+    :param lost: raised after too many lost races; None lets the first refusal through.
     :raises OutcomeUnknown: a reply was lost and the store could not be asked in time.
     :raises StoreUnavailable: the store never answered, and no change was sent to it.
     """
@@ -56,14 +56,15 @@ def retry(
             races.wait()
             if races.are_over:
                 raise lost from None
-            outage = _Outage(clock, random, timeout)  # the store has answered
+            # The store has answered: a later outage has the whole time again.
+            outage = _Outage(clock, random, timeout)
         except (OutcomeUnknown, StoreUnavailable) as error:
             outage.wait(error)
             races = _Races(clock, random)
 
 
 class _Outage:
-    """One time in which the store does not answer, and what is known of the last request."""
+    """One outage of the store, and the last request with an unknown outcome."""
 
     def __init__(self, clock: Clock, random: Random, timeout: timedelta) -> None:
         self._clock, self._random = clock, random
@@ -74,12 +75,13 @@ class _Outage:
     def wait(self, error: OutcomeUnknown | StoreUnavailable) -> None:
         """Wait before the next try.
 
-        :raises OutcomeUnknown: time is up, and one request may have arrived, whatever came after it.
-        :raises StoreUnavailable: time is up, and none has arrived.
+        :raises OutcomeUnknown: time is up, and a request may have been applied.
+        :raises StoreUnavailable: time is up, and none was applied.
         """
         if isinstance(error, OutcomeUnknown):
             self._unknown = error
         if self._clock.monotonic() >= self._deadline:
+            # A request that may have been applied outweighs later ones that certainly were not.
             if self._unknown is None or self._unknown is error:
                 raise error
             raise self._unknown from error
@@ -88,9 +90,9 @@ class _Outage:
 
 
 class _Races:
-    """Lost races in a row: each pause is longer than the one before, so that a crowd ends.
+    """Lost races in a row: the longest possible pause doubles each time, so that contention subsides.
 
-    The second try comes at once: mostly it is alone.
+    The second try follows at once: mostly it is alone.
     """
 
     def __init__(self, clock: Clock, random: Random) -> None:
@@ -103,7 +105,7 @@ class _Races:
         return self._number >= _TRIES
 
     def draw(self) -> None:
-        """Choose the pause that follows if this try is lost, too."""
+        """Choose the pause that follows this try if it loses its race."""
         longest = _SHORTEST_BACKOFF * (min(2**self._number, 32) - 1)
         self._pause = longest * self._random.random()
 

@@ -1,4 +1,4 @@
-"""Readers ask again while a store does not answer for a moment: it restarts, or elects another leader."""
+"""Retries of reads while a store does not answer for a moment: it restarts, or elects another leader."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Answer = TypeVar("Answer")
 
 
 class RetryingReader(MetadataReader):
-    """The reading side of a store, each call of which is repeated while the store does not answer.
+    """Reading side of a store that repeats each call while the store does not answer.
 
-    Reading changes nothing, so that a repetition is always right.
+    Reads change nothing, so that a repetition is always safe.
 
-    :param timeout: how long each call is repeated, then
+    :param timeout: of each call with its repetitions, then
         :class:`~airflow_provider.domain.errors.StoreUnavailable` reaches the caller.
     :param clock: for the pauses between. :param random: for their length.
     """
@@ -86,7 +86,7 @@ def retrying_reader(
     random: Random | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> MetadataReader:
-    """Return *reader* with the timeout of *defaults*; a reader that retries already is returned as it is."""
+    """Return *reader* with the timeout of *defaults*; a reader that retries already is returned unchanged."""
     if isinstance(reader, RetryingReader):
         return reader
     return RetryingReader(reader, timeout=defaults.read_timeout, clock=clock, random=random)

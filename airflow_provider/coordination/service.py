@@ -64,13 +64,13 @@ from airflow_provider.tables.factory import TableFormats, open_formats
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Where the metadata and the data are.
+    """Location of the metadata and of the data.
 
     :param store_url: URL of the metadata store; may hold a password, so it is not shown.
     :param warehouse: absolute path or URI under which tables keep their files, such as ``file:///data/warehouse``.
-    :param catalog_url: URL of the database that holds the tables' pointers, when it is not the store's own; not
+    :param catalog_url: URL of the database that holds the tables' pointers, if it is not the store's own; not
         shown either.
-    :param require: what the store must offer, whoever opens it.
+    :param require: capabilities that the store must have, for every program that opens it.
     :param connections: URLs of the databases that the sources of jobs name, by the id of their connection; not shown.
     :param read_level: isolation of reads that do not name one. :param read_consistency: likewise.
     """
@@ -85,13 +85,13 @@ class Settings:
 
     @classmethod
     def local(cls, folder: str | PathLike[str], *, connections: Mapping[str, str] | None = None) -> Self:
-        """A store in a SQLite file, ``epochs.db``, and the tables beside it, in *folder*: for work on one host.
+        """Return settings for a store in a SQLite file, ``epochs.db``, and tables beside it: for work on one host.
 
-        Looks at the folder, and opens nothing.
+        Checks the folder, and opens nothing.
 
-        :param folder: one that is there; a relative path is seen from the working directory.
+        :param folder: an existing one; a relative path is relative to the working directory.
         :param connections: as in :class:`Settings`.
-        :raises InvalidInput: it is none.
+        :raises InvalidInput: *folder* is no folder.
         """
         place = _folder(folder)
         return cls(
@@ -102,7 +102,10 @@ class Settings:
 
     @property
     def reading(self) -> ReadDefaults:
-        """:raises InvalidInput: a level or consistency that there is not."""
+        """Return the isolation of reads that do not name one.
+
+        :raises InvalidInput: unknown level or consistency.
+        """
         return ReadDefaults(
             level=choice(Level, self.read_level, "read_level"),
             consistency=choice(Consistency, self.read_consistency, "read_consistency"),
@@ -110,15 +113,15 @@ class Settings:
 
 
 class EpochService:
-    """Everything on one store; close it, or use it in a ``with`` block.
+    """All operations on one store; close it, or use it in a ``with`` block.
 
-    Every operation is idempotent by what it is asked (R15): a repetition answers as the first call did.
+    Every operation is idempotent in its arguments (R15): a repetition returns the answer of the first call.
 
-    :param clock: for waiting only; what expires is judged by the store's time.
+    :param clock: for waiting only; expiry is judged by the store's time.
     :param random: for pauses between tries and ids of requests; by default the system's, which forks do not share.
     :param reading: isolation of reads that do not name one.
     :param connections: URLs of the databases that the sources of jobs name, by the id of their connection.
-    :ivar context: what the operations work with.
+    :ivar context: collaborators of the operations.
     """
 
     def __init__(
@@ -151,8 +154,8 @@ class EpochService:
     ) -> Self:
         """Open what *settings* name.
 
-        :param create: make a store that is a file where there is none; False for who only looks.
-        :raises InvalidInput: a URL or warehouse that cannot be understood.
+        :param create: create the file of a store that does not exist; False for programs that only read.
+        :raises InvalidInput: malformed URL or warehouse.
         :raises StoreIncompatible: the store lacks a capability in *require*, or has another schema.
         :raises StoreUnavailable: the store does not answer.
         """
@@ -227,7 +230,7 @@ class EpochService:
         processed(self.context, attempt, sink)
 
     def written(self, attempt: Attempt, sink: str, committable: Committable) -> None:
-        """Record what is to be published for *sink*: see :func:`~.report.written`."""
+        """Record the output to be published for *sink*: see :func:`~.report.written`."""
         written(self.context, attempt, sink, committable)
 
     def complete(self, attempt: Attempt) -> None:
@@ -235,7 +238,7 @@ class EpochService:
         complete(self.context, attempt)
 
     def check(self, attempt: Attempt, query: Query | None = None) -> None:
-        """Run the job's checks on what is recorded at WRITTEN: see :func:`~.check.check`."""
+        """Run the job's checks on the output recorded at WRITTEN: see :func:`~.check.check`."""
         check(self.context, attempt, query)
 
     def publish(self, attempt: Attempt) -> Published:
@@ -243,19 +246,19 @@ class EpochService:
         return publish(self.context, attempt)
 
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
-        """Declare that nothing will come of the epochs in *span* (R5): see :func:`~.skip.skip`."""
+        """Commit the epochs in *span* without rows (R5): see :func:`~.skip.skip`."""
         return skip(self.context, domain, job, span, reason=reason, by=by)
 
     def retire(self, domain: str, job: str, *, reason: str, by: str, table: str | None = None) -> None:
-        """Let nothing more come of *job*, or of a table that it has left (R7): see :func:`~.retire.retire`."""
+        """End *job*, or a table that it no longer declares (R7): see :func:`~.retire.retire`."""
         retire(self.context, domain, job, reason=reason, by=by, table=table)
 
     def revive(self, domain: str, job: str) -> None:
-        """Let a retired job go on where it was: see :func:`~.retire.revive`."""
+        """Let a retired job continue: see :func:`~.retire.revive`."""
         revive(self.context, domain, job)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
-        """End an attempt without a commit and delete what it staged: see :func:`~.end.abort`."""
+        """End an attempt without a commit and delete its staged output: see :func:`~.end.abort`."""
         abort(self.context, attempt, reason)
 
     def heartbeat(self, attempt: Attempt) -> timedelta:
@@ -263,7 +266,7 @@ class EpochService:
         return heartbeat(self.context, attempt)
 
     def input(self, attempt: Attempt, table: str) -> tuple[State, str]:
-        """Return what the attempt reads of *table*, and its schema: see :func:`~.read_input.read_input`."""
+        """Return the state of *table* that the attempt reads, and its schema: see :func:`~.read_input.read_input`."""
         return read_input(self.context, attempt, table)
 
     def columns(self, attempt: Attempt, sink: str) -> TableInfo | None:
@@ -271,11 +274,11 @@ class EpochService:
         return written_columns(self.context, attempt, sink)
 
     def place(self, attempt: Attempt, sink: str) -> StagingLocation:
-        """Return where *attempt* stages the rows of *sink*."""
+        """Return the place at which *attempt* stages the rows of *sink*."""
         return staging.place(self.context.formats, attempt, sink)
 
     def epoch(self, domain: DomainName, job: JobName, interval: Interval) -> Stamped[EpochRecord] | None:
-        """Return the record of one epoch; None when no attempt at it has begun."""
+        """Return the record of one epoch; None before its first attempt."""
         key = epoch_key(domain, job, interval.start)
         return self.context.store.read(key.domain, [key]).get(key)
 
@@ -284,14 +287,14 @@ class EpochService:
         return state_log(self.context.store, domain, job, interval)
 
     def recover(self, domain: str) -> Recovery:
-        """Let the catalog's pointers of all tables of *domain* follow the store: see :func:`recover`."""
+        """Move the catalog's pointers of all tables of *domain* to the store's versions: see :func:`recover`."""
         return recover(self.context, domain)
 
     def bind(self, domain: str, source: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
-        """Let the epoch of *interval* read what the source of *source* has now: see :func:`bind`.
+        """Bind the epoch of *interval* to the present data of *source*: see :func:`bind`.
 
         :param interval: as for ``epoch_run``, such as ``"2024-05-01"``.
-        :raises InvalidInput: the interval cannot be read, or nothing is recorded for it.
+        :raises InvalidInput: malformed interval, or nothing is recorded for it.
         """
         cadence = declaring(self.store, domain, source).cadence
         return bind(
@@ -305,11 +308,11 @@ class EpochService:
         )
 
     def resume(self, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
-        """Take up the attempt that *begun* names: see :func:`~.resume.resume`."""
+        """Resume the attempt that *begun* names: see :func:`~.resume.resume`."""
         return resume(self.context, job, begun)
 
     def close(self) -> None:
-        """Give back connections; may be called twice."""
+        """Release connections; may be called twice."""
         self.formats.close()
         self.store.close()
 
@@ -323,7 +326,10 @@ class EpochService:
 
 
 def _folder(value: object) -> Path:
-    """:raises InvalidInput: naming ``local``."""
+    """Return *value* as the absolute path of a folder.
+
+    :raises InvalidInput: *value* is no existing folder; the error names ``local``.
+    """
     text = os.fspath(value) if isinstance(value, str | PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text or "://" in text:
         raise InvalidInput(
