@@ -1,1 +1,1 @@
-"""What a commit of any kind needs: registrations, dependents, pointers, columns, rows of other programs."""
+"""Parts that commits of all kinds share: registrations, dependents, pointers, columns, rows of other programs."""

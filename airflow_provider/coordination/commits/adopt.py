@@ -1,8 +1,8 @@
-"""Taking over what another program committed to a table, where its job declares so (R17).
+"""Adoption of rows that another program committed to a table, if the table's job declares it (R17).
 
-It is a commit of its own, without members: the other program's rows become part of the epochs to which their epoch
-column says they belong. Those epochs were computed already, so it is a rewrite like any other: what has read them is
-asked, and whoever is about to publish on them begins again.
+An adoption is a commit of its own, without members: the other program's rows become part of the epochs that their
+epoch column names. Those epochs were computed already, so the adoption is a rewrite like any other: it is refused
+while committed epochs have read them, and an attempt that is about to publish on them begins again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from airflow_provider.tables.projection import foreign_commit
 def adopt(context: Context, table: Table) -> bool:
     """Make another program's rows in *table* part of the epochs that they name; return whether there were any.
 
-    :raises ForeignCommit: they cannot be: they name an epoch that is not committed, do not come from what was
-        published, or lie in files that cuts do not read.
+    :raises ForeignCommit: the rows name an epoch that is not committed, do not descend from a published version, or
+        lie in files that cuts do not read.
     :raises DependentReaders: committed epochs have read what they change.
     """
     return context.retry(
@@ -41,9 +41,9 @@ def adopt(context: Context, table: Table) -> bool:
 
 
 def foreign_span(table: Table, record: TableRecord, found: Compared) -> Interval:
-    """The time whose rows another program changed in *table*.
+    """Return the time whose rows another program changed in *table*.
 
-    :raises ForeignCommit: there is no saying what they would belong to.
+    :raises ForeignCommit: the rows belong to no committed epoch of the table.
     """
     foreign = found.foreign
     if record.ref is None or foreign.obstacle:
@@ -56,7 +56,7 @@ def foreign_span(table: Table, record: TableRecord, found: Compared) -> Interval
             refused = replace(found, foreign=replace(foreign, obstacle=obstacle))
             raise foreign_commit(table, record.ref, refused)
         epochs.append(epoch)
-    return Interval(min(one.start for one in epochs), max(one.end for one in epochs))
+    return Interval(min(epoch.start for epoch in epochs), max(epoch.end for epoch in epochs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Adoption:
         return self.table.domain
 
     def run(self) -> bool:
-        """:raises RequirementFailed: what it decided on changed meanwhile."""
+        """:raises RequirementFailed: a record that it read has changed meanwhile."""
         name, domain = self.table.name, self._domain
         keys = [table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)]
         reading = self.context.store.read(domain, keys)
@@ -96,7 +96,7 @@ class _Adoption:
         return True
 
     def _publication(self, reading: Reading, found: Compared) -> Publication:
-        """A version of the table's own on top of the other program's, without a change."""
+        """Return a version of the table's own on top of the other program's, without a change."""
         name = self.table.name
         record: TableRecord = reading.records[table_key(self._domain, name)].record
         return Publication(

@@ -1,4 +1,4 @@
-"""Columns change between epochs: a commit of their own, made by the first begin that declares it (R32)."""
+"""Column changes between epochs: a commit of its own, made by the first begin that declares them (R32)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from airflow_provider.tables.checks import same_table
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """Brings the columns of a job's tables to what it declares, before the epoch of *interval* begins."""
+    """Request to bring the columns of a job's tables to its declaration, before the epoch of *interval* begins."""
 
     context: Context
     job: Job
@@ -41,20 +41,20 @@ class Alter:
     def run(self, reading: Reading, *, dry: bool = False) -> bool:
         """Make the changes that one of the tables lacks; return whether the store is to be read again.
 
-        :param dry: only refuse what cannot be made.
+        :param dry: only refuse changes that cannot be made.
 
-        Tables without a commit are left alone: the first write makes them as the job has them.
+        Tables without a commit are left alone: the first write creates them with the declared columns.
 
-        :raises SchemaMismatch: a change that cannot be made, or that contradicts what was made; names the column.
-        :raises InvalidInput: a format that finds columns by their names, and a name is to go.
-        :raises EpochBusy: a name is to go, and another epoch of the job is being computed.
+        :raises SchemaMismatch: a change that cannot be made, or that contradicts an earlier one; names the column.
+        :raises InvalidInput: a rename or drop in a format that finds columns by their names.
+        :raises EpochBusy: a rename or drop while another epoch of the job is being computed.
         """
         for table in self.job.outputs:
             stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
             if stamped is None or stamped.record.ref is None:
                 continue
             changes = pending_changes(table.name, stamped.record.changes, table.column_changes)
-            if any(one.takes_away for one in changes):
+            if any(change.takes_away for change in changes):
                 self._refuse_without_ids(table, changes)
                 self._refuse_open(reading)
             if changes:
@@ -67,14 +67,14 @@ class Alter:
         if TableCapability.COLUMN_IDS not in self.context.formats[table.format].capabilities:
             raise InvalidInput(
                 field="column_changes",
-                value=str(next(one for one in changes if one.takes_away)),
+                value=str(next(change for change in changes if change.takes_away)),
                 expected=f"added columns only: format {table.format!r} finds columns by their names",
                 next_step="add a column of the new name.",
                 table=table.name,
             )
 
     def _refuse_open(self, reading: Reading) -> None:
-        """An open epoch would publish all the same; its program may be using the name that goes."""
+        """Refuse open epochs: their programs may be using the name that goes, and they would publish all the same."""
         domain, job = self.job.domain, self.job.name
         own = lock_key(domain, job, self.interval.start)
         locks: list[Stamped[LockRecord]] = list(pages(self.context.store, domain, Kind.LOCK, job))
@@ -100,7 +100,7 @@ class Alter:
         *,
         dry: bool,
     ) -> None:
-        """Commit *changes*, unless somebody else moved the table: the caller reads the store again either way."""
+        """Commit *changes*, unless another commit moved the table: the caller reads the store again either way."""
         context, number = self.context, reading.head.csn + 1
         publication = Publication(
             table=table,
@@ -130,6 +130,7 @@ class Alter:
             transaction = Transaction(
                 domain=table.domain,
                 store=SameStore(reading.head.incarnation),
+                # A move seals the domain by its topology: no commit may follow the seal (docs/decisions/moving.md).
                 requires=(
                     unchanged(reading, topology_key(table.domain)),
                     Exists(stamped.key, stamped.version),
@@ -143,7 +144,7 @@ class Alter:
         except ForeignCommit:
             if table.on_foreign_commit is OnForeignCommit.ADOPT:
                 adopt(context, table)
-            # The reply of the adoption may have been lost, so that what it did is seen by the record alone.
+            # The reply of the adoption may have been lost: only the record tells whether it was made.
             now = context.store.read(table.domain, [stamped.key]).records[stamped.key]
             if now.version != stamped.version:
                 return
@@ -152,12 +153,12 @@ class Alter:
 
 
 def written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
-    """Return the table *sink* with the columns that the rows of *attempt* are to have; None when nobody made it yet.
+    """Return the table *sink* with the columns of the rows of *attempt*; None if it does not exist yet.
 
     An attempt that was declared before the last changes has the columns of then: its files are read by column id.
 
     :raises Conflict: the table lacks changes that the attempt was declared with: begin again.
-    :raises SchemaMismatch: the table was made with changes that the attempt does not know of.
+    :raises SchemaMismatch: the table was made with changes that the attempt does not declare.
     """
     return context.retry(lambda: _written_columns(context, attempt, sink))
 
@@ -182,7 +183,7 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
             table=table.name,
             column=unknown.change.column,
             expected=str(unknown.change),
-            found=[str(one) for one in table.column_changes],
+            found=[str(change) for change in table.column_changes],
         )
     earlier = schema_key(attempt.domain, table.name, record.ref.table_uuid, unknown.before)
     schema = context.store.read(attempt.domain, [earlier]).records[earlier].record.schema

@@ -1,4 +1,4 @@
-"""Epochs that stand behind a source since it was bound anew: what must not read them, and what mends them (R18)."""
+"""Epochs behind a source that was bound anew: refuse to read them, and clear them once computed again (R18)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider.stores.base import Exists, Put, Reading
 
 
 def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
-    """The epochs of *domain* that are behind, as *reading* has its topology; none before its first registration."""
+    """Return the epochs of *domain* that are behind, by the topology in *reading*; none without one."""
     topology = reading.get(topology_key(domain))
     return () if topology is None else topology.record.behind
 
@@ -68,20 +68,20 @@ def refuse_leaving(behind: Sequence[Behind], before: JobRecord, after: JobRecord
 
 
 def is_torn(attempt: Attempt, reading: Reading) -> bool:
-    """Whether *reading* has the topology from before a source was bound anew, and a log from after: read again.
+    """Return whether *reading* has the topology from before a binding and a log from after it: read again.
 
-    Records of one reading are not of one moment in every store.
+    Not every store reads all records of one reading at the same moment.
     """
     topology = reading.records[topology_key(attempt.domain)].record
-    names = {one.table for one in attempt.inputs} | {sink.name for sink in attempt.sinks}
+    names = {read.table for read in attempt.inputs} | {sink.name for sink in attempt.sinks}
     logs = (reading.get(rewrite_log_key(attempt.domain, name)) for name in names)
     return any(log is not None and log.record.binds > topology.binds for log in logs)
 
 
 def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Reading) -> None:
-    """Refuse to publish what was computed from epochs that stand behind their source (R18).
+    """Refuse to publish an attempt that was computed from epochs behind their source (R18).
 
-    That they do not is decided on the topology; binding touches the logs of their tables, which publish requires.
+    The decision rests on the topology; binding touches the logs of their tables, which publish requires.
 
     :raises Conflict: begin again, which waits until they are computed again.
     """
@@ -107,9 +107,9 @@ def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Readi
 def catching_up(
     attempt: Attempt, record: AttemptRecord, reading: Reading, stay: Sequence[TableName]
 ) -> tuple[Sequence[Exists], Sequence[Put]]:
-    """What the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
+    """Return what the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
 
-    A fill requires that its epoch is not behind. What computes an epoch again lets its tables be read.
+    A fill requires that its epoch is not behind. An attempt that computes an epoch again makes its tables readable.
 
     :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
     """

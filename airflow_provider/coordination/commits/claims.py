@@ -1,4 +1,4 @@
-"""Who claims which versions of the tables: leases, inputs of open attempts, baselines (protocol section 7)."""
+"""Claims on versions of tables: leases, inputs of open attempts, baselines (protocol section 7)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from airflow_provider.stores.base import (
 
 
 def end_expired(store: MetadataStore, domain: DomainName) -> list[str]:
-    """End the claims whose time is over, each only as it was judged (R23); return their names.
+    """End expired claims, each only if it is unchanged since it was read (R23); return their names.
 
-    The lock of a silent attempt stays, since it says that its epoch is open; it cannot be renewed any more.
+    The lock of a silent attempt stays, because it marks its epoch as open; it cannot be renewed any more.
 
     :raises StoreIncompatible: a claim cannot be read.
     """
@@ -53,7 +53,7 @@ def _ended(
     claim: Stamped[LeaseRecord] | Stamped[LockRecord],
     update: Put | Delete,
 ) -> bool:
-    """Whether *claim* was still as it was judged, and is over now."""
+    """End *claim* by *update*; return False if it was renewed or ended since it was read."""
     required = (Exists(claim.key, claim.version),)
     try:
         store.transact(Transaction(domain=claim.key.domain, store=here, requires=required, updates=(update,)))
@@ -63,9 +63,9 @@ def _ended(
 
 
 def claimed_versions(reader: MetadataReader, domain: DomainName) -> dict[TableName, list[TableRef]]:
-    """The versions that somebody may read: by a lease, as inputs of a live attempt, as baselines of open epochs.
+    """Return the versions that leases, inputs of live attempts and baselines of open epochs name.
 
-    A claim counts until it was ended, whatever the time is.
+    A claim counts until it is ended, even after its time has run out.
 
     :raises StoreIncompatible: a claim cannot be read.
     """
@@ -93,7 +93,7 @@ def _used_by_attempts(
                 continue
             yield from epoch.attempt.baseline
             if not (locks[key].ended and locks[key].token == epoch.token):
-                yield from ((one.table, one.ref) for one in epoch.attempt.inputs)
+                yield from ((read.table, read.ref) for read in epoch.attempt.inputs)
 
 
 def _locks(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[LockRecord]]:

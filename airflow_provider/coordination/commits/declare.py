@@ -1,4 +1,4 @@
-"""What a begin decides on while its declaration is not stored yet: the store as registration would leave it (R7)."""
+"""Declarations that are not stored yet: a begin decides on the store as registration would leave it (R7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from airflow_provider.stores.declarations import fingerprint
 class Declaration:
     """A job's record, and the store with it.
 
-    :param register: stores it; None where it is stored. What was read shows its tables as they will be.
+    :param reading: shows the job's tables as they will be. :param register: stores the record; None if it is stored.
     """
 
     reading: Reading
@@ -32,13 +32,13 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Declaring:
-    """Finds the record of *job*, without storing it."""
+    """Finder of the record of *job*, without storing it."""
 
     context: Context
     job: Job
 
     def of(self, reading: Reading) -> Declaration | None:
-        """Return what registering would leave behind *reading*; None when the store is to be read again.
+        """Return *reading* as registering would leave it; None if the store is to be read again.
 
         :raises TopologyError: the topology cannot hold the job (R6).
         :raises WrongWarehouse: the domain's files are elsewhere (R33).
@@ -57,7 +57,7 @@ class Declaring:
         planned, transaction = register.plan()
         if transaction is None:
             return None
-        after = _after(reading, (one for one in transaction.updates if isinstance(one, Put)))
+        after = _after(reading, (update for update in transaction.updates if isinstance(update, Put)))
         return Declaration(reading=after, job=planned, register=register)
 
 
@@ -79,11 +79,11 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
 
 
 def _after(reading: Reading, updates: Iterable[Put | Delete]) -> Reading:
-    """*reading* with the jobs and tables of *updates*, as if they had been stored at its head."""
+    """Return *reading* with the jobs and tables of *updates*, as if they had been stored at its head."""
     records = dict(reading.records)
-    for one in updates:
-        if isinstance(one, Put) and one.key.kind in (Kind.JOB, Kind.TABLE):
-            known = records.get(one.key)
+    for update in updates:
+        if isinstance(update, Put) and update.key.kind in (Kind.JOB, Kind.TABLE):
+            known = records.get(update.key)
             version = 0 if known is None else known.version
-            records[one.key] = Stamped(one.key, one.record, version, reading.head.csn, reading.now)
+            records[update.key] = Stamped(update.key, update.record, version, reading.head.csn, reading.now)
     return replace(reading, records=records)

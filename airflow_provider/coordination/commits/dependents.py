@@ -1,4 +1,4 @@
-"""Who depends on committed epochs: they keep a revision from publishing alone (R18)."""
+"""Dependents of committed epochs: they keep a revision from publishing alone (R18)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dependent:
-    """A committed epoch that read what would change, with the tables of which it read it."""
+    """A committed epoch that read time that would change, and the tables of which it read it."""
 
     job: JobName
     interval: Interval
@@ -34,8 +34,8 @@ class Dependent:
 
 
 def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
-    """The jobs with an edge on one of *tables*."""
-    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    """Return the jobs with an edge on one of *tables*."""
+    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     names = set(tables)
     return [job for job in jobs if any(edge.table in names for edge in job.all_edges)]
 
@@ -43,13 +43,13 @@ def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[Ta
 def refuse_aligned_readers(
     reader: MetadataReader, reading: Reading, job: Job, readers: Iterable[JobRecord]
 ) -> None:
-    """Refuse that the calendar of a table changes under readers that are beyond the change.
+    """Refuse to change the calendar of a table under readers that are beyond the change.
 
     An ``as_of`` edge reads the last barrier of the calendar: another calendar would give another state to a second
     reader of the same barrier (protocol section 4).
 
-    :param reading: has the tables of *job*, with the calendars by which they are read now: also those that it takes
-        over, and those that it had left. :param readers: the domain's jobs.
+    :param reading: has the tables of *job*, with the calendars by which they are read now, including those that it
+        takes over, and those that it had left. :param readers: the domain's jobs.
     :raises TopologyError: an epoch of one of them, committed or open, has aligned with a barrier beyond the change.
     """
     readers = [*readers]
@@ -103,9 +103,11 @@ def refuse_dependents(
     :raises DependentReaders: with the first of them, each once.
     """
     read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
-    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     for table in tables:
-        full = any(one.name == table and one.kind is TableKind.FULL for job in jobs for one in job.outputs)
+        full = any(
+            output.name == table and output.kind is TableKind.FULL for job in jobs for output in job.outputs
+        )
         for job, edge in readers_of(table, jobs):
             dependents = _dependents(reader, domain, (job, edge), interval, commits, full=full)
             for epoch in islice(dependents, defaults.listed_readers):
@@ -114,7 +116,7 @@ def refuse_dependents(
     if found:
         raise DependentReaders(
             f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it: "
-            + "; ".join(str(one) for one in found)
+            + "; ".join(str(dependent) for dependent in found)
             + ("; and maybe more." if len(found) >= defaults.listed_readers else "."),
             next_step="leave it: computing readers again with it (a restatement) is not available yet; a skipped epoch "
             "among them can be computed first.",
@@ -124,7 +126,7 @@ def refuse_dependents(
 
 
 def together(spans: Mapping[TableName, Interval | None]) -> Mapping[Interval, Sequence[TableName]]:
-    """The tables of which the same time changes; those of which none does are left out."""
+    """Group tables by the time that changes in them; leave out those in which none does."""
     found: dict[Interval, list[TableName]] = {}
     for name, span in spans.items():
         if span is not None:
@@ -143,18 +145,19 @@ def rewrite_requirements(
     own: Collection[TableName] = (),
     commits: Interval | None = None,
 ) -> list[Exists]:
-    """Requirements that keep readers from committing on *interval* of *tables* while it is replaced.
+    """Return requirements that keep readers from committing on *interval* of *tables* while it is replaced.
 
-    The tables of all readers and the topology stay as they were when their epochs were looked at, so no reader's
+    They pin the topology and the tables of all readers to the versions before their epochs were read, so no reader's
     first commit and no new reader slips in between.
 
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
     :param commits: as of :func:`refuse_dependents`.
     :raises DependentReaders: committed epochs have read it.
     """
-    jobs = [one.record for one in pages(store, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(store, domain, Kind.JOB, "")]
     names = {name for table in tables for job, _ in readers_of(table, jobs) for name in job.all_outputs}
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
+    # Versions before epochs: a reader whose commit the epochs do not show yet moves a version that is required.
     found = store.read(domain, keys)
     refuse_dependents(store, domain, tables, interval, defaults, commits=commits)
     return [
@@ -172,7 +175,7 @@ def _dependents(
     *,
     full: bool,
 ) -> Iterator[Interval]:
-    """Committed epochs of a job that read a part of *interval* by its edge, oldest first."""
+    """Yield committed epochs of a job that read a part of *interval* by its edge, oldest first."""
     job, edge = reading
     end = last_dependent_end(edge, interval, full=full)
     for stamped in pages(

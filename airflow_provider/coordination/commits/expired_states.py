@@ -1,7 +1,7 @@
-"""What is expired, as readers find it and as retention writes it (R24).
+"""Expired states, as readers find them and as retention writes them (R24).
 
-Readers learn from the table's own record, which they have read, whether a barrier may be expired at all. Only then
-they read pages: all those that may say so, of all such tables, in one call.
+The table's own record, which readers have anyway, tells whether a barrier may be expired at all. Only then do they
+read pages: all candidates of all such tables in one call.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _MOST_REMEMBERED = 10_000
 
 
 class ExpiredStates:
-    """What is expired from tables of a domain.
+    """Expired ranges of a domain's tables.
 
-    :param retention: the domain's record. :param hulls: per table what contains all that is expired of it; None for
-        nothing. :param pages: those that were read already; further ones are added.
+    :param retention: the domain's record. :param hulls: per table the range that contains all its expired ranges; None
+        without any. :param pages: those that were read already; further ones are added.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ExpiredStates:
         self._pages = {} if pages is None else pages
 
     def load(self, barriers: Iterable[tuple[TableName, datetime]]) -> None:
-        """Read at once what :meth:`range_at` needs for *barriers*."""
+        """Read the pages that :meth:`range_at` needs for *barriers* in one call."""
         self._load(key for table, barrier in barriers for key in self._keys(table, barrier))
 
     def _load(self, keys: Iterable[Key]) -> None:
@@ -72,27 +72,27 @@ class ExpiredStates:
     def load_inputs(
         self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
     ) -> None:
-        """Read at once whether what an epoch reads is expired; of other than full tables rows never are."""
+        """Read the pages for an epoch's inputs in one call; only full tables have expired rows."""
         self.load(
-            (one.table, one.high)
-            for one in inputs
-            if (table := tables.get(one.table)) is not None and table.record.kind is TableKind.FULL
+            (read.table, read.high)
+            for read in inputs
+            if (table := tables.get(read.table)) is not None and table.record.kind is TableKind.FULL
         )
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:
-        """The expired range that contains *barrier*, if any."""
+        """Return the expired range that contains *barrier*, if any."""
         keys = self._keys(table, barrier)
         self._load(keys)
         recorded = self.retention.range_at(table, barrier)
         return recorded or range_in((self._pages[key] for key in keys), barrier)
 
     def expired_at(self, barriers: Mapping[TableName, datetime]) -> tuple[TableName, ...]:
-        """Those of the tables of *barriers* whose barrier there is expired, sorted."""
+        """Return the tables whose barrier in *barriers* is expired, sorted."""
         self.load(barriers.items())
         return tuple(sorted(table for table, barrier in barriers.items() if self.range_at(table, barrier)))
 
     def superseded(self, csn: int, ref: TableRef | None, newest: TableRef | None) -> bool:
-        """Whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
+        """Return whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
         return self.retention.superseded(csn, ref, newest)
 
     def _keys(self, table: TableName, barrier: datetime) -> list[Key]:
@@ -103,7 +103,7 @@ class ExpiredStates:
 
 
 def retention_of(domain: DomainName, reading: Reading) -> RetentionRecord:
-    """The domain's retention record, as *reading* found it."""
+    """Return the domain's retention record, as *reading* found it."""
     stamped = reading.get(retention_key(domain))
     return NOTHING_EXPIRED if stamped is None else stamped.record
 
@@ -114,9 +114,9 @@ def expired_states(
     reading: Reading,
     pages: dict[Key, ExpiredPage] | None = None,
 ) -> ExpiredStates:
-    """What is expired from the tables whose records *reading* has, beside the domain's retention record.
+    """Return the expired states of the tables whose records *reading* has, beside the domain's retention record.
 
-    :param pages: those that were read before, while the retention record had the version that it has in *reading*.
+    :param pages: those that were read before, at the version that the retention record has in *reading*.
     """
     tables = (stamped for key, stamped in reading.records.items() if key.kind is Kind.TABLE)
     hulls = {TableName(stamped.key.item): stamped.record.expired for stamped in tables}
@@ -124,13 +124,13 @@ def expired_states(
 
 
 class RememberedPages:
-    """Pages of expired ranges, for as long as nothing is expired: every expiry writes the retention record."""
+    """Cache of pages of expired ranges; any expiry writes the retention record, and so empties it."""
 
     def __init__(self) -> None:
         self._kept: tuple[object, dict[Key, ExpiredPage]] = (None, {})
 
     def of(self, domain: DomainName, reading: Reading) -> dict[Key, ExpiredPage]:
-        """The pages that were read while the retention record was as in *reading*; others are forgotten."""
+        """Return the pages that were read at the retention record of *reading*; forget others."""
         stamped = reading.get(retention_key(domain))
         state = (domain, reading.head.incarnation, None if stamped is None else stamped.version)
         known, pages = self._kept
@@ -146,7 +146,7 @@ def expired_pages(
     ranges: Iterable[Interval],
     defaults: Defaults,
 ) -> tuple[list[Exists | Absent], list[Put]]:
-    """What a transaction requires and writes that expires *ranges* of *table*: pages, each read once."""
+    """Return requirements and updates that expire *ranges* of *table*: pages, each read once."""
     readings: dict[str, Reading] = {}
     changed: dict[str, ExpiredPage] = {}
 
@@ -167,7 +167,7 @@ def expired_pages(
 
 
 def hull_of(stamped: Stamped[TableRecord], gone: Interval) -> Interval | None:
-    """The table's hull when *gone* is expired, if it has to grow."""
+    """Return the table's hull after *gone* is expired, if it has to grow; otherwise None."""
     record = stamped.record
     hull = record.expired
     if hull is not None and hull.start <= gone.start and gone.end <= hull.end:

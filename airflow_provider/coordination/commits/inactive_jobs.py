@@ -1,4 +1,4 @@
-"""Which jobs of a domain are inactive, as the store stands now (R9)."""
+"""Inactive jobs of a domain, by the store's present records (R9)."""
 
 from __future__ import annotations
 

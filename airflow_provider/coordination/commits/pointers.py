@@ -1,7 +1,7 @@
-"""The pointers of tables in their catalog, beside what the store recorded (R17, R33).
+"""Pointers of tables in their catalog, compared with the store's records (R17, R33).
 
-Where tables lie in a catalog outside of the store's database, the store's transaction is the commit and the pointers
-are moved after it. A process that dies in between leaves them behind; any later touch of the table moves them, and
+If the catalog is outside of the store's database, the store's transaction is the commit and the pointers are moved
+after it. A process that dies in between leaves them behind; any later touch of the table moves them, and
 :func:`~airflow_provider.coordination.upkeep.recover.recover` moves all of a domain.
 """
 
@@ -29,10 +29,10 @@ from airflow_provider.tables.projection import attempted
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Followed:
-    """Where the pointers of tables are after :func:`follow`.
+    """Pointers of tables after :func:`follow`.
 
-    :param beyond: tables whose pointers are beyond what was read: somebody was faster, or the store was restored.
-    :param unseen: tables whose pointers were not seen at what was read, or beyond.
+    :param beyond: tables whose pointers are ahead of the records read: another commit was faster, or the store was
+        restored. :param unseen: tables whose pointers were found neither at the records read nor ahead of them.
     """
 
     beyond: list[Table]
@@ -40,9 +40,9 @@ class Followed:
 
 
 def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> Followed:
-    """Let the pointers of *tables* follow what *reading* has of them, as far as possible now."""
+    """Move the pointers of *tables* to the records in *reading*, as far as possible now."""
     if not formats.projected:
-        return Followed(beyond=[], unseen=[one for one in tables if not is_pointed(reading, one)])
+        return Followed(beyond=[], unseen=[table for table in tables if not is_pointed(reading, table)])
     beyond, unseen = [], []
     for table in tables:
         ref = _ref(reading, table)
@@ -58,7 +58,7 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> 
 
 
 def is_pointed(reading: Reading, table: Table) -> bool:
-    """Whether the pointer of *table* was read with its record, and names what that says."""
+    """Return whether the pointer of *table* was read with its record, and agrees with it."""
     ref = _ref(reading, table)
     return ref is not None and bool(ref.metadata) and reading.pointers.get(table.name) == ref.metadata
 
@@ -69,13 +69,13 @@ def _ref(reading: Reading, table: Table) -> TableRef | None:
 
 
 def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> None:
-    """Refuse to begin what could not be published: a table with commits is not made anew.
+    """Refuse to begin an epoch that could not be published: a table with commits is not created anew.
 
     A catalog outside of the store's database need not answer now: publish asks it again.
 
-    :param tables: those that :func:`follow` has not seen.
+    :param tables: those that :func:`follow` reports as unseen.
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
-    :raises TableRecreated: it has another one by that name.
+    :raises TableRecreated: the catalog has another table by that name.
     """
     committed: defaultdict[str, list[tuple[Table, TableRef]]] = defaultdict(list)
     for table in tables:
@@ -84,7 +84,7 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]
             committed[ref.format].append((table, ref))
     for name, known in committed.items():
         # A catalog elsewhere may have some of them only.
-        for together in [[one] for one in known] if formats.projected else [known]:
+        for together in [[pair] for pair in known] if formats.projected else [known]:
             try:
                 identities = formats[name].identities([table for table, _ in together])
             except (StoreUnavailable, Unavailable):
@@ -96,10 +96,10 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]
 
 
 def compare_pointer(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared:
-    """Where the pointer of *table* stands, seen from what the store has of it.
+    """Compare the pointer of *table* with the store's record.
 
-    A pointer moves with the store's record or after it: one that is beyond what was recorded before it was
-    looked at, and after, is of a store that knew more (R33). Other ones were moved by a publish meanwhile.
+    A pointer moves with the store's record or after it. If the pointer is ahead of the record both before and after we
+    read it, the store was restored from an older backup (R33); otherwise a publish moved it meanwhile.
     """
     key = table_key(table.domain, table.name)
     while True:
@@ -110,13 +110,13 @@ def compare_pointer(reader: MetadataReader, formats: TableFormats, table: Table)
 
 
 def ahead(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared | None:
-    """What the pointer of *table* names when that is a commit which the store does not have (R33)."""
+    """Return the comparison if the pointer of *table* names a commit that the store lacks (R33); otherwise None."""
     found = compare_pointer(reader, formats, table)
     return found if found.status is PointerStatus.AHEAD else None
 
 
 def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[Table, Compared, str]]:
-    """The tables of all domains that are ahead of the store, with what the store recorded of each (R33)."""
+    """Return the tables of all domains that are ahead of the store, each with the metadata that it recorded (R33)."""
     found = []
     for domain in reader.domains():
         known = declared_tables(reader, domain)
@@ -147,12 +147,12 @@ def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: Table) ->
 
 
 def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, Table]:
-    """The tables of all jobs as they are declared."""
-    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    """Return the tables that jobs declare, except those of retired jobs."""
+    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     return {table.name: table for job in jobs if not job.retired for table in job.outputs}
 
 
 def as_recorded(stamped: Stamped[TableRecord], ref: TableRef) -> Table:
-    """A table as its format needs to know it, where nobody declares it any more."""
+    """Return a table that no job declares any more, as its format needs to know it."""
     name = TableName(stamped.key.item)
     return Table(name, domain=stamped.key.domain, kind=stamped.record.kind, format=ref.format)

@@ -1,4 +1,4 @@
-"""A domain that is moved between stores takes no change: where it leaves, and where it has not wholly arrived."""
+"""Refusal to change a domain that is moved between stores: in the source, and in the target until it has arrived."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DomainMoving(RetryableError):
 
 
 def refuse_sealed(domain: DomainName, topology: Stamped[TopologyRecord] | None) -> None:
-    """Refuse to change a domain that is moved, or was.
+    """Refuse to change a domain that is being moved, or has moved away.
 
-    :raises DomainMoved: away from this store. :raises DomainMoving: the move has not ended.
+    :raises DomainMoved: the domain is in another store. :raises DomainMoving: the move has not ended.
     """
     move = None if topology is None else topology.record.move
     if move is None or move.state is MoveState.ARRIVED:
@@ -42,6 +42,6 @@ def refuse_sealed(domain: DomainName, topology: Stamped[TopologyRecord] | None) 
 
 
 def refuse_sealed_domain(reader: MetadataReader, domain: DomainName) -> None:
-    """Look, then do as :func:`refuse_sealed`."""
+    """Read the topology, then do as :func:`refuse_sealed`."""
     key = topology_key(domain)
     refuse_sealed(domain, reader.read(domain, [key]).get(key))

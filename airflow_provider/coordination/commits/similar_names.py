@@ -1,4 +1,4 @@
-"""Names of tables that are like one that no job has registered: it may be mistyped."""
+"""Similar names for a table that no job has registered: its name may be mistyped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider.stores.base import MetadataReader, pages
 
 
 def meant(reader: MetadataReader, domain: DomainName, table: str) -> str:
-    """Ask for the table of *domain* that is called like *table*, at the end of a message; empty where there is none."""
+    """Return the end of a message that suggests the table of *domain* with the most similar name; empty without one."""
     known = [
         stamped.key.item for stamped in pages(reader, domain, Kind.TABLE, "") if stamped.key.item != table
     ]

@@ -28,8 +28,7 @@ class SourceDependents:
 
     :param committed: by their commit. :param live: by an open attempt whose lock lasts.
     :param behind: those that have committed an earlier revision, each with that revision.
-    :param required: the records of all jobs that read the source, as they were: none of them begins or commits
-        meanwhile.
+    :param required: pins the epoch records of all jobs that read the source: none of them begins or commits meanwhile.
     """
 
     committed: tuple[Dependent, ...] = ()
@@ -43,7 +42,7 @@ class SourceDependents:
 
     @property
     def have_read(self) -> bool:
-        """Whether epochs stand on this revision, or have committed an earlier one."""
+        """Return whether epochs stand on this revision, or have committed an earlier one."""
         return self.stand or bool(self.behind)
 
 
@@ -60,7 +59,7 @@ def source_dependents(
 
     :param revisions: that revision, and those before it that have the same bounds: a source may be bound back.
     """
-    jobs = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     names = [job.name for job in jobs if job.name != but and source in job.all_sources]
     keys = {name: epoch_key(domain, name, interval.start) for name in names}
     locks = {name: lock_key(domain, name, interval.start) for name in names}
@@ -85,26 +84,26 @@ def source_dependents(
 
 
 def lives(reading: Reading, lock: Key) -> bool:
-    """Whether the attempt that holds *lock*, as read, is heard of."""
+    """Return whether the lock of an attempt, as read, has not expired."""
     stamped = reading.get(lock)
     return stamped is not None and not has_expired(stamped.at, stamped.record.ttl, reading.now)
 
 
 def committed_source(epoch: EpochRecord | None, source: str) -> int:
-    """The revision of *source* that the epoch's commit has read; 0 when there is none, or it was skipped."""
+    """Return the revision of *source* that the epoch's commit has read; 0 without a commit, or if it was skipped."""
     return 0 if epoch is None or epoch.committed is None else epoch.committed.revision_of(source)
 
 
 def same_bounds(recorded: Mapping[int, SourceRecord], bounds: SourceBounds) -> frozenset[int]:
-    """The revisions of *recorded* that have the same bounds as *bounds*."""
+    """Return the revisions of *recorded* that have the same bounds as *bounds*."""
     return frozenset(revision for revision, record in recorded.items() if record.whole.same_as(bounds))
 
 
 def open_source(attempt: AttemptRecord | None, source: str) -> int:
-    """The revision of *source* that an open *attempt* reads; 0 when it has ended, or reads none."""
+    """Return the revision of *source* that an open *attempt* reads; 0 if it has ended, or reads none."""
     if attempt is None or attempt.aborted is not None:
         return 0
-    return next((one.revision for one in attempt.sources if one.source == source), 0)
+    return next((bounds.revision for bounds in attempt.sources if bounds.source == source), 0)
 
 
 def refuse_readers(source: Source, interval: Interval, revision: int, readers: SourceDependents) -> None:
@@ -134,7 +133,7 @@ def refuse_behind(
     A job that computes its epoch again records a revision before it is known whether that will be committed. Epochs
     that were left behind when the source was bound anew are no reason: nothing reads them until they have caught up.
 
-    :param known: the epochs that are. :param readers: of the newest revision.
+    :param known: the domain's epochs that are behind. :param readers: of the newest revision.
     :raises NotReady: all of these epochs are being computed again, with the newest revision.
     :raises DependentReaders: some are not.
     """
@@ -182,16 +181,16 @@ def _step(source: Source, interval: Interval, readers: Iterable[Dependent]) -> s
 
 
 def later_keys(domain: DomainName, interval: Interval, sources: Iterable[SourceBounds]) -> list[Key]:
-    """Where the revisions would stand that come after those that an attempt reads."""
-    return [source_key(domain, one.source, interval.end, one.revision + 1) for one in sources]
+    """Return the keys of the revisions that come after those that an attempt reads."""
+    return [source_key(domain, bounds.source, interval.end, bounds.revision + 1) for bounds in sources]
 
 
 def newest_required(
     domain: DomainName, interval: Interval, sources: Sequence[SourceBounds], reading: Reading
 ) -> list[Absent]:
-    """Requirements that what an attempt has read of its sources still is their newest revision.
+    """Return requirements that an attempt has read the newest revisions of its sources.
 
-    :raises Conflict: a later one is recorded.
+    :raises Conflict: a later revision is recorded.
     """
     keys = later_keys(domain, interval, sources)
     for bounds, key in zip(sources, keys, strict=True):
@@ -210,30 +209,30 @@ def newest_required(
 def whole_sources(
     reader: MetadataReader, domain: DomainName, interval: Interval, sources: Sequence[SourceBounds]
 ) -> tuple[SourceBounds, ...]:
-    """Return *sources* with their files, which stand in the sources' own records.
+    """Return *sources* with their files, which are in the sources' own records.
 
-    :raises StoreIncompatible: these are not what the attempt was told.
+    :raises StoreIncompatible: the files are not those that the attempt was begun with.
     """
     keys = {
-        one.source: source_key(domain, one.source, interval.end, one.revision)
-        for one in sources
-        if one.digest
+        bounds.source: source_key(domain, bounds.source, interval.end, bounds.revision)
+        for bounds in sources
+        if bounds.digest
     }
     if not keys:
         return tuple(sources)
     reading = reader.read(domain, list(keys.values()))
     found = []
-    for one in sources:
-        stamped = reading.get(keys[one.source]) if one.digest else None
+    for bounds in sources:
+        stamped = reading.get(keys[bounds.source]) if bounds.digest else None
         record: SourceRecord | None = stamped.record if stamped else None
-        if one.digest and (record is None or record.whole.reference != one):
+        if bounds.digest and (record is None or record.whole.reference != bounds):
             raise StoreIncompatible(
-                f"the files of source {one.source!r} for {interval}, revision {one.revision}, are not those that the "
-                "attempt was begun with.",
+                f"the files of source {bounds.source!r} for {interval}, revision {bounds.revision}, are not those that "
+                "the attempt was begun with.",
                 next_step="begin the epoch again; `airflow epochs doctor` shows what else is missing in the store.",
-                source=one.source,
-                expected=one.digest,
+                source=bounds.source,
+                expected=bounds.digest,
                 found=None if record is None else record.whole.reference.digest,
             )
-        found.append(record.whole if record is not None else one)
+        found.append(record.whole if record is not None else bounds)
     return tuple(found)

@@ -1,8 +1,8 @@
-"""Tables that keep rows of an earlier revision of an epoch: the next one does not write them (R7, R18).
+"""Tables that keep rows of an earlier revision of an epoch: the next revision does not write them (R7, R18).
 
-Their job has left them, or an older declaration, which lacks them, computes the epoch again. What their rows were
-computed from stays claimed beside what the new revision has read, so that nothing joins two states of it; and cuts
-name the rows, which are of an earlier revision than those of the job's other tables.
+Their job has left them, or an older declaration, which lacks them, computes the epoch again. The inputs of their rows
+stay claimed beside those of the new revision, so that nothing joins two states of one input; and cuts name the rows,
+which are of an earlier revision than those of the job's other tables.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def refuse_other_bounds(
 def tables_that_stay(
     reader: MetadataReader, attempt: Attempt, before: Commitment | None
 ) -> tuple[TableName, ...]:
-    """The tables that keep rows of *before*, the commit so far, since the *attempt* does not write them."""
+    """Return the tables that keep rows of *before*, the commit so far, because *attempt* does not write them."""
     if before is None:
         return ()
     key = job_key(attempt.domain, attempt.job)
@@ -110,7 +110,7 @@ def tables_that_stay(
 
 
 def rows_that_stayed(reading: Reading, domain: DomainName) -> tuple[Stayed, ...]:
-    """The rows of *domain* that are of an earlier revision than those beside them, as *reading* has its topology."""
+    """Return the rows of *domain* of an earlier revision than those beside them, by the topology in *reading*."""
     topology = reading.get(topology_key(domain))
     return () if topology is None else tuple(row for row in topology.record.stayed if not row.until)
 

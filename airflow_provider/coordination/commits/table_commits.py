@@ -1,6 +1,4 @@
-"""Commits of one table that no epoch makes: a slice that retention expires, rows that another program wrote, columns
-that change.
-"""
+"""Commits of one table without an epoch: expiry of a slice, adoption of another program's rows, column changes."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 from airflow_provider.tables.factory import TableFormats
 
 ADOPTED_BY = "another program"
-"""What a commit says that took over rows which nobody published: no slice tells of it."""
+"""Author of a commit that adopts another program's rows; no slice records them."""
 
 
 def prepared_or_moved(
@@ -34,7 +32,7 @@ def prepared_or_moved(
         return formats[publication.table.format].prepare(publication)
     except (ForeignCommit, TablesAhead, Unavailable) as error:
         now = reader.read(stamped.key.domain, [stamped.key]).records[stamped.key]
-        if now.version == stamped.version:
+        if now.version == stamped.version:  # no publish was faster, so the error stands
             raise
         raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error
 
@@ -49,15 +47,15 @@ def table_commit(
     defaults: Defaults,
     expired: Interval | None = None,
 ) -> tuple[list[Any], Number]:
-    """What makes a prepared version the table's newest: a commit without members.
+    """Return updates and number of the commit, without members, that makes a prepared version the table's newest.
 
-    :param interval: the time whose rows it changes. :param expired: what contains all that is expired of the
-        table, where that changes.
+    :param interval: the time whose rows it changes. :param expired: the table's new hull of expired ranges,
+        if it grows.
     """
     record, name, ref = stamped.record, publication.table.name, prepared.ref
     before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
     schema = None if record.ref is None else record.ref.schema_id
-    changes = (*record.changes, *(AppliedChange(one, schema) for one in publication.changes))
+    changes = (*record.changes, *(AppliedChange(change, schema) for change in publication.changes))
     moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
     if expired is not None:
         moved = replace(moved, expired=expired)
@@ -83,7 +81,7 @@ def table_commit(
 def hull_commit(
     stamped: Stamped[TableRecord], expired: Interval, *, defaults: Defaults
 ) -> tuple[Put, Number]:
-    """What lets readers of a table know that some of it is expired: a commit that changes no row."""
+    """Return update and number of the commit that tells readers of the table's hull; it changes no row."""
     record = stamped.record
     before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
     moved = replace(record, expired=expired, earlier=before, heard=record.heard or stamped.at)

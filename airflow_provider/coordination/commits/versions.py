@@ -1,4 +1,4 @@
-"""Which versions of each table are not deleted yet: pages that a vacuum writes and takes away again (R24)."""
+"""Versions of each table that are not deleted yet: pages that a vacuum writes and deletes (R24)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_provider.stores.base import (
 def version_pages(
     reader: MetadataReader, domain: DomainName, table: TableName
 ) -> Iterator[Stamped[VersionsRecord]]:
-    """Yield the pages of a table, oldest first, each as it is when its turn comes."""
+    """Yield the pages of a table, oldest first, each read when it is reached."""
     return pages(reader, domain, Kind.VERSIONS, table, size=1)
 
 
@@ -41,7 +41,7 @@ def newest_version(
 def remember_versions(
     store: MetadataStore, domain: DomainName, table: TableName, commits: Sequence[Version], most: int
 ) -> None:
-    """Write down later versions of a table, in pages of at most *most*; those that are there change nothing.
+    """Record later versions of a table, in pages of at most *most*; versions that are recorded change nothing.
 
     :raises RequirementFailed: another vacuum was faster.
     """
@@ -60,7 +60,7 @@ def remember_versions(
 
 
 def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> None:
-    """Take *gone* out of the page at *key*; a page without any is deleted.
+    """Remove *gone* from the page at *key*; delete an empty page.
 
     :raises RequirementFailed: another vacuum was faster.
     """
@@ -73,7 +73,7 @@ def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> 
 
 
 def split_versions(store: MetadataStore, domain: DomainName, table: TableName, most: int) -> None:
-    """Make pages of a record that has all versions of a table, as stores had it before.
+    """Split the record of all versions of a table, which older stores have, into pages.
 
     :raises RequirementFailed: another vacuum was faster.
     """
@@ -89,7 +89,9 @@ def split_versions(store: MetadataStore, domain: DomainName, table: TableName, m
         key = versions_key(domain, table, chunk[0].csn)
         known = store.read(domain, [key])
         stored = known.get(key)  # an interrupted split wrote it, and a vacuum may have taken some away since
-        all_of_it = {one.csn: one for one in (*chunk, *(stored.record.versions if stored else ()))}
+        all_of_it = {
+            version.csn: version for version in (*chunk, *(stored.record.versions if stored else ()))
+        }
         page = VersionsRecord(versions=tuple(all_of_it[csn] for csn in sorted(all_of_it)))
         _write(store, here, unchanged(known, key), Put(key, page))
     _write(store, here, Exists(whole, stamped.version), Delete(whole))

@@ -22,9 +22,9 @@ def refuse_other_warehouse(
 ) -> None:
     """Refuse to work on a domain beside another warehouse than its own.
 
-    :param topology: as it was read; one without a warehouse, of an older store, is not compared.
-    :param warehouse: the one that was given; empty where tables have none.
-    :raises WrongWarehouse: it is another one.
+    :param topology: as it was read; without a warehouse (an older store) nothing is compared.
+    :param warehouse: the one that was given; empty for tables without one.
+    :raises WrongWarehouse: the domain's warehouse is another one.
     """
     recorded = "" if topology is None else topology.record.warehouse
     if recorded and warehouse and not same_warehouse(recorded, warehouse):
@@ -32,7 +32,7 @@ def refuse_other_warehouse(
 
 
 def refuse_other_warehouse_of(reader: MetadataReader, domain: DomainName, warehouse: str) -> None:
-    """Look, then do as :func:`refuse_other_warehouse`."""
+    """Read the topology, then do as :func:`refuse_other_warehouse`."""
     key = topology_key(domain)
     refuse_other_warehouse(domain, reader.read(domain, [key]).get(key), warehouse)
 
@@ -40,13 +40,13 @@ def refuse_other_warehouse_of(reader: MetadataReader, domain: DomainName, wareho
 def found_warehouse(
     reader: MetadataReader, domain: DomainName, topology: Stamped[TopologyRecord] | None, warehouse: str
 ) -> str:
-    """Return what a domain is to remember: what it does already, or else *warehouse*.
+    """Return the warehouse for a domain to remember: the recorded one, or else *warehouse*.
 
-    :raises WrongWarehouse: it remembers none, and all of its files are elsewhere.
+    :raises WrongWarehouse: none is recorded, and all of the domain's files are elsewhere.
     """
     if topology is None or topology.record.warehouse or not warehouse:
         return topology.record.warehouse if topology else warehouse
-    refs = (one.record.ref for one in pages(reader, domain, Kind.TABLE, ""))
+    refs = (stamped.record.ref for stamped in pages(reader, domain, Kind.TABLE, ""))
     places = [ref.location for ref in refs if ref and names_files(ref.location)]
     if places and not any(lies_in(place, warehouse) for place in places):
         raise wrong_warehouse(domain, places[0].partition("/metadata/")[0], warehouse)
@@ -54,7 +54,7 @@ def found_warehouse(
 
 
 def wrong_warehouse(domain: DomainName, recorded: str, given: str) -> WrongWarehouse:
-    """Return the error that names both places, and what to do."""
+    """Return the error that names both places and the next step."""
     return WrongWarehouse(
         f"domain {domain!r} keeps its files in {recorded}, and the warehouse that was given is {given}. The store "
         "names every file by its whole URI: from there it would still read and delete files of the former.",
