@@ -313,7 +313,7 @@ def test_explain_follows_an_epoch(world: World) -> None:
     assert told("d", day(1))[0] is EpochState.COMMIT
     assert explain(world.store, DOMAIN, "d", day(1)).csn == 1
     assert explain(world.store, DOMAIN, "d").interval == day(2)
-    assert told("e")[1] == "nobody has begun it; ()"
+    assert told("e")[1] == "not begun; ()"
     with pytest.raises(UnknownName):
         explain(world.store, DOMAIN, "nobody")
     with pytest.raises(InvalidInput):

@@ -1,6 +1,6 @@
-"""Bounds of sources that attempts recorded which came to nothing: later barriers go on behind them (I11).
+"""Bounds of sources that attempts without a commit recorded: later barriers go on behind them (I11).
 
-What lies within them is read when the epoch is computed again. Until then no epoch reads it, which `doctor` says.
+The data within them is read when the epoch is computed again. Until then no epoch reads it, which `doctor` reports.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _PAGE = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbandonedBounds:
-    """The newest bounds of *source* for *interval*, which no commit and no attempt that is heard of reads.
+    """The newest bounds of *source* for *interval*, which no commit and no live attempt reads.
 
     :param job: owns the epoch: a skipped one, one committed from earlier bounds, or one before the job's origin.
-    :param bounds: what it would read. :param first: what is to be done before it can be run; empty where it can.
+    :param bounds: read by the epoch when it is run. :param first: step before it can be run; empty if it can.
     :param skipped: the epoch is skipped.
     """
 
@@ -55,9 +55,9 @@ def abandoned_bounds(
     records: Sequence[SourceRecord],
     jobs: Sequence[JobRecord],
 ) -> Iterator[AbandonedBounds]:
-    """Yield those of *records*, the newest at their barriers, of which nothing came.
+    """Yield the abandoned bounds among *records*, the newest at their barriers.
 
-    :param jobs: those that read *source*. At the last barrier the chain ends: what is recorded there may still move.
+    :param jobs: readers of *source*. The chain ends at the last barrier, whose bounds may still move.
     """
     known = {job.name: job for job in jobs}
     for start in range(1 if source.looks_around else 0, len(records), _PAGE):
@@ -101,7 +101,7 @@ def abandoned_bounds(
 
 
 def _first(job: JobRecord, interval: Interval) -> str:
-    """The step that lets a retired job, or a job with a later origin, run *interval*; empty for other jobs."""
+    """Return the step that lets a retired job, or a job with a later origin, run *interval*; empty for other jobs."""
     if job.retired:
         return f"`airflow epochs revive {job.name}`, then "
     is_before = job.origin is not None and interval.start < job.origin
@@ -111,7 +111,7 @@ def _first(job: JobRecord, interval: Interval) -> str:
 def _came_to_nothing(
     reader: MetadataReader, domain: DomainName, record: SourceRecord, epochs: Sequence[EpochRecord]
 ) -> bool:
-    """Whether no epoch at the barrier of *record* has read its bounds. :param epochs: at that barrier."""
+    """Return whether no epoch at the barrier of *record* has read its bounds. :param epochs: at that barrier."""
     source, newest = record.bounds.source, record.bounds.revision
     if not epochs or any(epoch.interval != record.interval for epoch in epochs):
         return False
@@ -122,4 +122,4 @@ def _came_to_nothing(
         if revision != newest
     ]
     earlier = reader.read(domain, keys).records.values() if keys else ()
-    return newest not in read and not any(one.record.whole.same_as(record.whole) for one in earlier)
+    return newest not in read and not any(stamped.record.whole.same_as(record.whole) for stamped in earlier)

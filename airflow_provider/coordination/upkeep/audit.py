@@ -1,4 +1,4 @@
-"""Checks two invariants on a live store: nothing that was read has changed (I4), no file is missing (I6).
+"""Audit of two invariants on a live store: no input has changed since it was read (I4), no file is missing (I6).
 
 Everything is read in pages, one table's history at a time; rows are not read, and nothing is changed.
 """
@@ -30,10 +30,10 @@ from airflow_provider.tables.factory import TableFormats
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StaleRead:
-    """A committed epoch that has read what has changed since (I4).
+    """A committed epoch whose input has changed since it was read (I4).
 
     :param subject: the table, or the source, that it read.
-    :param changed: the time whose rows are others now. :param changed_csn: the commit that changed them; None for a
+    :param changed: the time whose rows have changed. :param changed_csn: the commit that changed them; None for a
         source.
     """
 
@@ -53,9 +53,9 @@ class StaleRead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingFiles:
-    """Files that are not there although somebody may read them (I6).
+    """Missing files that a reader may open (I6).
 
-    :param used_by: who names them: the table's readers, or an attempt that is about to publish them.
+    :param used_by: the table's readers, or an attempt that is about to publish the files.
     """
 
     table: TableName
@@ -64,7 +64,7 @@ class MissingFiles:
 
     @property
     def barriers(self) -> tuple[datetime, ...]:
-        """Of the epochs whose rows are in the missing files, as far as their descriptions say so; sorted."""
+        """Barriers of the epochs whose rows are in the missing files, as far as descriptions name them; sorted."""
         return tuple(sorted({file.barrier for file in self.files if file.barrier is not None}))
 
 
@@ -98,10 +98,10 @@ def _stale_reads_of(
     ]
     if not readers:
         return
-    # The table before its readers: what is committed meanwhile has read what is known here, or less of it is known.
+    # Slices before readers: an epoch that commits meanwhile has read these slices or later ones, so it is never stale.
     slices = (
-        Change(interval=one.record.interval, csn=one.csn or 0, rows=one.record.rows)
-        for one in pages(reader, domain, Kind.SLICE, name)
+        Change(interval=piece.record.interval, csn=piece.csn or 0, rows=piece.record.rows)
+        for piece in pages(reader, domain, Kind.SLICE, name)
     )
     histories = {name: TableHistory(slices, adopted.get(name, ()))}
     origins = {name: stamped.record.progress.origin}
@@ -126,7 +126,7 @@ def _stale_read(job: JobName, epoch: EpochRecord, found: StaleInput) -> StaleRea
 
 
 def _adopted(reader: MetadataReader, domain: DomainName) -> Mapping[TableName, Sequence[Change]]:
-    """The commits that took over rows of another program: no slice says so."""
+    """Return the changes by adoption of another program's rows, which no slice records."""
     found: dict[TableName, list[Change]] = {}
     after = 0
     while page := reader.changes(domain, after, limit=500):
@@ -142,9 +142,9 @@ def _adopted(reader: MetadataReader, domain: DomainName) -> Mapping[TableName, S
 def _older_revisions(
     reader: MetadataReader, domain: DomainName, name: str, jobs: Sequence[JobRecord]
 ) -> Iterator[StaleRead]:
-    """Epochs that have read other bounds of *name* than the newest revision that is committed at the same barrier.
+    """Yield epochs that have read other bounds of *name* than the newest revision committed at the same barrier.
 
-    Not those that are known to be behind: what reads them waits, and doctor names them by themselves.
+    Epochs known to be behind are left out: their readers wait, and doctor names them by themselves.
     """
     newest: dict[datetime, int] = {}
     readers = [job for job in jobs if name in job.all_sources]
@@ -156,7 +156,7 @@ def _older_revisions(
         if revision >= later or epoch.committed is None:
             continue
         behind = behind_of(reader.read(domain, [topology_key(domain)]), domain)
-        known = any(one.source == name and one.is_of(job.name, epoch.interval) for one in behind)
+        known = any(entry.source == name and entry.is_of(job.name, epoch.interval) for entry in behind)
         if not known and not _same_bounds(reader, domain, name, epoch.interval, (revision, later)):
             yield StaleRead(
                 job=job.name,
@@ -172,7 +172,7 @@ def _older_revisions(
 def _same_bounds(
     reader: MetadataReader, domain: DomainName, name: str, epoch: Interval, revisions: tuple[int, int]
 ) -> bool:
-    """Whether an epoch reads the same of *name* by either of two revisions: it may be bound back."""
+    """Return whether two revisions of *name* have the same bounds for an epoch: a source may be bound back."""
     keys = [source_key(domain, name, epoch.end, revision) for revision in revisions]
     found = reader.read(domain, keys).records
     return len(found) == len(keys) and found[keys[0]].record.whole.same_as(found[keys[1]].record.whole)
@@ -181,7 +181,7 @@ def _same_bounds(
 def _revisions(
     reader: MetadataReader, domain: DomainName, name: str, jobs: Sequence[JobRecord]
 ) -> Iterator[tuple[JobRecord, EpochRecord, int]]:
-    """The committed epochs that have read *name*, each with the revision that it read."""
+    """Yield the committed epochs that have read *name*, each with the revision that it read."""
     for job in jobs:
         declared = any(source.name == name for source in job.sources)
         for epoch in pages(reader, domain, Kind.EPOCH, job.name):
@@ -199,10 +199,10 @@ def _revisions(
 def missing_files(
     reader: MetadataReader, formats: TableFormats, domain: DomainName, *, defaults: Defaults = DEFAULTS
 ) -> Iterator[MissingFiles]:
-    """Yield the files that are missing of what may be read, or is about to be published.
+    """Yield the missing files of versions that may be read, or that are about to be published.
 
-    That is the newest version of each table, the versions that cuts without a lease may still read, what leases, inputs
-    of open attempts and baselines name, and what live attempts have WRITTEN.
+    These are the newest version of each table, the versions that cuts without a lease may still read, those that
+    leases, inputs of open attempts and baselines name, and the output that live attempts have WRITTEN.
     """
     tables = declared_tables(reader, domain)
     for stamped in pages(reader, domain, Kind.TABLE, ""):
@@ -211,7 +211,7 @@ def missing_files(
     readable, again = _readable(reader, domain, defaults), None
     for name, table in tables.items():
         missing = formats[table.format].missing(table, readable.get(name, []))
-        if missing:  # what is not to be read any more was deleted meanwhile, and rightly
+        if missing:  # a vacuum may have deleted meanwhile what no reader may open any more
             again = again or _readable(reader, domain, defaults)
             missing = formats[table.format].missing(table, again.get(name, []))
         if missing:
@@ -224,7 +224,7 @@ def missing_files(
 def _readable(
     reader: MetadataReader, domain: DomainName, defaults: Defaults
 ) -> dict[TableName, list[TableRef]]:
-    """The versions of each table that may be read."""
+    """Return the versions of each table that may be read."""
     found: dict[TableName, list[TableRef]] = {}
     now, newest = reader.read(domain, []).now, dict[TableName, TableRef]()
     for table, ref, at in _versions(reader, domain):
@@ -239,7 +239,7 @@ def _readable(
 
 
 def _versions(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableName, TableRef, datetime]]:
-    """The versions of all tables in the order of their commits, each with the time of its commit."""
+    """Yield the versions of all tables in the order of their commits, each with the time of its commit."""
     after = 0
     while page := reader.changes(domain, after, limit=500):
         for commit in page:
@@ -252,9 +252,9 @@ def _versions(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[Tabl
 def _missing_output(
     reader: MetadataReader, formats: TableFormats, domain: DomainName, job: JobRecord, start: str
 ) -> Iterator[MissingFiles]:
-    """Files of what a live attempt has WRITTEN, unless the attempt ends meanwhile."""
+    """Yield missing files of output that a live attempt has WRITTEN, unless the attempt ends meanwhile."""
     missing: list[MissingFiles] = []
-    for _ in range(2):
+    for _ in range(2):  # an attempt that ends meanwhile is not live the second time
         missing = [
             MissingFiles(table=table.name, used_by=attempt, files=tuple(gone))
             for attempt, table, output in list(_written(reader, domain, job, start))
@@ -268,14 +268,14 @@ def _missing_output(
 def _written(
     reader: MetadataReader, domain: DomainName, job: JobRecord, start: str
 ) -> Iterator[tuple[str, Table, Committable]]:
-    """What the newest tries of an open attempt have WRITTEN, with the attempt's name."""
+    """Yield the output that the newest tries of an open attempt have WRITTEN, with the attempt's name."""
     found = reader.scan(domain, Kind.EPOCH, job.name, start=start, limit=1)
     epoch: EpochRecord | None = found[0].record if found and found[0].key.item == start else None
     if epoch is None or epoch.attempt is None or epoch.attempt.aborted is not None:
         return
     token = epoch.attempt.output_token
     partition = event_partition(job.name, epoch.interval.start)
-    log = [one.record for one in pages(reader, domain, Kind.EVENT, partition)]
+    log = [event.record for event in pages(reader, domain, Kind.EVENT, partition)]
     newest, tables = newest_tries(log, token), {table.name: table for table in job.outputs}
     for entry in log:
         same_try = entry.token == token and entry.participant_attempt == newest.get(entry.participant, 0)

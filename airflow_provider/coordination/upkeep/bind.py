@@ -1,8 +1,8 @@
-"""Binding a source anew: an operator decides that what its source has now is what a barrier reads (I11, R5).
+"""Binding a source anew: an operator decides that a barrier reads the present data of its source (I11, R5).
 
-All that begins after it reads the new revision, and no attempt publishes what it has read before. Epochs that have
-committed what they computed from an earlier one are *behind*: until they are computed again nothing reads them beside
-those that have read the newer one (R18), and cuts of them carry a label.
+Attempts that begin afterwards read the new revision, and no attempt publishes output of an older one. Epochs that have
+committed output of an earlier revision are *behind*: until they are computed again nothing reads them beside those
+that have read the newer one (R18), and cuts of them carry a label.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transac
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:
-    """What binding came to.
+    """Outcome of a binding.
 
-    :param bounds: what the barrier reads from now on. :param is_new: they differ from what was recorded.
-    :param behind: committed epochs that stand on the revision before: clear their tasks.
+    :param bounds: read at the barrier from now on. :param is_new: they differ from the recorded ones.
+    :param behind: committed epochs that have read the revision before: clear their tasks.
     """
 
     bounds: SourceBounds
@@ -43,13 +43,13 @@ class Bound:
 def declaring(reader: MetadataReader, domain: str, source: str) -> JobRecord:
     """Return a job that declares *source*.
 
-    :raises UnknownName: no job of the domain does. :raises InvalidInput: no name that a source can have.
+    :raises UnknownName: no job of the domain declares it. :raises InvalidInput: not a valid name of a source.
     """
     name = table_name(source)
     jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
     found = [job for job in jobs if any(declared.name == name for declared in job.sources)]
     if not found:
-        known = sorted({one.name for job in jobs for one in job.sources})
+        known = sorted({declared.name for job in jobs for declared in job.sources})
         raise UnknownName(
             f"no job of domain {domain!r} declares a source {source!r}; the domain has {', '.join(known) or 'none'}.",
             next_step="see `airflow epochs status` for the jobs.",
@@ -69,9 +69,9 @@ def bind(
     reason: str,
     by: str,
 ) -> Bound:
-    """Record what the source of *source* has now as the next revision of its bounds for *interval*.
+    """Record the present bounds of *source* as their next revision for *interval*.
 
-    :param reason: why; kept with the bounds, and in the log of the epochs that read them. :param by: who says so.
+    :param reason: why; kept with the bounds, and in the log of the epochs that read them. :param by: its author.
     :raises UnknownName: no job declares such a source. :raises InvalidInput: nothing is recorded for the interval.
     :raises NotReady: the source is not complete.
     :raises DependentReaders: an epoch that would be behind has committed readers: it could not be computed again.
@@ -90,7 +90,10 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class _Bind:
-    """:param recorded: what this request has tried to record: found in the store, its reply was lost."""
+    """One request to bind; ``run`` may be repeated.
+
+    :param recorded: records that it has tried to store; if one is found in the store, its reply was lost.
+    """
 
     context: Context
     domain: DomainName
@@ -102,10 +105,10 @@ class _Bind:
     recorded: list[SourceRecord] = field(default_factory=list)
 
     def run(self) -> Bound:
-        """:raises RequirementFailed: somebody was faster: decide again."""
+        """:raises RequirementFailed: another request was faster: decide again."""
         store = self.context.store
         job = declaring(store, self.domain, self.source)
-        source = next(one for one in job.sources if one.name == self.source)
+        source = next(declared for declared in job.sources if declared.name == self.source)
         bounding = Bounding(
             store=store,
             job=JobDeclaration.of(job).job(),

@@ -1,4 +1,4 @@
-"""Looks a domain over: its records against its tables, and what was left lying. Changes nothing (R16, R17, R33)."""
+"""Diagnosis of a domain: its records against its tables, and orphaned output. Read-only (R16, R17, R33)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Symptom:
-    """Something that is not as it should be, or will be taken care of.
+    """A defect, or a condition that the next vacuum or publish ends.
 
-    :param subject: what it is about. :param next_step: what to type, or that nothing is to be done.
-    :param urgent: somebody has to act; otherwise the next vacuum or publish does.
+    :param subject: the table, job, epoch or file concerned. :param next_step: command to type, or that none is needed.
+    :param urgent: an operator has to act; otherwise the next vacuum or publish does.
     """
 
     subject: str
@@ -74,7 +74,7 @@ class Examination:
 
     @property
     def urgent(self) -> tuple[Symptom, ...]:
-        return tuple(one for one in self.symptoms if one.urgent)
+        return tuple(symptom for symptom in self.symptoms if symptom.urgent)
 
 
 def examine(
@@ -85,7 +85,7 @@ def examine(
     defaults: Defaults = DEFAULTS,
     source_readers: SourceReaders | None = None,
 ) -> Examination:
-    """Compare what the store has of *domain* with its tables, and say what is stuck or was left; read-only.
+    """Compare the records of *domain* with its tables, and report stuck epochs and orphaned output; read-only.
 
     May be called at any time, by several at once, beside anything.
 
@@ -121,7 +121,7 @@ class _Doctor:
 
     def symptoms(self) -> Iterator[Symptom]:
         elsewhere = [*self._elsewhere()]
-        if elsewhere:  # whatever else is found there is not the domain's
+        if elsewhere:  # any further finding would be about files of another domain
             yield from elsewhere
             return
         looks: tuple[Callable[[], Iterator[Symptom]], ...] = (
@@ -146,7 +146,7 @@ class _Doctor:
         return f"`airflow epochs {words} --domain {self.domain}`"
 
     def _elsewhere(self) -> Iterator[Symptom]:
-        """The domain's files are in another warehouse: its folder was moved or copied, or a setting is wrong."""
+        """Report files in another warehouse: the folder was moved or copied, or a setting is wrong."""
         try:
             refuse_other_warehouse_of(self.reader, self.domain, self.formats.warehouse)
         except WrongWarehouse as error:
@@ -154,7 +154,7 @@ class _Doctor:
             yield Symptom(subject="domain", found=found, next_step=error.next_step)
 
     def _moves(self) -> Iterator[Symptom]:
-        """A move between two stores that has not come to its end."""
+        """Report a move between two stores that has not ended, or that has taken the domain away."""
         key = topology_key(self.domain)
         move = self.reader.read(self.domain, [key]).records[key].record.move
         if move is not None and move.state in (MoveState.LEAVING, MoveState.ARRIVING):
@@ -169,7 +169,7 @@ class _Doctor:
             yield Symptom(subject="domain", found=f"it has moved to {move.place}", next_step=step)
 
     def _commits(self) -> Iterator[Symptom]:
-        """The commit sequence has no gap (I2)."""
+        """Report a gap in the commit sequence (I2)."""
         expected = 0
         while page := self.reader.changes(self.domain, expected):
             for commit in page:
@@ -210,7 +210,7 @@ class _Doctor:
             yield from self._shown(table)
 
     def _shown(self, table: Table) -> Iterator[Symptom]:
-        """Engines without cuts see what a cut of the table alone reads (R17)."""
+        """Report a table whose catalog state differs from a cut of the table alone (R17)."""
         key = table_key(table.domain, table.name)
         before = self.reader.read(table.domain, [key]).records[key]
         if before.record.ref is None:
@@ -220,7 +220,7 @@ class _Doctor:
             seen = set(table_format.shown_files(table))
             wanted = {uri for state in shown_states(before) for uri in table_format.files(state)}
         except Unavailable:
-            return  # which file is missing is told elsewhere
+            return  # missing files are reported by themselves
         if seen == wanted or self.reader.read(table.domain, [key]).records[key].version != before.version:
             return
         upgrade = self.reader.format < TOLD_APART_SINCE
@@ -266,7 +266,7 @@ class _Doctor:
         return Symptom(subject=subject, found=f"another program wrote to it: {found.foreign}", next_step=step)
 
     def _obstacle(self, table: Table, record: TableRecord, found: Compared) -> str:
-        """Why what another program wrote cannot be taken over, whatever is declared; empty when it can."""
+        """Return the reason why another program's rows cannot be adopted, whatever is declared; empty if they can."""
         try:
             span = foreign_span(table, record, found)
             refuse_dependents(self.reader, self.domain, [table.name], span, self.defaults)
@@ -279,10 +279,10 @@ class _Doctor:
     # --- jobs ------------------------------------------------------------------------------------------------
 
     def _jobs(self) -> list[JobRecord]:
-        return [one.record for one in pages(self.reader, self.domain, Kind.JOB, "")]
+        return [stamped.record for stamped in pages(self.reader, self.domain, Kind.JOB, "")]
 
     def _attempts(self) -> Iterator[Symptom]:
-        """Attempts that have fallen silent."""
+        """Report attempts that have fallen silent."""
         now = self.reader.read(self.domain, []).now
         for job in self._jobs():
             for lock in list(pages(self.reader, self.domain, Kind.LOCK, job.name)):
@@ -298,7 +298,7 @@ class _Doctor:
                 )
 
     def _waits(self) -> Iterator[Symptom]:
-        """The first open epoch of each job: ended without a commit, or waiting for what does not come."""
+        """Report the first open epoch of each job if it failed, or waits for inputs that do not come."""
         jobs, inactive = self._jobs(), inactive_jobs(self.reader, self.domain)
         owners = owners_of(jobs)
         for job in jobs:
@@ -316,14 +316,14 @@ class _Doctor:
                     yield Symptom(subject=subject, found=reason, next_step=step)
 
     def _failed_before(self) -> Iterator[Symptom]:
-        """Failed epochs before the tables of their job begin: nothing waits for them."""
-        for one in failed_before(self.reader, self.domain):
-            step = f"{self._explain(one.job.name, one.first.interval)}; {one.next_step}"
-            subject, urgent = f"job {one.job.name}", one.begins is None
-            yield Symptom(subject=subject, found=one.found, next_step=step, urgent=urgent)
+        """Report failed epochs before the tables of their job begin: nothing waits for them."""
+        for failed in failed_before(self.reader, self.domain):
+            step = f"{self._explain(failed.job.name, failed.first.interval)}; {failed.next_step}"
+            subject, urgent = f"job {failed.job.name}", failed.begins is None
+            yield Symptom(subject=subject, found=failed.found, next_step=step, urgent=urgent)
 
     def _holes(self) -> Iterator[Symptom]:
-        """What tables lack and no run brings by itself."""
+        """Report holes of tables that no run fills by itself."""
         for hole in holes(self.reader, self.domain):
             whole = f"with on_rerun={OnRerun.NEW_REVISION.value!r} where the job reads other sources since"
             clear = f"clear the task of job {hole.job} for these epochs, {whole}; or " if hole.epochs else ""
@@ -335,7 +335,7 @@ class _Doctor:
             interval = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
         return self._command(f"explain {job} {interval}")
 
-    # --- what was left ---------------------------------------------------------------------------------------
+    # --- leases, late data, orphans --------------------------------------------------------------------------
 
     def _leases(self) -> Iterator[Symptom]:
         now = self.reader.read(self.domain, []).now
@@ -349,25 +349,23 @@ class _Doctor:
                 )
 
     def _unread(self) -> Iterator[Symptom]:
-        """Late or replaced data that no epoch reads, also within bounds that came to nothing; and sources that
-        sources do not answer.
-        """
+        """Report late or replaced data that no epoch reads, abandoned bounds, and sources that do not answer."""
         left = list(unread(self.reader, self.domain, self.source_readers))
-        for one in left:
-            if one.problem is not None:
+        for late in left:
+            if late.problem is not None:
                 yield Symptom(
-                    subject=f"source {one.source.name}",
-                    found=str(one),
-                    next_step=one.problem.next_step,
-                    urgent=isinstance(one.problem, RetryableError),
+                    subject=f"source {late.source.name}",
+                    found=str(late),
+                    next_step=late.problem.next_step,
+                    urgent=isinstance(late.problem, RetryableError),
                 )
                 continue
-            step = one.next_step(self.domain)
+            step = late.next_step(self.domain)
             yield Symptom(
-                subject=f"source {one.source.name}", found=str(one), next_step=step, urgent=one.is_urgent
+                subject=f"source {late.source.name}", found=str(late), next_step=step, urgent=late.is_urgent
             )
 
-        told = {name for one in left for name in one.late}
+        told = {name for late in left for name in late.late}
         for found in abandoned(self.reader, self.domain, told):
             yield Symptom(
                 subject=f"source {found.source.name}",
@@ -376,7 +374,7 @@ class _Doctor:
             )
 
     def _behind(self) -> Iterator[Symptom]:
-        """Epochs that stand behind a source that was bound anew: what reads them waits; and rows behind others."""
+        """Report epochs behind a source that was bound anew, whose readers wait, and rows behind others."""
         reading = self.reader.read(self.domain, [topology_key(self.domain)])
         for entry in behind_of(reading, self.domain):
             if not entry.until:
@@ -388,8 +386,9 @@ class _Doctor:
 
     def _orphans(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}
-        for one in orphans(self.reader, self.formats, self.domain, self.defaults):
-            found[one.place.table.name] = found.get(one.place.table.name, 0) + 1
+        for orphan in orphans(self.reader, self.formats, self.domain, self.defaults):
+            name = orphan.place.table.name
+            found[name] = found.get(name, 0) + 1
         for table, places in found.items():
             yield Symptom(
                 subject=f"table {table}",
@@ -401,7 +400,7 @@ class _Doctor:
     # --- invariants ------------------------------------------------------------------------------------------
 
     def _stale_reads(self) -> Iterator[Symptom]:
-        """Committed epochs whose inputs have changed since (I4)."""
+        """Report committed epochs whose inputs have changed since (I4)."""
         found: dict[JobName, list[str]] = {}
         for stale in stale_reads(self.reader, self.domain):
             found.setdefault(stale.job, []).append(str(stale))
@@ -415,7 +414,7 @@ class _Doctor:
             )
 
     def _missing_files(self) -> Iterator[Symptom]:
-        """Files of what can be read, or is to be published, that are not there (I6)."""
+        """Report missing files of versions that can be read, or are to be published (I6)."""
         found: dict[TableName, dict[str, str]] = {}
         for gone in missing_files(self.reader, self.formats, self.domain, defaults=self.defaults):
             for file in gone.files:
@@ -433,7 +432,7 @@ class _Doctor:
             )
 
     def _listed(self, lines: Sequence[str]) -> str:
-        """The first of *lines*, and how many more there are."""
+        """Return the first of *lines*, and the number of the others."""
         most = self.defaults.listed_readers
         more = f"; and {len(lines) - most} more" if len(lines) > most else ""
         return "; ".join(lines[:most]) + more

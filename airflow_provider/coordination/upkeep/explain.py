@@ -1,4 +1,4 @@
-"""Answers "why is this epoch waiting, and for whom" (protocol section 10)."""
+"""Explanation of one epoch: the inputs that it waits for, and the runs that bring them (protocol section 10)."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from airflow_provider.stores.base import MetadataReader, Reading
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """State of one epoch, what it waits for, and what to do.
+    """State of one epoch, its open inputs, and the next step.
 
-    :param state: of the newest attempt, or COMMIT. :param waiting_for: one line each, empty when nothing.
+    :param state: of the newest attempt, or COMMIT. :param waiting_for: a line for each open input.
     :param log: the state log, oldest first.
-    :param expired: tables of which no cut can be had at the epoch's barrier any more (R24).
-    :param retired: why nothing more comes of the job; empty while something may.
-    :param inactive: since when nobody waits for the job, which has fallen silent (R9).
-    :param findings: of the checks that refused the newest output. :param places: where that output is kept.
+    :param expired: tables whose state at the epoch's barrier is expired (R24).
+    :param retired: reason for which the job was retired; empty for other jobs.
+    :param inactive: time since which the job is inactive, and other jobs no longer wait for it (R9).
+    :param findings: of the checks that refused the newest output. :param places: folders of that output.
     :param outdated: rows of its tables and inputs that stand on an earlier state of an input (R18), a line each.
-    :param owner: of its attempt that has not ended. :param brought_by: who brings the tables that it waits for.
+    :param owner: of its attempt that has not ended. :param brought_by: runs of the tables that it waits for.
     """
 
     domain: DomainName
@@ -84,9 +84,9 @@ class Explanation:
 
     @property
     def holders(self) -> tuple[Owner, ...]:
-        """The runs that have begun what is waited for, or the epoch itself, and not ended it."""
+        """Runs with an open attempt at an awaited table, or at the epoch itself."""
         others = (bringer.owner for bringer in self.brought_by if bringer.is_open)
-        return tuple(dict.fromkeys(one for one in (self.owner, *others) if one is not None))
+        return tuple(dict.fromkeys(owner for owner in (self.owner, *others) if owner is not None))
 
 
 def explain(
@@ -100,8 +100,8 @@ def explain(
 ) -> Explanation:
     """Explain one epoch of *job*; without *interval* the first one that is not committed.
 
-    :param source_readers: asks sources what came late to the epoch; by default those that need no connection.
-    :param at_sources: whether sources are looked at: not where files are out of reach.
+    :param source_readers: asks sources for late data of the epoch; by default those that need no connection.
+    :param at_sources: False where files are out of reach: sources are not asked.
     :raises UnknownName: no such job in the domain.
     :raises StoreUnavailable: the store did not answer for longer than readers wait (``read_timeout``).
     """
@@ -122,7 +122,9 @@ def explain(
     tables += [table_key(name, table) for table in record.all_outputs]
     reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = expired_states(reader, name, reading)
-    log = tuple(sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda one: one.at))
+    log = tuple(
+        sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda event: event.at)
+    )
     found = reading.get(keys[0])
     if found is None or (found.record.attempt is None and found.record.committed is None):
         explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
@@ -132,12 +134,12 @@ def explain(
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
         explained = _with_source(
-            explained, [one for one in behind_of(reading, name) if one.is_of(owner, epoch)]
+            explained, [entry for entry in behind_of(reading, name) if entry.is_of(owner, epoch)]
         )
     if at_sources and found is not None and found.record.committed is not None and record.all_sources:
         own = set(record.all_sources)
         late = unread(reader, name, source_readers or SourceReaders(), at=epoch, names=own)
-        told = [f"source {one.source.name}: {one}" for one in late]
+        told = [f"source {found.source.name}: {found}" for found in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
     gone = retention.expired_at({table.name: epoch.end for table in record.outputs})
@@ -149,11 +151,10 @@ def explain(
 
 
 def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> Interval:
-    """The first epoch after what the job's tables have in unbroken chain, each from where it begins."""
+    """Return the first epoch that one of the job's tables lacks, each counted from its beginning."""
     reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
-    progress = [one.record.progress for one in reading.records.values()]
-    marks = (one.next_missing for one in progress)
-    start = min((one for one in marks if one is not None), default=job.origin)
+    marks = (table.record.progress.next_missing for table in reading.records.values())
+    start = min((mark for mark in marks if mark is not None), default=job.origin)
     if start is None:
         return job.cadence.ended_by(reading.now)
     return Interval(start, job.cadence.next_after(start))
@@ -162,7 +163,7 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
 def _outdated(
     reader: MetadataReader, domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading
 ) -> tuple[str, ...]:
-    """Outdated rows in what the job reads at *epoch*, writes, and has written before it left the table."""
+    """Return outdated rows at *epoch* in the tables that the job reads, writes, or has left."""
     names = (*job.all_outputs, *(edge.table for edge in job.edges))
     csn = reading.head.csn
     states = {}
@@ -172,18 +173,18 @@ def _outdated(
             kind = stamped.record.kind
             states[table] = State(table=table, kind=kind, barrier=epoch.end, low=None, csn=csn, ref=None)
     found = OutdatedRows(reader).of(domain, reading.get(topology_key(domain)), states, csn)
-    return tuple(str(one) for one in found)
+    return tuple(str(rows) for rows in found)
 
 
 def _lacking(domain: DomainName, job: JobRecord, epoch: Interval, reading: Reading) -> list[str]:
-    """The job's tables that do not have *epoch* although they begin no later than it."""
+    """Return the job's tables that lack *epoch* although they begin no later than it."""
     records = [reading.get(table_key(domain, table.name)) for table in job.outputs]
-    progress = {one.key.item: one.record.progress for one in records if one is not None}
-    return [name for name, one in progress.items() if one.lacks(epoch)]
+    known = [stamped for stamped in records if stamped is not None]
+    return [stamped.key.item for stamped in known if stamped.record.progress.lacks(epoch)]
 
 
 def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str]) -> Explanation:
-    """What is committed may lack a table: an attempt writes those that its job had when it began (R7)."""
+    """Add tables that the commit lacks: its attempt began before the job had them (R7)."""
     if not lacking:
         return explained
     revised = (
@@ -199,10 +200,10 @@ def _with_later_tables(explained: Explanation, job: JobRecord, lacking: list[str
 
 
 def _with_job_before(explained: Explanation, job: JobRecord, reading: Reading) -> Explanation:
-    """Another job may have computed the epoch for tables that this job has taken over since (R7)."""
+    """Add tables for which another job computed the epoch before this job took them over (R7)."""
     domain, epoch = explained.domain, explained.interval
     own = {table.name: reading.get(table_key(domain, table.name)) for table in job.outputs}
-    had = [name for name, one in own.items() if one is not None and one.record.progress.covers(epoch)]
+    had = [name for name, table in own.items() if table is not None and table.record.progress.covers(epoch)]
     if not had:
         return explained
     summary = f"{', '.join(had)} had it before the job took over, which cannot compute it"
@@ -211,7 +212,7 @@ def _with_job_before(explained: Explanation, job: JobRecord, reading: Reading) -
 
 
 def _with_source(explained: Explanation, behind: list[Behind]) -> Explanation:
-    """What is committed may stand behind a source that was bound anew since."""
+    """Add sources that were bound anew since the commit, which is behind them."""
     if not behind:
         return explained
     return replace(
@@ -244,12 +245,12 @@ def _not_begun(
     told = with_way_out(reader, resolving, missing, tables)
     waiting = tuple(map(str, told))
     if gone:
-        lost = (f"{one.table}: what it had at {one.high.isoformat()} is expired" for one in gone)
+        lost = (f"{read.table}: what it had at {read.high.isoformat()} is expired" for read in gone)
         waiting = (*lost, *waiting)
         step = "`airflow epochs skip`: what it would read was taken back by retention."
     elif waiting:
         step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
-        ways_out = [one.way_out for one in told if one.way_out]
+        ways_out = [need.way_out for need in told if need.way_out]
         step = f"{'; '.join(dict.fromkeys(ways_out))}." if ways_out else step
     elif epoch.end > reading.now:
         waiting = (f"time: it ends at {epoch.end.isoformat()}",)
@@ -263,11 +264,11 @@ def _not_begun(
         state=EpochState.NOTHING,
         revision=None,
         csn=None,
-        summary="nobody has begun it",
+        summary="not begun",
         waiting_for=waiting,
         next_step=step,
         log=(),
-        brought_by=tuple(bringers(reader, domain, [one.table for one in missing])),
+        brought_by=tuple(bringers(reader, domain, [need.table for need in missing])),
     )
 
 
@@ -285,7 +286,7 @@ def _begun(
     if epoch.attempt is None:
         done = epoch.committed
         state, revision = (done.state, done.revision) if done else (EpochState.NOTHING, None)
-        summary = f"committed by {done.owner if done else 'nobody'}"
+        summary = f"committed by {done.owner if done else 'no attempt'}"
         step = "nothing to do."
         if done is not None and done.skipped:
             summary = f"skipped by {done.owner}: {done.skipped}"
@@ -296,12 +297,12 @@ def _begun(
     else:
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]
-        state = epoch_state([one.record for one in log], sinks, epoch.attempt)
+        state = epoch_state([event.record for event in log], sinks, epoch.attempt)
         alive = lock is not None and not has_expired(lock.at, lock.record.ttl, now)
         until = (lock.at + lock.record.ttl).isoformat() if lock is not None else ""
         if state is EpochState.CHECK_FAILED:
-            records = [one.record for one in log]
-            findings = next((one.findings for one in reversed(records) if one.findings), ())
+            records = [event.record for event in log]
+            findings = next((event.findings for event in reversed(records) if event.findings), ())
             places = kept_places(records, epoch.attempt.token)
             summary = f"check failed: {epoch.attempt.aborted}"
             step = "look at the rows that are kept; then mend the job, its data or the check, and clear the task."
@@ -331,7 +332,7 @@ def _begun(
 
 
 def watermarks(reader: MetadataReader, domain: str) -> dict[str, datetime | None]:
-    """The watermark of every table of *domain* at its head."""
+    """Return the watermark of every table of *domain* at its head."""
     name = domain_name(domain)
     found = {}
     reading = reader.read(name, [])

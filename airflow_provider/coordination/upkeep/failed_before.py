@@ -1,4 +1,4 @@
-"""Failed epochs before their job's tables begin: nothing waits for them, so nothing else names them (R7)."""
+"""Failed epochs before their job's tables begin: nothing waits for them, so nothing else reports them (R7)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from airflow_provider.stores.base import MetadataReader, pages
 class FailedBefore:
     """Epochs of *job*, which declares no origin, that failed and were never computed again.
 
-    :param begins: where the first of its tables begins, after them; None where nothing is committed.
-    :param first: the first of them. :param number: of all.
+    :param begins: barrier at which the first of its tables begins, after them; None while nothing is committed.
+    :param first: the first of them. :param number: of all of them.
     """
 
     job: JobRecord
@@ -37,7 +37,7 @@ class FailedBefore:
 
     @property
     def next_step(self) -> str:
-        """The way out; its commands name no domain."""
+        """Commands that end the failure; they name no domain."""
         if self.begins is None:
             return "repair the cause and clear its task."
         is_full = any(table.kind is TableKind.FULL for table in self.job.outputs)
@@ -47,21 +47,21 @@ class FailedBefore:
 
 
 def failed_before(reader: MetadataReader, domain: DomainName) -> Iterator[FailedBefore]:
-    """Find what failed before each job's beginning; not of those from which nothing more is to come.
+    """Find epochs that failed before their job's tables begin; skip retired and inactive jobs.
 
     A job that declares its origin waits for each epoch from there on.
     """
-    jobs = [one.record for one in list(pages(reader, domain, Kind.JOB, ""))]
+    jobs = [stamped.record for stamped in list(pages(reader, domain, Kind.JOB, ""))]
     over = inactive_jobs(reader, domain)
     for job in jobs:
         if job.origin is not None or job.retired or job.name in over:
             continue
         reading = reader.read(domain, [table_key(domain, table.name) for table in job.outputs])
-        starts = [one.record.progress.start for one in reading.records.values()]
+        starts = [table.record.progress.start for table in reading.records.values()]
         begins = min((start for start in starts if start is not None), default=None)
-        # Without any commit `explain` takes the epoch that has ended last for the first open one, and tells of it.
+        # Without any commit `explain` takes the last ended epoch for the first open one, and reports it itself.
         told = job.cadence.ended_by(reading.now) if begins is None else None
-        failed = [one for one in _failed(reader, domain, job, begins) if one.interval != told]
+        failed = [epoch for epoch in _failed(reader, domain, job, begins) if epoch.interval != told]
         if failed:
             yield FailedBefore(job=job, begins=begins, first=failed[0], number=len(failed))
 
@@ -69,7 +69,7 @@ def failed_before(reader: MetadataReader, domain: DomainName) -> Iterator[Failed
 def _failed(
     reader: MetadataReader, domain: DomainName, job: JobRecord, end: datetime | None
 ) -> Iterator[EpochRecord]:
-    """Epochs of *job* before *end* whose last attempt ended and that never had a commit, in the calendar of now."""
+    """Yield epochs of *job* before *end*, in its present calendar, whose last attempt ended without any commit."""
     for stamped in pages(reader, domain, Kind.EPOCH, job.name):
         epoch: EpochRecord = stamped.record
         interval = epoch.interval

@@ -1,6 +1,6 @@
-"""Tables × epochs as people look at them: what the page in Airflow's UI and ``airflow epochs status`` show.
+"""Tables × epochs, as the page in Airflow's UI and ``airflow epochs status`` show them.
 
-Reads only. The head is read first; a cell may show an attempt that is newer than it.
+Read-only. The head is read first; a cell may show an attempt that is newer than it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from airflow_provider.stores.base import MetadataReader, pages
 MAX_CELLS = 1000
 DEFAULT_SPAN = timedelta(days=7)
 _FEWEST = 24
-"""Cells that a table has at least, however many tables there are."""
+"""Minimum number of cells of a table, for any number of tables."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
-    """What readers get of one epoch of one table."""
+    """Committed slice of one epoch of one table, which readers get."""
 
     revision: int
     csn: int
@@ -62,13 +62,12 @@ class Committed:
 class Cell:
     """One epoch of one table.
 
-    :param state: of the newest attempt at the epoch; nothing when nobody began it. What an earlier owner of the
-        table published is committed.
-    :param revision: that the state belongs to. :param owner: None where the job of now did nothing.
-    :param committed: what readers get meanwhile.
-    :param sink: how far the newest attempt is with this one table.
+    :param state: of the newest attempt at the epoch; NOTHING without one; COMMIT if an earlier owner of the table
+        published it. :param revision: that the state belongs to. :param owner: None without an attempt of the present
+        job. :param committed: the slice that readers get meanwhile.
+    :param sink: state of this one table in the newest attempt.
     :param silent: an attempt is open and its lock has expired: the next one takes over.
-    :param expired: no cut can be had at the epoch's end any more (R24).
+    :param expired: the state at the epoch's end is expired (R24).
     """
 
     interval: Interval
@@ -85,8 +84,8 @@ class Cell:
 class Row:
     """One table and its epochs, in the order of time.
 
-    :param inactive: since when nobody waits for its job, which has fallen silent.
-    :param retired: why nothing more comes of it.
+    :param inactive: time since which its job is inactive, and other jobs no longer wait for it.
+    :param retired: reason for which the table was retired; empty for other tables.
     """
 
     table: Table
@@ -103,8 +102,8 @@ class Row:
 class Grid:
     """The tables of a domain over a range of time, as of the domain's head.
 
-    :param left_out: the range has earlier epochs, which are not shown because there are too many.
-    :param more: there are further tables, which are not shown for the same reason.
+    :param left_out: the range has earlier epochs beyond the maximum, which are not shown.
+    :param more: the domain has further tables beyond the maximum, which are not shown.
     """
 
     domain: DomainName
@@ -135,22 +134,22 @@ def grid(
     :param start: None for *span* before *end*. :param tables: only these; all when empty.
     :param max_cells: of one table; the latest are kept.
     :param words: only tables whose name, or whose job's, contains one of them; all when empty.
-    :param max_rows: so many tables are shown. :param max_total: about so many cells, shared among them.
+    :param max_rows: maximum number of tables. :param max_total: approximate number of cells, shared among them.
     :raises InvalidInput: an empty range.
     """
     name = domain_name(domain)
     reading = reader.read(name, [retention_key(name)])
     registered = list(pages(reader, name, Kind.JOB, ""))
-    jobs = [one.record for one in registered if _asked_for(one.record, tables, words)]
+    jobs = [stamped.record for stamped in registered if _asked_for(stamped.record, tables, words)]
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
-    records = {TableName(key.item): one for key, one in reader.read(name, keys).records.items()}
+    records = {TableName(key.item): stamped for key, stamped in reader.read(name, keys).records.items()}
     some = jobs if max_rows is None else jobs[:max_rows]
     last = _latest(reader, name, some, records.values(), reading.now) if end is None else end
     shown = Interval(_before(last, span) if start is None else start, last)
     inactive = {
-        one.record.name: since
-        for one in registered
-        if (since := inactive_since(one, _own(one.record, records), reading.now)) is not None
+        job.record.name: since
+        for job in registered
+        if (since := inactive_since(job, _own(job.record, records), reading.now)) is not None
     }
     wanted = sum(len(job.outputs) for job in jobs)
     shown_rows = wanted if max_rows is None else min(wanted, max_rows)
@@ -166,7 +165,7 @@ def grid(
             reader,
             name,
             retention_of(name, reading),
-            {table: one.record.expired for table, one in records.items()},
+            {table: stamped.record.expired for table, stamped in records.items()},
         ),
         max_cells=max_cells,
     )
@@ -213,12 +212,12 @@ def _owned(stamped: Stamped[TableRecord], job: JobRecord) -> bool:
 def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
     """Name the DAGs that worked on the latest epochs of the domain's jobs."""
     records = [
-        one.record
+        epoch.record
         for job in pages(reader, domain, Kind.JOB, "")
-        for one in reader.scan(domain, Kind.EPOCH, job.record.name, limit=1, reverse=True)
+        for epoch in reader.scan(domain, Kind.EPOCH, job.record.name, limit=1, reverse=True)
     ]
-    workers = [one.attempt or one.committed for one in records]
-    return frozenset(one.owner.dag_id for one in workers if one is not None)
+    workers = [epoch.attempt or epoch.committed for epoch in records]
+    return frozenset(worker.owner.dag_id for worker in workers if worker is not None)
 
 
 def _before(end: datetime, span: timedelta) -> datetime:
@@ -239,12 +238,12 @@ def _latest(
     records: Iterable[Stamped[TableRecord]],
     now: datetime,
 ) -> datetime:
-    """The latest barrier that any table has reached or tries to reach."""
-    marks = [island.end for one in records for island in one.record.progress.islands]
+    """Return the latest barrier that any table has reached or tries to reach."""
+    marks = [island.end for table in records for island in table.record.progress.islands]
     newest = [
-        one.record.interval.end
+        epoch.record.interval.end
         for job in jobs
-        for one in reader.scan(domain, Kind.EPOCH, job.name, limit=1, reverse=True)
+        for epoch in reader.scan(domain, Kind.EPOCH, job.name, limit=1, reverse=True)
     ]
     return max([*marks, *newest], default=now)
 
@@ -264,25 +263,28 @@ class _View:
     def rows(
         self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]
     ) -> tuple[list[Row], bool]:
-        """The rows of one job's tables, which share its epochs, and whether there are earlier ones."""
+        """Return the rows of one job's tables, which share its epochs, and whether earlier epochs are left out."""
         low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
         begun = self.reader.scan(
             self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells + 1, reverse=True
         )
-        epochs = {one.record.interval: one for one in begun}
-        # What another job has taken over is shown as that job's.
+        epochs = {epoch.record.interval: epoch for epoch in begun}
+        # A table that another job has taken over is shown as that job's.
         own = [
             table for table in job.outputs if table.name not in records or _owned(records[table.name], job)
         ]
         known = {table.name: records[table.name] for table in own if table.name in records}
         everything = sorted({*epochs, *self._due(job, known.values())})
         intervals = everything[-self.max_cells :]
-        progress = {one: self._progress(job, epochs[one]) for one in intervals if one in epochs}
+        progress = {span: self._progress(job, epochs[span]) for span in intervals if span in epochs}
         rows = []
         since = time_key(intervals[0].start) if intervals else low
         for table in own:
             found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
-            slices = {one.record.interval: one for one in sorted(found, key=lambda one: one.csn or 0)}
+            # Sorted, so that of several slices of an epoch the newest one stays.
+            slices = {
+                piece.record.interval: piece for piece in sorted(found, key=lambda piece: piece.csn or 0)
+            }
             self.retention.load((table.name, epoch.end) for epoch in intervals)
             cells = (
                 self._cell(
@@ -291,7 +293,7 @@ class _View:
                 for epoch in intervals
             )
             record = known.get(table.name)
-            rows.append(self._row(table, job, record, tuple(one for one in cells if _is_due(one, record))))
+            rows.append(self._row(table, job, record, tuple(cell for cell in cells if _is_due(cell, record))))
         return rows, len(everything) > len(intervals)
 
     def _row(
@@ -337,19 +339,15 @@ class _View:
         )
 
     def _due(self, job: JobRecord, known: Collection[Stamped[TableRecord]]) -> Iterator[Interval]:
-        """The epochs of the range that have ended, newest first, from the origin on; of a retired job what it has."""
-        origins = [one.record.progress.start for one in known]
-        origin = min((one for one in origins if one is not None), default=job.origin)
+        """Yield the ended epochs of the range, newest first, from the origin on; of a retired job to its last."""
+        origins = [table.record.progress.start for table in known]
+        origin = min((start for start in origins if start is not None), default=job.origin)
         if origin is None:
             return
         lower, upper = max(origin, job.cadence.floor(self.shown.start)), min(self.shown.end, self.now)
         if job.retired:
-            upper = min(
-                [
-                    upper,
-                    *(one.record.progress.islands[-1].end for one in known if one.record.progress.islands),
-                ]
-            )
+            islands = [table.record.progress.islands for table in known]
+            upper = min([upper, *(spans[-1].end for spans in islands if spans)])
         yield from islice(_backwards(job.cadence, job.cadence.floor(upper), lower), self.max_cells + 1)
 
     def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
@@ -360,13 +358,13 @@ class _View:
         key = lock_key(self.domain, job.name, start)
         lock = self.reader.read(self.domain, [key]).get(key)
         partition = event_partition(job.name, start)
-        log = [one.record for one in self.reader.scan(self.domain, Kind.EVENT, partition)]
+        log = [event.record for event in self.reader.scan(self.domain, Kind.EVENT, partition)]
         alive = lock is not None and not has_expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 
 
 def _is_due(cell: Cell, known: Stamped[TableRecord] | None) -> bool:
-    """Whether there is anything to say of it: a job's second table may begin later than its first."""
+    """Return whether *cell* is worth showing: a job's second table may begin later than its first."""
     origin = known.record.progress.start if known else None
     return cell.state is not EpochState.NOTHING or origin is None or cell.interval.start >= origin
 
@@ -399,7 +397,7 @@ def _backwards(cadence: Cadence, upper: datetime, lower: datetime) -> Iterator[I
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Progress:
-    """How far the newest attempt at one epoch is; all tables of its job share it."""
+    """Progress of the newest attempt at one epoch; all tables of its job share it."""
 
     state: EpochState
     revision: int | None
@@ -423,10 +421,10 @@ class _Progress:
         cls, attempt: AttemptRecord, log: Sequence[AttemptEvent], names: Sequence[TableName], *, alive: bool
     ) -> _Progress:
         sinks: dict[TableName, EpochState] = {}
-        for one in log:
-            name = TableName(one.sink)
-            if one.token == attempt.output_token and name and sinks.get(name) is not EpochState.WRITTEN:
-                sinks[name] = one.state
+        for event in log:
+            name = TableName(event.sink)
+            if event.token == attempt.output_token and name and sinks.get(name) is not EpochState.WRITTEN:
+                sinks[name] = event.state
         return cls(
             state=epoch_state(log, names, attempt),
             revision=attempt.revision,

@@ -1,5 +1,5 @@
-"""What tables lack and no run will bring by itself: epochs that their job has committed without them, and tables that
-their job has left (R7). Reads only.
+"""Holes of tables that no run fills by itself: epochs that their job has committed without them, and tables that
+their job has left (R7). Read-only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Hole:
 
     @property
     def cure(self) -> str:
-        """The command, without its domain, that ends the hole."""
+        """Command, without its domain, that ends the hole."""
         if self.span is None:
             return f"retire {self.job} --table {self.table} --reason …"
         span = f"{self.span.start.isoformat()}/{self.span.end.isoformat()}"
@@ -59,7 +59,7 @@ class Hole:
 
 
 def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
-    """Find what every table of *domain* lacks, one range after the other."""
+    """Find the holes of every table of *domain*, one range after the other."""
     jobs: dict[JobName, JobRecord] = {
         stamped.record.name: stamped.record for stamped in pages(reader, domain, Kind.JOB, "")
     }
@@ -70,7 +70,7 @@ def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
         job = jobs.get(table.job)
         if job is None or table.ended or job.retired:
             continue
-        if all(one.name != name for one in job.outputs):
+        if all(output.name != name for output in job.outputs):
             islands = table.progress.islands
             if islands and _committed(reader, domain, job.name, islands[-1].end, None):
                 yield Hole(table=name, job=job.name, span=None)
@@ -105,7 +105,7 @@ def _of_table(
 
 
 def _gaps(start: datetime | None, islands: Sequence[Interval]) -> Iterator[tuple[datetime, datetime | None]]:
-    """The time from *start* on between *islands*; the last range has no end."""
+    """Yield the time from *start* on between *islands*; the last range has no end."""
     if start is None:
         return
     for island in islands:
@@ -118,7 +118,7 @@ def _gaps(start: datetime | None, islands: Sequence[Interval]) -> Iterator[tuple
 
 
 def _within(islands: Sequence[Interval], start: datetime, end: datetime | None) -> list[Interval]:
-    """The parts of *islands* between *start* and *end*."""
+    """Return the parts of *islands* between *start* and *end*."""
     parts = (
         (max(island.start, start), island.end if end is None else min(island.end, end)) for island in islands
     )
@@ -126,7 +126,7 @@ def _within(islands: Sequence[Interval], start: datetime, end: datetime | None) 
 
 
 def _without(span: Interval, islands: Sequence[Interval]) -> list[Interval]:
-    """The parts of *span* that none of *islands* covers."""
+    """Return the parts of *span* that none of *islands* covers."""
     gaps = (
         (low, span.end if high is None else min(high, span.end)) for low, high in _gaps(span.start, islands)
     )
@@ -143,7 +143,7 @@ def _is_of_another(
 def _committed(
     reader: MetadataReader, domain: DomainName, job: JobName, start: datetime, end: datetime | None
 ) -> list[Interval]:
-    """Epochs of *job* in a gap of one of its tables that are committed."""
+    """Return the committed epochs of *job* in a gap of one of its tables."""
     found = []
     for stamped in pages(reader, domain, Kind.EPOCH, job, start=time_key(start)):
         if end is not None and stamped.record.interval.start >= end:

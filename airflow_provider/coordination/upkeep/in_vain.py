@@ -1,4 +1,4 @@
-"""What an epoch waits for that will not come by itself, for `doctor`."""
+"""Inputs that an epoch waits for and that do not come by themselves, for `doctor`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_provider.stores.base import MetadataReader
 
 
 def owners_of(jobs: Sequence[JobRecord]) -> dict[TableName, JobRecord]:
-    """The job of each table, also of those that it has left."""
-    # Others may have taken over what a retired job had: theirs come last, and stay.
-    retired_first = sorted(jobs, key=lambda one: not one.retired)
+    """Return the job of each table, also of tables that it has left."""
+    # Another job may have taken over a retired job's table: the later entry wins.
+    retired_first = sorted(jobs, key=lambda job: not job.retired)
     owners = {table: job for job in retired_first for table in job.past_outputs}
     return owners | {table.name: job for job in retired_first for table in job.outputs}
 
@@ -27,7 +27,7 @@ def in_vain(
     owners: Mapping[TableName, JobRecord],
     inactive: Mapping[JobName, datetime],
 ) -> Iterator[str]:
-    """Yield a line for each table, of which its job is over, that the epoch *found* of *job* waits for."""
+    """Yield a line for each table of an ended job that the epoch *found* of *job* waits for."""
     waits = [edge.table for edge in job.edges if any(_about(line, edge.table) for line in found.waiting_for)]
     for table in dict.fromkeys(waits):
         owner = owners.get(table)
@@ -46,16 +46,17 @@ def in_vain(
 def out_of_order(
     reader: MetadataReader, domain: DomainName, job: JobRecord, found: Explanation
 ) -> Iterator[str]:
-    """Yield a line if later epochs of *job* are committed than *found*, which nobody has begun.
+    """Yield a line if *found* has not begun and later epochs of *job* are committed.
 
-    Only of a job that reads its own past: no later one begins before that (R12). Those of others may come in any order.
+    This concerns jobs that read their own past: no later epoch begins before *found* (R12). Epochs of other jobs may
+    come in any order.
     """
     past = {edge.table for edge in job.edges if edge.kind is EdgeKind.PREVIOUS}
     keys = [table_key(domain, table.name) for table in job.outputs if table.name in past]
     records = reader.read(domain, keys).records.values() if keys else ()
     islands = [island for stamped in records for island in stamped.record.progress.islands]
     if any(island.start >= found.interval.end for island in islands):
-        yield "nobody has begun it; later epochs are committed, and the next ones, which read the job's own past, wait"
+        yield "it has not begun; later epochs are committed, and the next ones, which read the job's own past, wait"
 
 
 def _about(line: str, table: TableName) -> bool:

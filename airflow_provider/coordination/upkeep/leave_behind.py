@@ -1,7 +1,7 @@
-"""Which committed epochs stand behind once a source is bound anew, and what binding records of them (I11, R18).
+"""Committed epochs that binding a source anew leaves behind, and the records of them (I11, R18).
 
-They have to be computed again before anything reads them beside those that have read the newer revision. So binding is
-refused where that could never be: where they have readers, or a job that is over.
+They have to be computed again before anything reads them beside epochs that have read the newer revision. So binding
+is refused if they cannot be: if they have committed readers, or if their job is retired or has left a table.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
 class Left:
     """The committed epochs that have read other bounds of a source than it has now.
 
-    :param entries: of them all. :param unknown: of those that the topology does not name yet.
-    :param required: the epochs of all jobs that read the source, as they were.
+    :param entries: of all of them. :param unknown: of those that the topology does not name yet.
+    :param required: pins the epoch records of all jobs that read the source.
     """
 
     entries: tuple[Behind, ...]
@@ -48,9 +48,9 @@ class Left:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeavingBehind:
-    """What binding *source* anew for *interval* leaves behind.
+    """Search for the epochs that binding *source* anew for *interval* leaves behind.
 
-    :param topology: as it was read before all else.
+    :param topology: read before all other records.
     """
 
     context: Context
@@ -93,9 +93,9 @@ class LeavingBehind:
         return Left(entries=entries, unknown=tuple(unknown), required=readers.required)
 
     def changes(self, left: Left) -> tuple[Sequence[Exists | Absent], Sequence[Put]]:
-        """Return what the transaction that binds requires and writes.
+        """Return requirements and updates of the transaction that binds.
 
-        :raises DependentReaders: committed epochs have read what would be behind.
+        :raises DependentReaders: committed epochs have read an epoch that would be behind.
         :raises TopologyError: its job is retired, or no longer declares a table that has rows of it.
         :raises RecordFull: too many epochs are behind.
         """
@@ -119,7 +119,7 @@ class LeavingBehind:
         return required, [Put(self.topology.key, topology), *touched]
 
     def _marked(self) -> list[Behind]:
-        """The entries that the topology has for this source."""
+        """Return the topology's open entries for this source and interval."""
         entries = self.topology.record.behind
         return [
             entry
@@ -128,7 +128,7 @@ class LeavingBehind:
         ]
 
     def _tables(self, job: JobName) -> tuple[TableName, ...]:
-        """The tables that have rows of the epoch of *job*, also those that it has left since."""
+        """Return the tables that have rows of the epoch of *job*, also those that it has left since."""
         return tables_with_rows(self._store, self.domain, self._record(job), self.interval)
 
     def _record(self, job: JobName) -> JobRecord:
@@ -137,7 +137,7 @@ class LeavingBehind:
         return record
 
     def _refuse_over(self, entry: Behind) -> None:
-        """:raises TopologyError: the epoch would be behind, and nothing could compute all of it again."""
+        """:raises TopologyError: the epoch would be behind, and no job could compute all of it again."""
         job = self._record(entry.job)
         left = set(entry.tables) - {table.name for table in job.outputs}
         if not job.retired and not left:
@@ -156,9 +156,9 @@ class LeavingBehind:
         )
 
     def _unread(self, tables: Sequence[TableName]) -> list[Exists]:
-        """Requirements that no reader of *tables* commits meanwhile.
+        """Return requirements that no reader of *tables* commits meanwhile.
 
-        :raises DependentReaders: some have.
+        :raises DependentReaders: readers have committed.
         """
         try:
             return rewrite_requirements(

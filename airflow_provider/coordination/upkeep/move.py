@@ -1,8 +1,8 @@
 """Moving a domain from one store to another, with its order and its numbers.
 
 The receiving store stamps versions, times and numbers itself, as for every transaction: the commits are made again
-in their order, each with the records that were last written by it, so that every record has the CSN that it
-had. What carries no number is copied before. Each step may be repeated: an interrupted move is run again.
+in their order, each with the records that it wrote last, so that every record keeps its CSN. Records without a
+number are copied before. Each step may be repeated: an interrupted move is run again.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ Answer = TypeVar("Answer")
 _BATCH_BYTES = 300_000
 _BATCH_RECORDS = 200
 STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION})
-"""Kinds that are not copied: none is left when a domain goes, or the move writes them itself."""
+"""Kinds that are not copied: a sealed domain has none of them, or the move writes them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovedDomain:
     """Answer of :func:`move_domain`.
 
-    :param csn: its last commit. :param records: without the commits. :param tables: whose pointers moved too.
+    :param csn: its last commit. :param records: number without the commits. :param tables: those whose pointers moved.
     """
 
     domain: DomainName
@@ -76,18 +76,18 @@ def move_domain(
     target_place: str,
     warehouse: bool = False,
 ) -> MovedDomain:
-    """Move *domain* with all its history; afterwards the source takes no change of it, and says where it is.
+    """Move *domain* with all its history; afterwards the source takes no change of it, and names the target.
 
-    It goes on where an interrupted move ended; after a whole one it changes nothing.
+    An interrupted move is continued; after a complete move it changes nothing.
 
     :param source_place: address of the source for messages, without a password. :param target_place: likewise.
-    :param warehouse: the target names another warehouse, to which the files were copied; these are led there.
+    :param warehouse: the target names another warehouse, to which the files were copied; records are led there.
     :raises UnknownName: nothing is registered in the domain.
     :raises EpochBusy: attempts or leases are live; nothing was changed. ``holders`` lists them.
     :raises InvalidInput: the target has the domain, cannot keep its tables, or is the source.
     :raises DomainMoved: it has moved elsewhere already.
     :raises WrongWarehouse: its files are in another warehouse than the source or the target names (R33).
-    :raises Unavailable: with *warehouse*: files were not copied; the source has all that it had.
+    :raises Unavailable: with *warehouse*: files were not copied; the source is unchanged.
     """
     name = domain_name(domain)
     led = Relocating()
@@ -109,7 +109,7 @@ class _Mover:
         target_place: str,
     ) -> None:
         self.source, self.target, self.domain, self.led = source, target, domain, led
-        self.incarnations = tuple(one.store.read(domain, []).head.incarnation for one in (source, target))
+        self.incarnations = tuple(side.store.read(domain, []).head.incarnation for side in (source, target))
         self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
         self.before: Move | None = None
@@ -121,7 +121,7 @@ class _Mover:
             self._seal()
             self._refuse_live()
             self._retry(self._announce)
-            self.led = self.led.files(self.target.formats, sorted({one.format for one in self._tables()}))
+            self.led = self.led.files(self.target.formats, sorted({table.format for table in self._tables()}))
             self._retry(self._copy_unnumbered)
             self._retry(self._copy_commits)
             tables = self._move_pointers()
@@ -141,7 +141,7 @@ class _Mover:
     # --- whether it may be moved -----------------------------------------------------------------------------
 
     def _arrived(self) -> bool:
-        """Whether an earlier move has done all but perhaps its last step."""
+        """Return whether an earlier move has done all but perhaps its last step."""
         found = self._topology(self.target.store)
         return found is not None and found.record.move == replace(self.arriving, state=MoveState.ARRIVED)
 
@@ -172,23 +172,27 @@ class _Mover:
                 expected=f"a store without the domain {self.domain!r}",
                 next_step="two histories cannot become one: choose another store.",
             )
-        for one in (self.source, *(() if self.led.names else (self.target,))):
-            refuse_other_warehouse(self.domain, here, one.formats.warehouse)
+        for side in (self.source, *(() if self.led.names else (self.target,))):
+            refuse_other_warehouse(self.domain, here, side.formats.warehouse)
         for table in self._tables():
             self.target.formats[table.format]  # :raises InvalidInput: it cannot be used beside that store
         self.led.refuse_incomplete(self.target.formats, self._pointers())
 
     def _seal(self) -> None:
-        """Let nothing begin in the source; whatever looked at its topology before has to look again."""
+        """Let nothing begin in the source; a transaction decided on its earlier topology fails and is decided anew."""
         self._mark(self.source.store, self.leaving)
 
     def _refuse_live(self) -> None:
-        """Fence silent attempts; where others are live, unseal the source, as if nothing had happened."""
+        """Fence silent attempts; if others are live, unseal the source and refuse to move.
+
+        :raises EpochBusy: leases or attempts are live.
+        """
+        # After the seal: a look before it could miss a task that begins meanwhile (docs/decisions/moving.md).
         store = self.source.store
         self._retry(lambda: end_expired(store, self.domain))
         live = [*pages(store, self.domain, Kind.LEASE, "")]
         reason = f"silent when the domain was moved to {self.leaving.place}"
-        for lock in [one for job in self._jobs() for one in pages(store, self.domain, Kind.LOCK, job.name)]:
+        for lock in [lock for job in self._jobs() for lock in pages(store, self.domain, Kind.LOCK, job.name)]:
             if lock.record.ended or has_expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
                 self._retry(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
             else:
@@ -197,7 +201,10 @@ class _Mover:
             return
         if self._topology(self.target.store) is None:
             self._mark(store, self.before)
-        holders = [f"{one.key.kind} {one.key.partition} {one.key.item} of {one.record.owner}" for one in live]
+        holders = [
+            f"{claim.key.kind} {claim.key.partition} {claim.key.item} of {claim.record.owner}"
+            for claim in live
+        ]
         raise EpochBusy(
             f"domain {self.domain!r} is in use: {'; '.join(holders)}.",
             next_step="pause the DAGs, let their tasks and readers end, and move it then.",
@@ -207,7 +214,7 @@ class _Mover:
     # --- copying ---------------------------------------------------------------------------------------------
 
     def _announce(self) -> None:
-        """Let nobody else use the domain in the target until it is there."""
+        """Keep others from using the domain in the target until it has arrived."""
         if self._topology(self.target.store) is None:
             found = self._topology(self.source.store)
             warehouse = found.record.warehouse if found else ""
@@ -225,23 +232,25 @@ class _Mover:
             )
 
     def _copy_unnumbered(self) -> None:
-        copied = (self.led.stamped(one) for one in records(self.source.store, self.domain) if one.csn is None)
+        every = records(self.source.store, self.domain)
+        copied = (self.led.stamped(record) for record in every if record.csn is None)
         for batch in _batches(copied):
             self.target.store.transact(
                 Transaction(
                     domain=self.domain,
                     store=SameStore(self.incarnations[1]),
                     requires=(self._still_arriving(),),
-                    updates=tuple(Put(one.key, one.record) for one in batch),
+                    updates=tuple(Put(stamped.key, stamped.record) for stamped in batch),
                 )
             )
 
     def _copy_commits(self) -> None:
         """Make the commits again from the target's head on."""
         written: defaultdict[int, list[Put]] = defaultdict(list)
-        for one in records(self.source.store, self.domain):
-            if one.csn is not None:
-                written[one.csn].append(Put(one.key, self.led.record(one.key, one.record)))
+        for stamped in records(self.source.store, self.domain):
+            if stamped.csn is not None:
+                record = self.led.record(stamped.key, stamped.record)
+                written[stamped.csn].append(Put(stamped.key, record))
         store = self.target.store
         head = store.read(self.domain, []).head.csn
         while commits := self.source.store.changes(self.domain, head):
@@ -258,7 +267,7 @@ class _Mover:
                 )
 
     def _move_pointers(self) -> list[str]:
-        """Let the catalog beside the target have the tables where they are."""
+        """Register the tables, at their present pointers, in the catalog beside the target."""
         moved: list[str] = []
         for table, pointer in self._pointers():
             self.target.formats[table.format].register(table, self.led.uri(pointer))
@@ -266,19 +275,19 @@ class _Mover:
         return moved
 
     def _pointers(self) -> list[tuple[Table, str]]:
-        """The tables that the catalog beside the source has, and where."""
+        """Return the tables in the catalog beside the source, each with its pointer."""
         found = ((table, self.source.formats[table.format].describe(table)) for table in self._tables())
         return [(table, info.pointer) for table, info in found if info is not None]
 
     def _compare(self) -> None:
-        """:raises Conflict: the target does not hold what the source does."""
-        here, there = (_contents(one.store, self.domain) for one in (self.source, self.target))
+        """:raises Conflict: records of the target differ from those of the source."""
+        here, there = (_contents(side.store, self.domain) for side in (self.source, self.target))
         here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
         if here != there:
             different = [str(key) for key in here.keys() | there.keys() if here.get(key) != there.get(key)]
             raise Conflict(
                 f"{len(different)} records of domain {self.domain!r} differ, such as {min(different)}.",
-                next_step="run the move again; if it stays so, somebody writes to one of the stores by hand.",
+                next_step="run the move again; if they still differ, another program writes to one of the stores.",
                 keys=tuple(sorted(different)),
             )
 
@@ -294,7 +303,7 @@ class _Mover:
         return Exists(self.key, found.version)
 
     def _mark(self, store: MetadataStore, move: Move | None) -> None:
-        """Write the state of the move into a topology that is there."""
+        """Write the state of the move into an existing topology."""
 
         def write() -> None:
             found = self._topology(store)
@@ -313,10 +322,10 @@ class _Mover:
         self._retry(write)
 
     def _jobs(self) -> list[JobRecord]:
-        return [one.record for one in pages(self.source.store, self.domain, Kind.JOB, "")]
+        return [stamped.record for stamped in pages(self.source.store, self.domain, Kind.JOB, "")]
 
     def _tables(self) -> list[Table]:
-        """Those that a job declares, and those that their jobs have left."""
+        """Return the tables that jobs declare, and those that they have left."""
         found = {table.name: table for job in self._jobs() for table in job.outputs}
         for stamped in pages(self.source.store, self.domain, Kind.TABLE, ""):
             if stamped.record.ref is not None:
@@ -324,7 +333,7 @@ class _Mover:
         return list(found.values())
 
     def _retry(self, operation: Callable[[], Answer]) -> Answer:
-        """Do it, again after a lost reply or a lost race."""
+        """Run *operation*, again after a lost reply or a lost race."""
         return self.target.retry(
             operation,
             Conflict(
@@ -334,16 +343,16 @@ class _Mover:
 
 
 def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]]:
-    """All that a domain keeps, but for what :data:`STAYS` names and the commits."""
+    """Yield all records of a domain except the kinds of :data:`STAYS`."""
     jobs: list[JobRecord] = []
     tables: list[str] = []
     for kind in (Kind.JOB, Kind.TABLE, Kind.REWRITE_LOG, Kind.RETENTION, Kind.VERSIONS):
-        for one in pages(reader, domain, kind, ""):
+        for stamped in pages(reader, domain, kind, ""):
             if kind is Kind.JOB:
-                jobs.append(one.record)
+                jobs.append(stamped.record)
             if kind is Kind.TABLE:
-                tables.append(one.key.item)
-            yield one
+                tables.append(stamped.key.item)
+            yield stamped
     for job in jobs:
         for epoch in pages(reader, domain, Kind.EPOCH, job.name):
             yield epoch
@@ -361,19 +370,19 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
 
 def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:
     every = (*records(reader, domain), *pages(reader, domain, Kind.COMMIT, ""))
-    return {one.key: (one.record, one.csn) for one in every}
+    return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 
 
 def _batches(found: Iterable[Stamped[Any]]) -> Iterator[list[Stamped[Any]]]:
-    """Parts that one transaction of any store can take."""
+    """Yield batches that fit into one transaction of any store."""
     batch: list[Stamped[Any]] = []
     size = 0
-    for one in found:
-        length = len(encode(one.key, one.record))
+    for stamped in found:
+        length = len(encode(stamped.key, stamped.record))
         if batch and (size + length > _BATCH_BYTES or len(batch) == _BATCH_RECORDS):
             yield batch
             batch, size = [], 0
-        batch.append(one)
+        batch.append(stamped)
         size += length
     if batch:
         yield batch

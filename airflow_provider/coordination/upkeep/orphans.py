@@ -1,8 +1,8 @@
-"""What attempts left that nobody will begin again, and what zombies wrote after they were fenced (R16).
+"""Orphans: output of attempts that ended without a commit, and of zombies after they were fenced (R16).
 
-Each table's staging places are listed, and each is judged by what the store knows of the attempt that it belongs to.
-A place goes only when that attempt has ended, long enough ago, and nothing of it was published. What the store cannot
-tell (an epoch that it does not know, a token that it has not given out) stays.
+Each table's staging places are listed, and each is compared with the store's records of its attempt. A place is an
+orphan only if that attempt has ended, long enough ago, and nothing of it was published. A place of an epoch or a token
+that the store does not know stays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DESCENDING = frozenset({PointerStatus.CURRENT, PointerStatus.BEHIND, PointerSta
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Orphan:
-    """A place at which an attempt that has ended left something. :param since: when it ended."""
+    """A staging place of an attempt that has ended. :param since: time of that end."""
 
     place: StagingLocation
     since: datetime
@@ -43,9 +43,9 @@ class Orphan:
 def orphans(
     reader: MetadataReader, formats: TableFormats, domain: DomainName, defaults: Defaults
 ) -> Iterator[Orphan]:
-    """What may be deleted now: nobody has published it, and nobody can."""
+    """Yield the orphans that may be deleted now: they were not published, and cannot be any more."""
     now = reader.read(domain, []).now
-    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    jobs: list[JobRecord] = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     known = declared_tables(reader, domain)
     for stamped in list(pages(reader, domain, Kind.TABLE, "")):
         table = known.get(TableName(stamped.key.item))
@@ -56,23 +56,23 @@ def orphans(
         for job in jobs:
             if table.name in job.all_outputs or job.name == stamped.record.job:
                 found = _ended(reader, formats, table, job.name)
-                yield from (one for one in found if one.since + defaults.orphan_grace <= now)
+                yield from (orphan for orphan in found if orphan.since + defaults.orphan_grace <= now)
 
 
 def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults) -> list[str]:
-    """End the attempts that were silent for so long that nobody will come back to them; return which."""
+    """End the attempts that have been silent for ``orphan_grace``; return their names."""
     ended = []
     now = store.read(domain, []).now
     for job in list(pages(store, domain, Kind.JOB, "")):
         for lock in list(pages(store, domain, Kind.LOCK, job.key.item)):
             if lock.at + lock.record.ttl + defaults.orphan_grace <= now:
-                fence_silent(store, lock, "silent, and nobody has begun the epoch again")
+                fence_silent(store, lock, "silent, and no attempt has begun the epoch again")
                 ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
     return ended
 
 
 def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> bool:
-    """Whether store and catalog agree on what was published: what is ahead of the store may be in any place."""
+    """Return whether the pointer is at or behind the store's record: a table ahead of the store may use any place."""
     try:
         return compare_pointer(reader, formats, table).status in _DESCENDING
     except RetryableError:
@@ -82,11 +82,12 @@ def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> 
 
 
 def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: JobName) -> Iterator[Orphan]:
-    """The places of *job* in *table* of which nothing was published, nor can be any more."""
+    """Yield the places of *job* in *table* of which nothing was published, nor can be any more."""
     staged = formats[table.format].staged(table, job)
-    # Slices are read after the listing: what is published meanwhile is among them.
-    slices = [one.record for one in pages(reader, table.domain, Kind.SLICE, table.name)] if staged else []
-    published = {(one.interval.end, one.revision, one.token): one.interval for one in slices}
+    # Slices after the listing: they include listed output that is published meanwhile.
+    stored = pages(reader, table.domain, Kind.SLICE, table.name) if staged else ()
+    slices = [stamped.record for stamped in stored]
+    published = {(piece.interval.end, piece.revision, piece.token): piece.interval for piece in slices}
     for remains in staged:
         committed = published.get((remains.barrier, remains.revision, remains.token))
         if (
@@ -121,7 +122,7 @@ def _over(
     *,
     table: TableName,
 ) -> datetime | None:
-    """Since when *remains* cannot be published for *epoch*; None while they may be, or were.
+    """Return the time since which *remains* cannot be published for *epoch*; None while they may be, or were.
 
     :param committed: the epoch with the same end that was published under this revision and token.
     """
@@ -133,17 +134,17 @@ def _over(
 
 
 def _named(remains: StagingFolder, epoch: Stamped[EpochRecord]) -> Interval:
-    """The epoch that a place is named by; of a name without a start, *epoch*, which ends there."""
+    """Return the interval in a place's name; for a name without a start, that of *epoch*, which ends there."""
     return epoch.record.interval if remains.start is None else Interval(remains.start, remains.barrier)
 
 
 def _epochs(
     reader: MetadataReader, domain: DomainName, job: JobName, remains: StagingFolder
 ) -> list[Stamped[EpochRecord]]:
-    """The epochs of *job* whose attempts may have staged *remains*, none when nobody has begun one.
+    """Return the epochs of *job* whose attempts may have staged *remains*; none if none has begun.
 
-    Attempts at a start share its record, whatever end the calendar gives it (R7). Of a name without a start it may be
-    any epoch that ends there: one a calendar.
+    Attempts at a start share its record, whatever end the calendar gives it (R7). For a name without a start these are
+    all epochs that end there, one per calendar.
     """
     if remains.start is not None:
         key = epoch_key(domain, job, remains.start)
@@ -152,7 +153,7 @@ def _epochs(
     earliest = time_key(remains.barrier - _LONGEST_EPOCH)
     newest = pages(reader, domain, Kind.EPOCH, job, start=earliest)
     return [
-        one
-        for one in takewhile(lambda one: one.record.interval.start < remains.barrier, newest)
-        if one.record.interval.end == remains.barrier
+        epoch
+        for epoch in takewhile(lambda epoch: epoch.record.interval.start < remains.barrier, newest)
+        if epoch.record.interval.end == remains.barrier
     ]

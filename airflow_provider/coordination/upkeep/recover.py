@@ -1,4 +1,4 @@
-"""Recovery: the catalog's pointers follow what the store recorded, or the store what others committed (R17)."""
+"""Recovery: the catalog's pointers follow the store, or the store adopts rows of other programs (R17)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from airflow_provider.stores.base import pages
 class RecoveredTable:
     """A table after :func:`recover`.
 
-    :param csn: its last commit in the store. :param moved: whether its pointer lagged and was moved.
-    :param adopted: whether another program's rows were taken over (R17). :param restored: whether another program had
-        dropped it, so that the catalog did not know it, and knows it again.
-    :param problem: why the pointer does not say what the store says; empty when it does.
+    :param csn: its last commit in the store. :param moved: its pointer lagged and was moved.
+    :param adopted: another program's rows were adopted (R17). :param restored: another program had dropped it, and it
+        was registered again. :param problem: reason for which the pointer differs from the store; empty if it agrees.
     """
 
     name: TableName
@@ -38,7 +37,7 @@ class RecoveredTable:
 class Recovery:
     """Answer of :func:`recover`.
 
-    :param csn: the domain's head. :param tables: all that were ever published, by name.
+    :param csn: the domain's head. :param tables: all published tables, by name.
     """
 
     domain: DomainName
@@ -47,12 +46,14 @@ class Recovery:
 
 
 def recover(context: Context, domain: str) -> Recovery:
-    """Let the pointers of all tables of *domain* follow the store; may be repeated, and run beside anything.
+    """Move the pointers of all tables of *domain* to the store's records.
+
+    May be repeated, and run beside any other operation.
 
     A table that another program dropped from the catalog is registered again, at the metadata of its last commit.
-    Rows that another program wrote to a table are taken over where its job declares ``on_foreign_commit="adopt"``.
-    What cannot be repaired is told table by table: a pointer that another program moved, a table that is ahead
-    of the store (R33: a restored backup).
+    Rows that another program wrote to a table are adopted if its job declares ``on_foreign_commit="adopt"``.
+    Defects that cannot be repaired are reported table by table: a pointer that another program moved, a table that is
+    ahead of the store (R33: a restored backup).
 
     :raises UnknownName: nothing is registered in the domain.
     :raises WrongWarehouse: its files are in another warehouse than the one given (R33).
@@ -77,10 +78,10 @@ def _recover(context: Context, domain: DomainName) -> Recovery:
         )
     known = declared_tables(reader, domain)
     found = []
-    for one in records:
-        if one.record.ref is not None:
-            table = known.get(TableName(one.key.item)) or as_recorded(one, one.record.ref)
-            found.append(_recovered(context, table, one.csn or 0, one.record.ref))
+    for stamped in records:
+        if stamped.record.ref is not None:
+            table = known.get(TableName(stamped.key.item)) or as_recorded(stamped, stamped.record.ref)
+            found.append(_recovered(context, table, stamped.csn or 0, stamped.record.ref))
     return Recovery(domain=domain, csn=reader.read(domain, []).head.csn, tables=tuple(found))
 
 
@@ -92,9 +93,8 @@ def _recovered(context: Context, table: Table, csn: int, ref: TableRef) -> Recov
         restored = context.formats[ref.format].restore(table, newest.record.ref or ref)
         if table.on_foreign_commit is OnForeignCommit.ADOPT:
             adopted = adopt(context, table)
-            newest = reader.read(table.domain, [key]).records[
-                key
-            ]  # also where the reply of the adoption was lost
+            # Read again even if nothing was adopted: the reply of an adoption may have been lost.
+            newest = reader.read(table.domain, [key]).records[key]
             ref, csn = newest.record.ref, newest.csn or 0
         answer = context.formats[ref.format].project(table, ref)
         if answer.ahead:

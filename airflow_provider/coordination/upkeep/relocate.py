@@ -1,4 +1,4 @@
-"""A domain's files were copied to another warehouse: its records, which name them, are led there (R33)."""
+"""Relocation of records that name files, after the files were copied to another warehouse (R33)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from airflow_provider.tables.locations import lies_in, names_files, path_name, s
 from airflow_provider.tables.relocating import Relocatable, Relocation
 
 _NAMING = frozenset({Kind.TABLE, Kind.EPOCH, Kind.EVENT, Kind.VERSIONS, Kind.COMMIT})
-"""Kinds of records that name files of tables. What others name is outside of the warehouse, or declared."""
+"""Kinds of records that name files of tables. Files in other kinds are outside of the warehouse, or declared."""
 _LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Relocating:
-    """Leads what names the files of *domain* from one warehouse to another; nothing where there is but one.
+    """Mapping of the file names of a domain from one warehouse to another; identity within one warehouse.
 
-    :param names: None where files stay where they are. :param sizes: see :meth:`Relocatable.relocate`.
+    :param names: None if files stay in place. :param sizes: see :meth:`Relocatable.relocate`.
     """
 
     names: Relocation | None = None
@@ -38,7 +38,7 @@ class Relocating:
 
     @classmethod
     def between(cls, domain: DomainName, old: str, new: str) -> Relocating:
-        """:raises InvalidInput: no copy can lie there."""
+        """:raises InvalidInput: the new warehouse cannot hold a copy."""
         if not old or not new or same_warehouse(old, new) or not (names_files(old) and names_files(new)):
             raise InvalidInput(
                 field="warehouse",
@@ -53,10 +53,10 @@ class Relocating:
         return cls(names)
 
     def refuse_incomplete(self, formats: TableFormats, tables: Iterable[tuple[Table, str]]) -> None:
-        """Look, before anything is done, whether the copy is there.
+        """Refuse to move, before any change, if pointers of the copy are missing.
 
         :param tables: with their pointers.
-        :raises InvalidInput: a format whose files stay where they are. :raises Unavailable: a pointer leads nowhere.
+        :raises InvalidInput: a format whose files cannot be relocated. :raises Unavailable: a missing pointer.
         """
         if self.names is None:
             return
@@ -75,7 +75,7 @@ class Relocating:
                 )
 
     def files(self, formats: TableFormats, kinds: Iterable[str]) -> Relocating:
-        """Let the files of the copy name each other where they are; return what records are led by."""
+        """Rewrite names of files within the copy's files; return the mapping for records, with their new sizes."""
         if self.names is None:
             return self
         sizes: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Relocating:
         if self.names is None:
             return
         gone = missing_files(reader, formats, domain, defaults=defaults)
-        uris = [file.uri for one in gone for file in one.files]
+        uris = [file.uri for found in gone for file in found.files]
         if uris:
             raise Unavailable(
                 f"{len(uris)} files of domain {domain!r} were not copied, such as {', '.join(uris[:_LISTED])}.",
@@ -115,12 +115,12 @@ class Relocating:
         return text if self.names is None else self.names.uri(text)
 
     def _resized(self, value: Any) -> Any:
-        """*value* with the sizes of manifests as they were written anew."""
+        """Return *value* with the sizes of the rewritten manifests."""
         if isinstance(value, list):
-            return [self._resized(one) for one in value]
+            return [self._resized(item) for item in value]
         if not isinstance(value, dict):
             return value
-        led = {name: self._resized(one) for name, one in value.items()}
+        led = {name: self._resized(item) for name, item in value.items()}
         if led.get("uri") in self.sizes and "size_bytes" in led:
             led["size_bytes"] = self.sizes[led["uri"]]
         return led

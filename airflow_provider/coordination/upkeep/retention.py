@@ -1,4 +1,4 @@
-"""Retention of single states: expired from readers first, deleted when nobody claims them (R24)."""
+"""Retention of single states: hidden from readers first, deleted when no claim names them (R24)."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vacuumed:
-    """What one vacuum did.
+    """Outcome of one vacuum.
 
     :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
-    :param ended: claims that had expired and were ended: ids of leases, and epochs whose attempts were silent.
-    :param deleted: URIs of what was deleted. :param claimed: superseded versions that somebody still claims.
+    :param ended: expired claims that were ended: ids of leases, and epochs whose attempts were silent.
+    :param deleted: URIs of deleted files. :param claimed: number of superseded versions under a claim.
     :param orphans: places, deleted too, of attempts that ended without a commit.
     """
 
@@ -89,7 +89,7 @@ class Vacuumed:
 
 
 class Retention:
-    """Expires states and deletes what nobody reads any more. No row of a table's newest state is ever touched.
+    """Expiry of states and deletion of unclaimed versions. No row of a table's newest state is ever touched.
 
     :param clock: for waiting only. :param random: for pauses between tries.
     """
@@ -110,9 +110,9 @@ class Retention:
         self._random = random or SystemRandom()
 
     def expire(self, domain: str, table: str | Table, barrier: datetime) -> None:
-        """Let no cut be made of *table* at *barrier* any more; again it changes nothing.
+        """Expire the state of *table* at *barrier*; repeating it changes nothing.
 
-        Claims that exist keep what they hold. Of a full table the rows of that barrier leave its next version, in a
+        Existing claims keep their versions. Of a full table the rows of that barrier leave its next version, in a
         commit of their own; an incremental table keeps all rows: only the barrier is gone.
 
         :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
@@ -127,9 +127,9 @@ class Retention:
         self._done(lambda: self._expire(checked, name, moment))
 
     def vacuum(self, domain: str) -> Vacuumed:
-        """End claims that have expired, and delete what was superseded long enough ago and nobody claims.
+        """End expired claims, and delete unclaimed versions that were superseded ``retention_grace`` ago.
 
-        What attempts staged that ended ``orphan_grace`` ago without a commit goes, too (R16).
+        Output of attempts that ended ``orphan_grace`` ago without a commit is deleted, too (R16).
 
         May be called at any time, by several at once, and again after a crash.
 
@@ -149,7 +149,7 @@ class Retention:
         while self._done(lambda: self._advance(checked)):
             pass
         horizon = retention_of(checked, self.store.read(checked, [retention_key(checked)])).horizon
-        # Looked at once more, now that no new claim on what was superseded at the horizon can appear (R24).
+        # Claims after the horizon: no new claim on what was superseded at it can appear (docs/decisions/retention.md).
         claimed = claimed_versions(self.store, checked)
         deleted: list[str] = []
         left = 0
@@ -167,6 +167,7 @@ class Retention:
     # --- expiring ---------------------------------------------------------------------------------------------
 
     def _expire(self, domain: DomainName, name: TableName, barrier: datetime) -> None:
+        # A publisher that lost races reserves the head: do not overtake it (docs/decisions/publish-queue.md).
         await_unreserved(self.store, domain, self._clock, self._random)
         table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [table, retention, topology])
@@ -200,7 +201,7 @@ class Retention:
             Transaction(
                 domain=domain,
                 store=SameStore(reading.head.incarnation),
-                requires=(*(unchanged(reading, one) for one in (table, retention, topology)), *requires),
+                requires=(*(unchanged(reading, key) for key in (table, retention, topology)), *requires),
                 updates=tuple(updates),
                 number=number,
             )
@@ -211,19 +212,17 @@ class Retention:
     def _recorded(
         self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
     ) -> tuple[list[Exists | Absent], list[Any], Interval | None]:
-        """What is required and written so that *epoch* is expired, and the table's hull where it has to grow.
-
-        The retention record is always written: whoever claims something requires it as it was.
-        """
+        """Return requirements and updates that expire *epoch*, and the table's hull if it has to grow."""
         domain, name = stamped.key.domain, TableName(stamped.key.item)
         record = retention_of(domain, reading)
         if self.store.format < SINCE_FORMAT:
             return [], [Put(retention_key(domain), record.expiring(name, epoch))], None
         requires, updates = expired_pages(self.store, domain, name, [epoch], self.defaults)
+        # The retention record is written unchanged: claims in flight require its version, and are decided anew.
         return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)
 
     def _page_ranges(self, domain: DomainName) -> bool:
-        """Move some ranges that one record has for the whole domain into pages; say whether there are more."""
+        """Move some ranges of the domain's retention record into pages; return whether it has more."""
         retention, topology = retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [retention, topology])
         refuse_sealed(domain, reading.get(topology))
@@ -249,7 +248,7 @@ class Retention:
                 store=SameStore(reading.head.incarnation),
                 requires=(
                     unchanged(tables, table),
-                    *(unchanged(reading, one) for one in (retention, topology)),
+                    *(unchanged(reading, key) for key in (retention, topology)),
                     *requires,
                 ),
                 updates=(Put(retention, after), *updates),
@@ -267,9 +266,9 @@ class Retention:
         for job in reading_jobs(self.store, domain, [name]):
             if job.name in inactive:
                 continue
-            keys = [table_key(domain, one) for one in job.all_outputs]
-            tables = (one.record for one in self.store.read(domain, keys).records.values())
-            outputs = [one for one in tables if one.job == job.name and not one.ended]
+            keys = [table_key(domain, output) for output in job.all_outputs]
+            tables = (found.record for found in self.store.read(domain, keys).records.values())
+            outputs = [table for table in tables if table.job == job.name and not table.ended]
             if still_needed(job, outputs, name, stamped.record, barrier):
                 raise _refused(
                     name,
@@ -303,20 +302,20 @@ class Retention:
     # --- vacuuming ------------------------------------------------------------------------------------------------
 
     def _vacuum_orphans(self, domain: DomainName) -> list[str]:
-        """Delete what attempts left that have ended; return the places."""
+        """Delete orphans; return their places."""
         deleted = []
-        for one in orphans(self.store, self.formats, domain, self.defaults):
-            self.formats[one.place.table.format].roll_back(one.place)
-            deleted.append(one.place.uri)
+        for orphan in orphans(self.store, self.formats, domain, self.defaults):
+            self.formats[orphan.place.table.format].roll_back(orphan.place)
+            deleted.append(orphan.place.uri)
         return deleted
 
     def _split(self, domain: DomainName, name: TableName) -> None:
         split_versions(self.store, domain, name, self.defaults.versions_in_page)
 
     def _advance(self, domain: DomainName) -> bool:
-        """Move the horizon over some commits that are older than every cut without a lease; say whether to go on.
+        """Move the horizon over some commits older than any cut without a lease; return whether to go on.
 
-        So many at a time that no record and no transaction grows with what was never vacuumed.
+        At most ``versions_in_page`` at a time, so that no record or transaction grows with the backlog.
         """
         key, topology = retention_key(domain), topology_key(domain)
         reading = self.store.read(domain, [key, topology])
@@ -339,10 +338,10 @@ class Retention:
         return len(commits) == most and commits[-1].csn == horizon
 
     def _deleted(self, key: Key, name: TableName, found: Superseded) -> tuple[list[str], Superseded]:
-        """Delete what was found at *key*; return the URIs, and what was found when it was deleted.
+        """Delete the versions *found* at *key*; return the URIs, and the findings at the time of deletion.
 
-        Another vacuum may delete what this one found claimed, or newest, a moment ago, and keeps: its files are
-        missing then, and nothing was deleted. It is decided anew; what is missing now as before is an error.
+        Another vacuum may delete versions that this one found claimed, or newest, a moment ago, and keeps. Their files
+        are missing then, and nothing was deleted: decide anew. If the findings are the same, the error stands.
         """
         while found.gone:
             try:
@@ -354,10 +353,10 @@ class Retention:
         return [], found
 
     def _delete(self, key: Key, name: TableName, found: Superseded) -> list[str]:
-        """Delete the versions that are gone, but for what is in others; return what went."""
+        """Delete the files of superseded versions, except those that others share; return their URIs."""
         record = cast("TableRecord", found.record)
         table = _table(key.domain, name, record, found.gone[-1].ref.format)
-        if record.ref is not None:  # a pointer that lags would keep what is to go
+        if record.ref is not None:  # a lagging pointer would keep superseded files
             attempted(self.formats[table.format], table, record.ref)
         refs = [version.ref for version in found.gone]
         deleted = self.formats[table.format].vacuum(table, refs, found.kept)
@@ -365,12 +364,12 @@ class Retention:
         return deleted
 
     def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:
-        """Write *record*, which was decided on what *reading* has of its key and of *others*."""
+        """Write *record*; require its key and *others* unchanged since *reading*."""
         self.store.transact(
             Transaction(
                 domain=key.domain,
                 store=SameStore(reading.head.incarnation),
-                requires=tuple(unchanged(reading, one) for one in (key, *others)),
+                requires=tuple(unchanged(reading, required) for required in (key, *others)),
                 updates=(Put(key, record),),
             )
         )
@@ -386,7 +385,7 @@ class Retention:
 
 
 def _table(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> Table:
-    """The table as its format needs to know it; what its job declares beside that is for writers."""
+    """Return the table as its format needs to know it, without the declarations for writers."""
     return Table(name, domain=domain, kind=record.kind, format=table_format)
 
 

@@ -1,6 +1,6 @@
 """Retiring: a job, or a table that its job has left, comes to its end, and may be taken over (R7).
 
-What it has stays readable. Nothing more comes of it, so nobody waits for it.
+Its states stay readable. It gets no further epochs, so no reader waits for it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transa
 class Retire:
     """One request to retire a job or a table, or to bring a job back; ``run`` may be repeated.
 
-    :param why: who says so and for what reason; empty to bring the job back.
-    :param table: that the job has left; None for the job with all of its tables.
+    :param why: reason and author; empty to bring the job back.
+    :param table: one that the job has left; None for the job with all of its tables.
     """
 
     context: Context
@@ -64,15 +64,15 @@ class Retire:
             return
         if self.why:
             self._refuse_live(job)
-        else:  # others may have registered what does not go with it
+        else:  # other jobs may have registered declarations that contradict it
             check_registration(replace(job, retired=""), others, None)
-        requires = [Exists(one.key, one.version) for one in (reading.records[topology], reading.records[own])]
+        requires = [Exists(key, reading.records[key].version) for key in (topology, own)]
         before = reading.records[topology].record
         updates = [Put(topology, replace(before, generation=before.generation + 1))]
         if self.table is None:
             updates.append(Put(own, replace(job, retired=self.why)))
-        idle = [one for one in others.values() if one.retired == self._revived]
-        updates += [Put(job_key(domain, one.name), one) for one in idle]
+        idle = [other for other in others.values() if other.retired == self._revived]
+        updates += [Put(job_key(domain, other.name), other) for other in idle]
         words = "retired" if self.why else "brought back"
         number = registration_commit(
             reading, f"{self.table or job.name}#{words} {before.generation}", moved, requires, updates
@@ -92,18 +92,17 @@ class Retire:
         return f"job {self.job} was revived before it had committed anything"
 
     def _without_idle_successors(self, reading: Reading, job: JobRecord) -> dict[JobName, JobRecord]:
-        """All other jobs; those that took a table of *job* over and have committed nothing are retired.
+        """Return all other jobs; retire those that took a table of *job* over and have committed nothing.
 
-        :raises EpochBusy: one of them is at work.
+        :raises EpochBusy: one of them has a live attempt.
         """
         others = other_jobs(self.context.store, self.domain, job.name)
         declared = {table.name for table in job.outputs}
-        taken = {
-            one.key.item: one.record.job for one in reading.records.values() if one.key.kind is Kind.TABLE
-        }
+        tables = [stamped for key, stamped in reading.records.items() if key.kind is Kind.TABLE]
+        taken = {stamped.key.item: stamped.record.job for stamped in tables}
         for name in sorted({owner for table, owner in taken.items() if table in declared} - {job.name}):
             epochs = pages(self.context.store, self.domain, Kind.EPOCH, name)
-            if all(one.record.committed is None for one in list(epochs)):
+            if all(epoch.record.committed is None for epoch in list(epochs)):
                 self._refuse_live(others[name])
                 others[name] = replace(others[name], retired=self._revived)
         return others
@@ -111,7 +110,7 @@ class Retire:
     def _moved(
         self, reading: Reading, job: JobRecord, others: Mapping[JobName, JobRecord]
     ) -> list[tuple[Stamped[TableRecord], TableRecord]]:
-        """The records of the tables that change, as they were and as they will be.
+        """Return the records of the tables that change, as they are and as they will be.
 
         :param others: the other jobs, as they will be when *job* is brought back.
         :raises InvalidInput: a table that is not the job's, or that it still declares.
@@ -124,7 +123,7 @@ class Retire:
             raise InvalidInput(
                 field="table",
                 value=self.table,
-                expected=f"a table that job {job.name!r} no longer declares and nobody took over",
+                expected=f"a table that job {job.name!r} no longer declares and no other job took over",
                 next_step="leave it out of the outputs and run the job once, or retire the whole job.",
             )
         found = []
@@ -155,9 +154,9 @@ class Retire:
         return None if stamped is None else stamped.record.job
 
     def _refuse_live(self, job: JobRecord) -> None:
-        """Fence silent attempts of the job. One that begins meanwhile is refused when it publishes.
+        """Fence silent attempts of the job. An attempt that begins meanwhile is refused when it publishes.
 
-        :raises EpochBusy: others are alive.
+        :raises EpochBusy: an attempt is live.
         """
         store, domain = self.context.store, self.domain
         now = store.read(domain, []).now
@@ -179,13 +178,13 @@ class Retire:
 def retire(
     context: Context, domain: str, job: str, *, reason: str, by: str, table: str | None = None
 ) -> None:
-    """Let nothing more come of *job*, or of *table*, which it no longer declares; again it changes nothing.
+    """Retire *job*, or *table*, which it no longer declares; repeating it changes nothing.
 
-    Its tables keep what they have, and hold back no cut of the whole domain; another job may declare them, and goes on
+    Its tables keep their states, and hold back no cut of the whole domain; another job may declare them, and goes on
     from there.
 
     :raises UnknownName: no such job. :raises InvalidInput: a table that the job has not left, or no reason.
-    :raises EpochBusy: the job is at work.
+    :raises EpochBusy: the job has a live attempt.
     """
     require_text(reason=reason, by=by)
     name = None if table is None else table_name(table)
@@ -193,7 +192,7 @@ def retire(
 
 
 def revive(context: Context, domain: str, job: str) -> None:
-    """Let a retired job go on where it was.
+    """Bring a retired job back: it goes on from the states of its tables.
 
     :raises UnknownName: no such job. :raises TopologyError: another job has taken one of its tables, or declares what
         cannot be together with it (R6).

@@ -1,4 +1,4 @@
-"""Skipping: somebody declares that nothing will come of an epoch, and those who wait for it go on (R5).
+"""Skipping: an operator declares that an epoch will not be computed, and its readers go on (R5).
 
 A skipped epoch is an epoch like others: begun, written and published by an attempt, which reads none of the job's
 inputs. Its slice of an incremental table is empty; a full table has at its barrier what it had before.
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skipped:
-    """What skipping came to.
+    """Outcome of a skip.
 
     :param published: the skipped epochs, each a commit of its own. :param left: epochs that were committed before,
-        computed or skipped, and stay as they are. :param unread: what is recorded of the job's sources
-        for the skipped epochs, which later ones do not read: files at the epochs' own locations, what other jobs have
-        read there, and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
-    :param late: files that came late to earlier epochs, and that the next begin would have read: behind the skipped
-        epochs it does not look so far back. No epoch reads them.
+        computed or skipped, and stay unchanged. :param unread: recorded data of the job's sources for the skipped
+        epochs that later ones do not read: files at the epochs' own locations, data that other jobs have read there,
+        and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
+    :param late: late files of earlier epochs that the next begin would have read: behind the skipped epochs they are
+        beyond its lookback. No epoch reads them.
     """
 
     published: tuple[Published, ...]
@@ -64,17 +64,17 @@ class Skipped:
 def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
     """Skip every epoch of *job* in *span* that is not committed, in the order of time.
 
-    Rows of increments, and files that came late, which an attempt has recorded that came to nothing are left to later
-    epochs; what is not is named in the answer (I11).
+    Rows of increments and late files that an attempt without a commit has recorded are left to later epochs; data
+    that is not left to them is named in the answer (I11).
 
-    A full table gets a copy of what it had at the barrier before, as soon as that is committed, also where earlier
+    A full table gets a copy of its state at the barrier before, as soon as that is committed, also where earlier
     epochs are missing; the copy depends on it (R18).
 
-    :param reason: why; kept with the commit and in the state log. :param by: who says so.
+    :param reason: why; kept with the commit and in the state log. :param by: its author.
     :raises UnknownName: no such job in the domain.
     :raises InvalidInput: a span that is not made of whole epochs, no reason, or a table that has no columns yet.
-    :raises EpochBusy: somebody computes one of them; those before it are skipped.
-    :raises NotReady: the epoch before one is not committed, and a full table needs what it had then.
+    :raises EpochBusy: an attempt computes one of them; those before it are skipped.
+    :raises NotReady: the epoch before one is not committed, and a full table needs its state then.
     """
     require_text(reason=reason, by=by)
     declared = JobDeclaration.of(registered(context.store, domain, job)).job()
@@ -94,10 +94,10 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
 
 
 def require_text(**texts: str) -> None:
-    """:raises InvalidInput: one of *texts* says nothing."""
+    """:raises InvalidInput: one of *texts* is empty."""
     for field, words in texts.items():
         if not validate_text(words, field).strip():
-            raise InvalidInput(field=field, value=words, expected="words that somebody will understand later")
+            raise InvalidInput(field=field, value=words, expected="words that others will understand later")
 
 
 def _refuse_unwritten(context: Context, job: Job, table: Table) -> None:
@@ -149,18 +149,18 @@ def _publish(context: Context, attempt: Attempt) -> Published:
             written(context, attempt, sink.name, table_format.describe_output(staged, info, files))
         return publish(context, attempt)
     except (StoreUnavailable, OutcomeUnknown):
-        raise  # skipping again finds what became of it
+        raise  # the attempt may have been published: skipping again finds its outcome
     except EpochError as error:
         abort(context, attempt, f"{type(error).__name__}: {error.message}")
         raise
 
 
 def _rows(context: Context, attempt: Attempt, sink: Table, schema: str) -> Iterator[pa.RecordBatch]:
-    """What the table has at the barrier beside what it had before: nothing; of a full table what it had before.
+    """Yield the rows of a skipped slice: none; of a full table those of the barrier before.
 
     :param schema: the columns to read it with.
     """
-    if sink.kind is not TableKind.FULL or all(one.table != sink.name for one in attempt.inputs):
+    if sink.kind is not TableKind.FULL or all(read.table != sink.name for read in attempt.inputs):
         return  # also a full table that has the epoch, where the attempt adds another one
     state, _ = read_input(context, attempt, sink.name)
     if state.ref is None:

@@ -1,4 +1,4 @@
-"""What of a table's versions a vacuum may delete, as the store says it at one moment (R24)."""
+"""Superseded versions of a table that a vacuum may delete, by the store's records at one moment (R24)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Claimed = Mapping[TableName, Sequence[TableRef]]
 class Superseded:
     """The versions of one page that the table has moved on from.
 
-    :param gone: those that nobody needs: they are deleted.
+    :param gone: unclaimed versions, to be deleted.
     :param kept: versions whose files must stay, also those that they share with *gone*.
-    :param claimed: how many are superseded, but claimed.
-    :param record: of the table. None when there is nothing to delete: it was not read.
+    :param claimed: number of versions that are superseded, but claimed.
+    :param record: of the table; None without anything to delete: it was not read.
     """
 
     gone: tuple[Version, ...] = ()
@@ -37,9 +37,9 @@ class Superseded:
 def superseded(
     store: MetadataStore, name: TableName, page: Stamped[VersionsRecord], horizon: int, claimed: Claimed
 ) -> Superseded:
-    """Divide the versions of *page* by what was true at *horizon* and by *claimed*.
+    """Divide the versions of *page* by the newest version at *horizon* and by *claimed*.
 
-    What later pages have of the same files either goes with them, or is in ``kept``.
+    Files shared with later pages either go with those pages, or are in ``kept``.
     """
     domain, needed = page.key.domain, claimed.get(name, ())
     newest = newest_version(store, domain, name, horizon)
@@ -57,12 +57,12 @@ def superseded(
 
 
 def superseded_now(store: MetadataStore, name: TableName, key: Key) -> Superseded:
-    """Divide the page at *key* by what the store says now; a page that is gone has nothing to delete."""
+    """Divide the page at *key* by the present records; a deleted page has nothing to delete."""
     domain = key.domain
     reading = store.read(domain, [key, retention_key(domain)])
     page: Stamped[VersionsRecord] | None = reading.get(key)
     if page is None:
         return Superseded()
-    # Claims after the horizon: no new claim can appear on what was superseded at it.
+    # Claims after the horizon: no new claim on what was superseded at it can appear (docs/decisions/retention.md).
     horizon = retention_of(domain, reading).horizon
     return superseded(store, name, page, horizon, claimed_versions(store, domain))
