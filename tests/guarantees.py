@@ -378,9 +378,7 @@ def _refused(work: Callable[[], object], error: type[Exception]) -> PointerStatu
 
 
 PROMISES = (
-    Promise(
-        rule="R4", text="rows that are not published are seen by nobody", stated=kept, observed=unpublished
-    ),
+    Promise(rule="R4", text="rows that are not published are not visible", stated=kept, observed=unpublished),
     Promise(
         rule="R17",
         text="a table loaded alone has the rows of its newest complete state: nothing beyond a gap, no earlier state",

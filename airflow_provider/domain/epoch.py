@@ -38,7 +38,6 @@ class EpochState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> EpochState | None:
-        """Read what format 1 spells otherwise."""
         return cls.CHECK_FAILED if value == FORMERLY[cls.CHECK_FAILED] else None
 
 

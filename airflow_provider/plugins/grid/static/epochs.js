@@ -27,8 +27,8 @@ const LOOKS = [
   { id: "silent", mark: "?", label: "silent", hint: "its attempt's lock has ended; the next one takes over" },
   { id: "aborted", mark: "×", label: "aborted", hint: "its newest attempt ended without a commit" },
   { id: "check-failed", mark: "!", label: "check failed", hint: "a check refused it; its rows are kept, nothing is published" },
-  { id: "missing", mark: "○", label: "missing", hint: "nobody has begun it, and later ones are there: readers wait before it" },
-  { id: "due", mark: "", label: "not begun", hint: "due, and nobody has begun it" },
+  { id: "missing", mark: "○", label: "missing", hint: "not begun, and later ones are there: readers wait before it" },
+  { id: "due", mark: "", label: "not begun", hint: "due, and not begun" },
   { id: "hidden", mark: "", label: "not shown", hint: "computed by a DAG that you may not read" },
 ];
 
