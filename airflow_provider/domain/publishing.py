@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from airflow_provider.domain.columns import AppliedChange, ColumnChange
@@ -26,6 +26,7 @@ from airflow_provider.domain.version import (
 )
 
 _MOMENT = timedelta(microseconds=1)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def rewritten_since(
@@ -46,17 +47,38 @@ def rewritten_since(
     return None
 
 
+def realigned_since(log: RewriteLog, read: Provenance, interval: Interval) -> Rewrite | None:
+    """Return the newest change of the table's calendar after *read* that may give its reader another barrier, if any.
+
+    An edge without ``as_of`` reads exactly the barrier that it asks for, and never counts. With it, an edge whose lag
+    ends before the next barrier of the new calendar counts although it gets the same barrier again: the provenance does
+    not tell the lag.
+
+    :param interval: the reader's epoch.
+    """
+    asked = interval.start if read.kind is EdgeKind.PREVIOUS else interval.end
+    if read.high >= asked:
+        return None
+    return next((one for one in log.calendars if one.csn > read.csn and one.low <= read.high), None)
+
+
 def invalidated(
-    inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
+    inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]], interval: Interval
 ) -> list[tuple[Provenance, Rewrite]]:
-    """Return the inputs rewritten since they were read, except those of edges that ignore upstream revisions."""
+    """Return the inputs that are not what they were when they were read, each with what changed it.
+
+    It is a change of the table's calendar or a rewrite; edges that ignore upstream revisions ignore rewrites alone.
+
+    :param interval: the reader's epoch.
+    """
     found = []
     for read in inputs:
-        if read.on_upstream_revision is OnUpstreamRevision.IGNORE:
-            continue
-        rewrite = rewritten_since(logs[read.table], read.csn, read.low, read.high)
-        if rewrite is not None:
-            found.append((read, rewrite))
+        log = logs[read.table]
+        change = realigned_since(log.record, read, interval)
+        if change is None and read.on_upstream_revision is not OnUpstreamRevision.IGNORE:
+            change = rewritten_since(log, read.csn, read.low, read.high)
+        if change is not None:
+            found.append((read, change))
     return found
 
 
@@ -85,13 +107,7 @@ def moved_table(
 
 def with_rewrite(stamped: Stamped[RewriteLog], interval: Interval, defaults: Defaults) -> RewriteLog:
     """Return the log after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
-    record = stamped.record
-    earlier = record.earlier
-    # This write replaces the stamp: the rewrite that had it gets its CSN written out.
-    if record.latest is not None and stamped.csn is not None:
-        newest = Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end)
-        earlier = (newest, *earlier)
-    return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))
+    return replace(_written_out(stamped, defaults), latest=interval)
 
 
 def with_binds(stamped: Stamped[RewriteLog], binds: int, defaults: Defaults) -> RewriteLog:
@@ -102,11 +118,26 @@ def with_binds(stamped: Stamped[RewriteLog], binds: int, defaults: Defaults) -> 
 
     :param binds: how often a source was bound anew in the domain.
     """
+    return replace(_written_out(stamped, defaults), binds=binds)
+
+
+def with_calendar(stamped: Stamped[RewriteLog], since: datetime, csn: int, defaults: Defaults) -> RewriteLog:
+    """Return the log after the commit *csn* has changed the table's calendar from *since* on. It is no rewrite."""
+    change = Rewrite(csn=csn, low=since, high=_END_OF_TIME)
+    # The change covers the earlier ones that begin where it does, or later.
+    calendars = (change, *(one for one in stamped.record.calendars if one.low < since))
+    return replace(
+        _written_out(stamped, defaults), calendars=_bounded(calendars, defaults.rewrites_remembered)
+    )
+
+
+def _written_out(stamped: Stamped[RewriteLog], defaults: Defaults) -> RewriteLog:
+    """Return the log with the CSN of its newest rewrite written out: the next write replaces the stamp that was it."""
     record = stamped.record
     earlier = record.earlier
     if record.latest is not None and stamped.csn is not None:
         earlier = (Rewrite(csn=stamped.csn, low=record.latest.start, high=record.latest.end), *earlier)
-    return RewriteLog(earlier=_bounded(earlier, defaults.rewrites_remembered), binds=binds)
+    return replace(record, latest=None, earlier=_bounded(earlier, defaults.rewrites_remembered))
 
 
 def _bounded(rewrites: tuple[Rewrite, ...], limit: int) -> tuple[Rewrite, ...]:

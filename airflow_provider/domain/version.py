@@ -141,11 +141,14 @@ class RewriteLog:
     :param earlier: rewrites before it, newest first; each may be merged from several that were near each other.
     :param binds: :attr:`TopologyRecord.binds` when epochs of the table last fell behind their source: a decision that
         requires this record must be based on a topology of then or later.
+    :param calendars: changes of the table's calendar, newest first, each from its ``low`` on: attempts that aligned
+        with the calendar of before begin again. They change no row, so they are no rewrites.
     """
 
     latest: Interval | None = None
     earlier: tuple[Rewrite, ...] = ()
     binds: int = field(default=0, metadata=since(2))
+    calendars: tuple[Rewrite, ...] = field(default=(), metadata=since(2, optional=True))
 
 
 TOLD_APART_SINCE = 2

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
+from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, PostgresSource, SourceBounds, Span
-from airflow_provider.domain.topology import Job, TableKind, state
+from airflow_provider.domain.topology import Job, TableKind, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
-from airflow_provider.testing.arrow_attempts import stage_rows
+from airflow_provider.testing.arrow_attempts import read_rows, stage_rows
+from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, rows
 
 HOURLY_FROM_3 = Cadence("@hourly", since=barrier(3), before=Cadence("@daily"))
@@ -78,6 +83,137 @@ def test_a_calendar_does_not_change_under_readers_that_align_with_it(world: Worl
     world.run(world.job("d"), day(4), [4])
     later = Cadence("@hourly", since=barrier(4), before=Cadence("@daily"))
     world.coordinator.register(world.job("d", cadence=later))
+
+
+def aligned(world: World, name: str = "r", **options: Any) -> Job:
+    """An hourly job that reads the last barrier of d."""
+    inputs = [state(world.table("d"), as_of=timedelta(0), **options)]
+    return world.job(name, cadence=HOURLY_FROM_3, origin=barrier(3), inputs=inputs)
+
+
+def with_readers(world: World, **options: Any) -> tuple[Job, Job]:
+    """Two such jobs, and three days of d."""
+    for number in (1, 2, 3):
+        world.run(world.job("d"), day(number), [number])
+    readers = aligned(world, "r", **options), aligned(world, "s", **options)
+    for reader in readers:
+        world.coordinator.register(reader)
+    return readers
+
+
+def during(world: World, act: Callable[[], Any]) -> EpochService:
+    """Another process, in whose first transaction *act* comes between what it has read and what it writes."""
+    acted: list[Call] = []
+
+    def plan(call: Call) -> None:
+        if call.method == "transact" and not acted:
+            acted.append(call)
+            act()
+
+    return world.worker(FaultyStore(world.store, plan))
+
+
+def sum_of_d(world: World, attempt: Attempt) -> int:
+    return sum(read_rows(world.coordinator, attempt, "d").column("value").to_pylist())
+
+
+def publish_sum(world: World, job: Job, interval: Interval, by: Owner | None = None) -> Attempt:
+    """Publish the sum of what the job reads of d."""
+    attempt = world.begin(job, interval, by)
+    world.write(attempt, [sum_of_d(world, attempt)])
+    world.coordinator.publish(attempt)
+    return attempt
+
+
+@pytest.mark.parametrize("policy", ["cascade", "ignore"])
+@pytest.mark.parametrize("way", ["register", "begin", "successor"])
+def test_a_reader_that_begins_while_the_calendar_changes(table_world: World, way: str, policy: str) -> None:
+    """R7, R13: registration has not seen it; it would have day 3 where the other reader of its barrier has hour 1."""
+    world = table_world
+    first, second = with_readers(world, on_upstream_revision=policy)
+    name = "d"
+    if way == "successor":
+        world.coordinator.retire(DOMAIN, "d", reason="renamed", by="ada")
+        name = "successor"
+    hourly = world.job(name, [world.table("d")], cadence=HOURLY_FROM_3)
+    begun: list[Attempt] = []
+    worker = during(world, lambda: begun.append(world.begin(first, hour(1), owner("r"))))
+    if way == "begin":
+        assert isinstance(worker.begin(hourly, hour(1), owner("d")), Attempt)
+    else:
+        worker.register(hourly)
+    (attempt,) = begun
+    world.write(attempt, [sum_of_d(world, attempt)])
+    world.coordinator.complete(attempt)
+    before = world.exactly()
+    with pytest.raises(Conflict, match="its inputs got another calendar meanwhile: d at CSN") as refused:
+        world.coordinator.publish(attempt)
+    assert refused.value.details["inputs"] == attempt.inputs
+    assert world.exactly() == before
+    with pytest.raises(NotReady, match="d: needs 2024-01-04T01"):
+        world.begin(first, hour(1), owner("r", try_number=2))
+    world.run(hourly, hour(1), [100], owner("d", try_number=2))
+    again = publish_sum(world, first, hour(1), owner("r", try_number=2))
+    assert (again.adopted, again.inputs[0].high) == (False, hour(1).end)
+    publish_sum(world, second, hour(1))
+    found = world.rows("d", "r", "s")
+    assert (found["r"], found["s"]) == ([(3, 106)], [(3, 106)])
+
+
+def test_the_calendar_changes_while_a_reader_begins(world: World) -> None:
+    """R7: the begin decides again, by the new calendar."""
+    first, _ = with_readers(world)
+    worker = during(world, lambda: world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3)))
+    with pytest.raises(NotReady, match="d: needs 2024-01-04T01"):
+        worker.begin(first, hour(1), owner())
+
+
+@pytest.mark.parametrize("failed", ["before", "during"])
+def test_a_try_after_one_that_failed_aligns_with_the_calendar_of_now(world: World, failed: str) -> None:
+    """R7, R16: it reuses inputs, but none that the calendar has left behind."""
+    first, second = with_readers(world)
+    hourly = world.job("d", cadence=HOURLY_FROM_3)
+
+    def fail() -> None:
+        world.coordinator.abort(world.begin(first, hour(1)), "it failed")
+
+    if failed == "before":
+        fail()
+        world.coordinator.register(hourly)
+    else:
+        during(world, fail).register(hourly)
+    world.run(hourly, hour(1), [100])
+    for reader in (first, second):
+        assert publish_sum(world, reader, hour(1)).inputs[0].high == hour(1).end
+    assert world.rows("r", "s") == {name: [(3, 106)] for name in ("r", "s")}
+
+
+def test_readers_whom_the_new_calendar_gives_the_same_barrier_publish(world: World) -> None:
+    """R13: a change of calendar is no rewrite; exact readers and those of earlier barriers go on."""
+    for number in (1, 2, 3):
+        world.run(world.job("d"), day(number), [number])
+    table = world.table("d")
+    exact = world.job("exact", inputs=[state(table)])
+    lagging = world.job("lagging", inputs=[state(table, as_of=timedelta(days=1))])
+    follows = world.job("follows", inputs=[previous(table)])
+    epochs = [(exact, day(3)), (lagging, day(3)), (follows, day(4))]
+    attempts = [world.begin(job, epoch) for job, epoch in epochs]
+    world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
+    for attempt in attempts:
+        world.write(attempt, [1])
+        world.coordinator.publish(attempt)
+
+
+def test_a_later_rewrite_keeps_what_is_known_of_the_calendar(world: World) -> None:
+    """R13: both are in one record; the attempt began before both."""
+    first, _ = with_readers(world)
+    begun: list[Attempt] = []
+    hourly = world.job("d", cadence=HOURLY_FROM_3)
+    during(world, lambda: begun.append(world.begin(first, hour(1)))).register(hourly)
+    world.run(hourly, day(1), [11], owner("again"))
+    world.write(begun[0], [6])
+    with pytest.raises(Conflict, match="its inputs got another calendar meanwhile"):
+        world.coordinator.publish(begun[0])
 
 
 @pytest.mark.parametrize("way", ["successor", "successor of one table", "comes back"])

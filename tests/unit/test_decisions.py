@@ -12,12 +12,27 @@ import pytest
 from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs, still_needed
 from airflow_provider.domain.cut import as_of, edge_range, lagging, nearest_kept, reached, resolve
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Owner, as_owner
+from airflow_provider.domain.epoch import (
+    AttemptRecord,
+    Commitment,
+    EpochRecord,
+    LockRecord,
+    Owner,
+    Provenance,
+    as_owner,
+)
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
-from airflow_provider.domain.publishing import moved_table, rewritten_since, with_rewrite
+from airflow_provider.domain.publishing import (
+    moved_table,
+    realigned_since,
+    rewritten_since,
+    with_binds,
+    with_calendar,
+    with_rewrite,
+)
 from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
@@ -508,6 +523,39 @@ def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:
         assert rewritten_since(stamped, csn, at(number), at(number + 1)) is not None
     csns = [rewrite.csn for rewrite in stamped.record.earlier]
     assert csns == sorted(csns, reverse=True)
+
+
+def aligned_read(high: int, csn: int, kind: EdgeKind = EdgeKind.STATE) -> Provenance:
+    return Provenance(table=TableName("a"), kind=kind, low=None, high=at(high), csn=csn, ref=None)
+
+
+def test_a_change_of_calendar_concerns_readers_that_asked_for_a_later_barrier() -> None:
+    """R13: those who were given the barrier at which it changes, or a later one, before it changed."""
+    log = with_calendar(stamped_log(RewriteLog(), None), at(3), 10, DEFAULTS)
+    assert realigned_since(log, aligned_read(3, 9), epoch(4)) is not None
+    assert realigned_since(log, aligned_read(4, 9), epoch(5)) is not None
+    assert realigned_since(log, aligned_read(3, 10), epoch(4)) is None
+    assert realigned_since(log, aligned_read(2, 9), epoch(4)) is None
+    exact, before = epoch(2), aligned_read(3, 9, EdgeKind.PREVIOUS)
+    assert exact.end == at(3)
+    assert realigned_since(log, aligned_read(3, 9), exact) is None
+    assert realigned_since(log, before, epoch(3)) is None
+    assert realigned_since(log, before, epoch(4)) is not None
+
+
+def test_changes_of_calendar_are_told_apart_and_stay() -> None:
+    """R13: also beside rewrites, which keep their own CSN; beyond the limit the earliest are merged."""
+    few = replace(DEFAULTS, rewrites_remembered=2)
+    stamped = stamped_log(with_rewrite(stamped_log(RewriteLog(), None), epoch(1), few), 10)
+    for csn, number in ((20, 5), (30, 3), (40, 7)):
+        stamped = stamped_log(with_calendar(stamped, at(number), csn, few), csn)
+    assert [(one.csn, one.low) for one in stamped.record.calendars] == [(40, at(7)), (30, at(3))]
+    assert rewritten_since(stamped, 9, at(1), at(2)) is not None
+    assert rewritten_since(stamped, 10, at(1), at(2)) is None
+    later = with_binds(stamped_log(with_rewrite(stamped, epoch(2), few), 50), 1, few)
+    assert later.calendars == stamped.record.calendars
+    merged = with_calendar(stamped_log(later, 60), at(9), 70, few).calendars
+    assert [(one.csn, one.low) for one in merged] == [(70, at(9)), (40, at(3))]
 
 
 def test_jobs_keep_their_rerun_policy() -> None:

@@ -109,6 +109,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
     Kind.REWRITE_LOG: lambda: RewriteLog(
         latest=hour(0),
         earlier=(Rewrite(csn=2**40, low=START, high=START + HOUR),) * DEFAULTS.rewrites_remembered,
+        calendars=(Rewrite(csn=2**40, low=START, high=START + HOUR),) * DEFAULTS.rewrites_remembered,
     ),
     Kind.COMMIT: largest_commit,
     Kind.RETENTION: lambda: RetentionRecord(horizon=2**40),

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider.domain.epoch import Attempt, Provenance
 from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.publishing import invalidated
-from airflow_provider.domain.records import rewrite_log_key
+from airflow_provider.domain.records import Stamped, rewrite_log_key
+from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import Reading
 
 
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:
-    """:raises Conflict: some of *inputs* were computed again since they were read."""
+    """:raises Conflict: since some of *inputs* were read, they were computed again, or their calendar has changed."""
     logs = {one.table: reading.records[rewrite_log_key(attempt.domain, one.table)] for one in inputs}
-    broken = invalidated(inputs, logs)
+    broken = invalidated(inputs, logs, attempt.interval)
     if broken:
         raise Conflict(
-            f"{attempt}: its inputs were computed again meanwhile: "
-            + "; ".join(f"{one.table} at CSN {rewrite.csn}, read at CSN {one.csn}" for one, rewrite in broken)
+            f"{attempt}: its inputs {_what(broken, logs)} meanwhile: "
+            + "; ".join(
+                f"{read.table} at CSN {change.csn}, read at CSN {read.csn}" for read, change in broken
+            )
             + ".",
             next_step="begin again: a new attempt reads the new inputs.",
-            inputs=tuple(one for one, _ in broken),
+            inputs=tuple(read for read, _ in broken),
         )
+
+
+def _what(broken: Sequence[tuple[Provenance, Rewrite]], logs: Mapping[TableName, Stamped[RewriteLog]]) -> str:
+    calendars = {change in logs[read.table].record.calendars for read, change in broken}
+    words = {True: "got another calendar", False: "were computed again"}
+    return " or ".join(words[one] for one in sorted(calendars))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
-from airflow_provider.coordination.commits.dependents import refuse_aligned_readers, rewrite_requirements
+from airflow_provider.coordination.commits.dependents import refuse_aligned_readers
 from airflow_provider.coordination.commits.renamed_sources import refuse_from_the_beginning
 from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.tell_readers import tell_readers
 from airflow_provider.coordination.commits.warehouses import (
     WAREHOUSE_SINCE_FORMAT,
     found_warehouse,
@@ -18,12 +19,11 @@ from airflow_provider.coordination.commits.warehouses import (
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.cut import newest_version
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyError
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
+from airflow_provider.domain.errors import Conflict, TopologyError
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.inheriting import inheriting
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.origins import moved_origin, origin_is_read, refuse_forward, uncovered
-from airflow_provider.domain.publishing import with_rewrite
+from airflow_provider.domain.origins import moved_origin, refuse_forward
 from airflow_provider.domain.records import (
     Key,
     Kind,
@@ -332,45 +332,12 @@ class Register:
             )
             if after != now:
                 moved.append((stamped, after))
-        self._tell_readers(reading, moved, requires, updates)
+        told = tell_readers(self.context, self.job, reading, moved)
+        requires += told[0]
+        updates += told[1]
         return registration_commit(
             reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
         )
-
-    def _tell_readers(
-        self,
-        reading: Reading,
-        moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
-        requires: list[Exists | Absent],
-        updates: list[Put],
-    ) -> None:
-        """Let those who read "nothing there" of time that is to come begin again (R13).
-
-        :raises TopologyError: some have committed.
-        """
-        domain = self.job.domain
-        topology = reading.get(topology_key(domain))
-        names = [TableName(stamped.key.item) for stamped, _ in moved]
-        for stamped, after in moved:
-            name = TableName(stamped.key.item)
-            span = uncovered(stamped.record.progress, after.progress)
-            if span is None or topology is None:
-                continue
-            try:
-                requires += rewrite_requirements(
-                    self.context.store,
-                    domain,
-                    [name],
-                    span,
-                    topology,
-                    defaults=self.context.defaults,
-                    own=names,
-                )
-            except DependentReaders as error:
-                raise origin_is_read(self.job.name, name, span, error) from error
-            log: Stamped[RewriteLog] = reading.records[rewrite_log_key(domain, name)]
-            requires.append(Exists(log.key, log.version))
-            updates.append(Put(log.key, with_rewrite(log, span, self.context.defaults)))
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when
