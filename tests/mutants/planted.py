@@ -76,8 +76,8 @@ PLANTED = (
         name="publish does not ask whether its inputs were computed again",
         rule="R13",
         file="coordination/attempts/validate.py",
-        old="broken = invalidated(inputs, logs)",
-        new="broken = invalidated(inputs[:0], logs)",
+        old="broken = invalidated(inputs, logs, attempt.interval)",
+        new="broken = invalidated(inputs[:0], logs, attempt.interval)",
         by="test_iso7_a_rewrite_between_the_check_and_the_commit",
     ),
     Mutant(
@@ -143,8 +143,8 @@ PLANTED = (
         name="a rewrite leaves no mark",
         rule="R13",
         file="domain/publishing.py",
-        old="return replace(record, latest=interval, earlier=_bounded(earlier, defaults.rewrites_remembered))",
-        new="return record",
+        old="return replace(_written_out(stamped, defaults), latest=interval)",
+        new="return stamped.record",
         by="test_iso7_a_rewrite_between_the_check_and_the_commit",
     ),
     Mutant(

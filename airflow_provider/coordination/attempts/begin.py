@@ -345,10 +345,10 @@ class Begin:
             retention.load_inputs(before.inputs, tables)
             logs = {one.table: reading.records[rewrite_log_key(domain, one.table)] for one in before.inputs}
             minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
-            over = invalidated(minded, logs, self.interval) or expired_inputs(
-                before.inputs, tables, retention
-            )
-            if not (over or altered(before.inputs, tables) or inputs_behind(before.inputs, behind)):
+            over = invalidated(minded, logs, self.interval) or inputs_behind(before.inputs, behind)
+            if not (
+                over or altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
+            ):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
         found, missing, stale = resolve_inputs(

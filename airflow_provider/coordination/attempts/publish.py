@@ -78,7 +78,7 @@ def publish(context: Context, attempt: Attempt) -> Published:
     """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
     :raises CheckFailed: one of the job's checks refused the output (R14).
-    :raises Conflict: inputs were computed again meanwhile: begin again (R13).
+    :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13).
     :raises Fenced: a newer attempt exists.
     :raises DependentReaders: a revision, and committed readers depend on what it replaces.
     :raises InvalidInput: a sink is not WRITTEN.
