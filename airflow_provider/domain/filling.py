@@ -123,13 +123,13 @@ def inputs_of_fill(
     return [newer if older in lost else older for older, newer in zip(read, resolved, strict=True)]
 
 
-def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord) -> list[Provenance]:
+def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord | None) -> list[Provenance]:
     """Return the inputs of *attempt* that may have been computed again since they were read.
 
     Inputs that a fill shares with the commit cannot: the commit is their reader (R5). They must not be validated: a
     fence that has merged its rewrites may report one all the same, and for good, since a fill reads nothing newer.
     """
-    if not attempt.fills or epoch.committed is None:
+    if not attempt.fills or epoch is None or epoch.committed is None:
         return list(attempt.inputs)
     return [read for read in attempt.inputs if read not in epoch.committed.inputs]
 

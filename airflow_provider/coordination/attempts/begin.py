@@ -344,11 +344,9 @@ class Begin:
         if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
             logs = {one.table: reading.records[rewrite_log_key(domain, one.table)] for one in before.inputs}
-            minded = before.inputs if epoch is None else inputs_to_validate(before, epoch)
-            over = invalidated(minded, logs, self.interval) or inputs_behind(before.inputs, behind)
-            if not (
-                over or altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
-            ):
+            over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
+            gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
+            if not (over or gone or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
         found, missing, stale = resolve_inputs(
