@@ -59,7 +59,9 @@ def realigned_since(log: RewriteLog, read: Provenance, interval: Interval) -> Re
     asked = interval.start if read.kind is EdgeKind.PREVIOUS else interval.end
     if read.high >= asked:
         return None
-    return next((one for one in log.calendars if one.csn > read.csn and one.low <= read.high), None)
+    return next(
+        (change for change in log.calendars if change.csn > read.csn and change.low <= read.high), None
+    )
 
 
 def invalidated(
@@ -125,7 +127,7 @@ def with_calendar(stamped: Stamped[RewriteLog], since: datetime, csn: int, defau
     """Return the log after the commit *csn* has changed the table's calendar from *since* on. It is no rewrite."""
     change = Rewrite(csn=csn, low=since, high=_END_OF_TIME)
     # The change covers the earlier ones that begin where it does, or later.
-    calendars = (change, *(one for one in stamped.record.calendars if one.low < since))
+    calendars = (change, *(known for known in stamped.record.calendars if known.low < since))
     return replace(
         _written_out(stamped, defaults), calendars=_bounded(calendars, defaults.rewrites_remembered)
     )

@@ -273,7 +273,7 @@ class Begin:
         *,
         dry: bool,
     ) -> _Answer | None:
-        """What opens the next attempt, once nothing refuses it; None when the store is to be read again."""
+        """Return what opens the next attempt, once nothing refuses it; None when the store is to be read again."""
         epoch = stamped.record if stamped else None
         revision, own = next_revision(epoch), self._own(reading)
         written = {name: own[name] for name in fills or own}
@@ -343,12 +343,14 @@ class Begin:
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
         if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
-            logs = {one.table: reading.records[rewrite_log_key(domain, one.table)] for one in before.inputs}
+            logs = {
+                read.table: reading.records[rewrite_log_key(domain, read.table)] for read in before.inputs
+            }
             over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
             gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
             if not (over or gone or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
-        edges = [one for one in self._edges if not (self.skips and fills) or one.table in fills]
+        edges = [edge for edge in self._edges if not (self.skips and fills) or edge.table in fills]
         found, missing, stale = resolve_inputs(
             edges, self.interval, tables, reading.head.csn, copies=bool(self.skips), behind=behind
         )
@@ -376,7 +378,7 @@ class Begin:
         ):
             return None
         sinks = [table.name for table in self.job.outputs]
-        log = [one.record for one in self._log()]
+        log = [event.record for event in self._log()]
         output = written_output(log, sinks, token=before.output_token, participants=before.participants)
         whole = set(output) == set(sinks) and completed(log, before.output_token)
         return before.output_token if whole else None
@@ -390,14 +392,16 @@ class Begin:
         return earlier_commit(self.context.store, self.job, self.interval, self.owner, self._log())
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
-        return {one.name: reading.get(table_key(self.job.domain, one.name)) for one in self.job.outputs}
+        return {table.name: reading.get(table_key(self.job.domain, table.name)) for table in self.job.outputs}
 
     def _baseline(
         self, reading: Reading, before: AttemptRecord | None
     ) -> tuple[tuple[TableName, TableRef | None], ...]:
         if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
             return before.baseline
-        refs = ((name, one.record.ref if one else None) for name, one in self._own(reading).items())
+        refs = (
+            (name, stamped.record.ref if stamped else None) for name, stamped in self._own(reading).items()
+        )
         return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
 
     def _store(

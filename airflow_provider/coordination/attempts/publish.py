@@ -100,7 +100,7 @@ class _Sink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Decided:
-    """What one try at publishing was decided on, and what it prepared."""
+    """Decision of one try at publishing, and the versions that it prepared."""
 
     reading: Reading
     epoch: Stamped[EpochRecord]
@@ -169,8 +169,8 @@ class Publish:
         except RequirementFailed:
             self.context.note_contention(attempt.domain)
             return None
-        for sink, (publication, one) in zip(sinks, prepared, strict=True):
-            self.context.formats[sink.table.format].published(publication, one)
+        for sink, (publication, version) in zip(sinks, prepared, strict=True):
+            self.context.formats[sink.table.format].published(publication, version)
         return self._answer(receipt.csn or 0, receipt.at, commit)
 
     def _read(self) -> Reading:
@@ -185,7 +185,7 @@ class Publish:
                 reservation_key(domain),
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(rewrite_log_key(domain, sink.name) for sink in attempt.sinks),
-                *(rewrite_log_key(domain, one.table) for one in attempt.inputs),
+                *(rewrite_log_key(domain, read.table) for read in attempt.inputs),
                 *later_keys(domain, attempt.interval, attempt.sources),
                 *attempt.written_keys(attempt.token),
                 *([attempt.checked_key(attempt.token)] if attempt.checks else []),
@@ -221,8 +221,8 @@ class Publish:
         refuse_unchecked(self.context.store, attempt, reading, record)
         refuse_other_rows(self.context.store, attempt, () if record.skips else record.fills, output)
         found = []
-        published = [one for one in attempt.sinks if one.name in (record.fills or names)]
-        for sink in sorted(published, key=lambda one: one.name):
+        published = [sink for sink in attempt.sinks if sink.name in (record.fills or names)]
+        for sink in sorted(published, key=lambda sink: sink.name):
             hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
             refuse_not_own(attempt.job, sink.name, hot.record)
             if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
@@ -244,11 +244,11 @@ class Publish:
         return found
 
     def _written(self, reading: Reading, record: AttemptRecord) -> list[AttemptEvent]:
-        """What was reported of the output; of the only writer, the read that was decided on holds it."""
+        """Return the events of the output; those of an only writer are in the read that was decided on."""
         attempt = self.attempt
         if attempt.is_shared:
             log = state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
-            return [one.record for one in log]
+            return [event.record for event in log]
         keys = attempt.written_keys(record.output_token)
         if record.adopts is not None:
             reading = self.context.store.read(attempt.domain, keys)
@@ -264,15 +264,15 @@ class Publish:
         store, topology = self.context.store, reading.records[topology_key(domain)]
         defaults, commits = self.context.defaults, self.attempt.interval
         return [
-            one
+            required
             for span, names in together(spans).items()
-            for one in rewrite_requirements(
+            for required in rewrite_requirements(
                 store, domain, names, span, topology, defaults=defaults, own=own, commits=commits
             )
         ]
 
     def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[AttemptEvent]) -> bool:
-        """Whether all staged output is there; False to look again: a newer try of a participant has deleted its own.
+        """Return True if all staged output is there; False to look again: a newer try has rolled back its own.
 
         :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
         """
@@ -300,7 +300,9 @@ class Publish:
         try:
             return [self._prepare(sink, reading, record) for sink in sinks]
         except (ForeignCommit, TablesAhead, Unavailable) as error:
-            if isinstance(error, ForeignCommit):  # what is adopted moves the table, whoever does it (R17)
+            if isinstance(
+                error, ForeignCommit
+            ):  # what is adopted moves the table, whatever the program (R17)
                 for sink in sinks:
                     if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
                         adopt(self.context, sink.table)
@@ -333,9 +335,11 @@ class Publish:
         reading, epoch, record = decided.reading, decided.epoch, decided.record
         sinks, prepared = decided.sinks, decided.prepared
         attempt = self.attempt
-        inputs = [reading.records[rewrite_log_key(attempt.domain, one.table)] for one in record.inputs]
+        inputs = [reading.records[rewrite_log_key(attempt.domain, read.table)] for read in record.inputs]
         held = [*inputs, *(sink.hot for sink in sinks), *(sink.log for sink in sinks if sink.changes)]
-        requires: dict[Exists | Absent, None] = {Exists(one.key, one.version): None for one in (epoch, *held)}
+        requires: dict[Exists | Absent, None] = {
+            Exists(stamped.key, stamped.version): None for stamped in (epoch, *held)
+        }
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         unchanged, mended = catching_up(attempt, record, reading, stay)
         requires.update(dict.fromkeys((*extra, *unchanged)))
@@ -347,14 +351,14 @@ class Publish:
             *ending,
         ]
         deltas = []
-        for sink, (_, one) in zip(sinks, prepared, strict=True):
+        for sink, (_, version) in zip(sinks, prepared, strict=True):
             moved = moved_table(
-                sink.hot, attempt.interval, one.ref, self.context.defaults, sink.table.column_changes
+                sink.hot, attempt.interval, version.ref, self.context.defaults, sink.table.column_changes
             )
             if not sink.hot.record.progress.islands:
                 # No cut of the whole domain waited for it until now, so none may go back for it (R7).
                 moved = replace(moved, joins=furthest(self.context.store, attempt.domain))
-            updates += self._sink_updates(sink, one, moved, record)
+            updates += self._sink_updates(sink, version, moved, record)
             deltas.append(delta_of(attempt, sink.table.name, moved, sink.output))
         commit = CommitRecord(
             change_set=attempt.change_set,
@@ -383,7 +387,7 @@ class Publish:
             change_set=attempt.change_set,
             inputs=record.inputs,
             skipped=record.skips,
-            source_revisions=tuple((one.source, one.revision) for one in record.sources),
+            source_revisions=tuple((bounds.source, bounds.revision) for bounds in record.sources),
             names_sources=True,
         )
         committed = filled(epoch.committed, commitment, record.fills)

@@ -1,4 +1,4 @@
-"""Whether what an attempt has read is still what it was (R13)."""
+"""Validation of the inputs of an attempt: they are still what it has read (R13)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider.stores.base import Reading
 
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:
     """:raises Conflict: since some of *inputs* were read, they were computed again, or their calendar has changed."""
-    logs = {one.table: reading.records[rewrite_log_key(attempt.domain, one.table)] for one in inputs}
+    logs = {read.table: reading.records[rewrite_log_key(attempt.domain, read.table)] for read in inputs}
     broken = invalidated(inputs, logs, attempt.interval)
     if broken:
         raise Conflict(
@@ -32,4 +32,4 @@ def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Read
 def _what(broken: Sequence[tuple[Provenance, Rewrite]], logs: Mapping[TableName, Stamped[RewriteLog]]) -> str:
     calendars = {change in logs[read.table].record.calendars for read, change in broken}
     words = {True: "got another calendar", False: "were computed again"}
-    return " or ".join(words[one] for one in sorted(calendars))
+    return " or ".join(words[name] for name in sorted(calendars))

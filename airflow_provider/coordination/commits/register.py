@@ -67,14 +67,14 @@ from airflow_provider.stores.declarations import fingerprint
 
 def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
     """The registered jobs of *domain* beside *job*, retired ones too."""
-    found = {one.record.name: one.record for one in pages(reader, domain, Kind.JOB, "")}
-    return {name: one for name, one in found.items() if name != job}
+    found = {stamped.record.name: stamped.record for stamped in pages(reader, domain, Kind.JOB, "")}
+    return {name: record for name, record in found.items() if name != job}
 
 
 def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
     """The highest watermark of *domain*: no cut of the whole domain has come further."""
-    marks = (one.record.progress.watermark for one in pages(reader, domain, Kind.TABLE, ""))
-    return max((one for one in marks if one is not None), default=None)
+    marks = (stamped.record.progress.watermark for stamped in pages(reader, domain, Kind.TABLE, ""))
+    return max((mark for mark in marks if mark is not None), default=None)
 
 
 def _other_source(source: Source, field: str) -> str:
@@ -110,7 +110,7 @@ class Register:
 
     @property
     def _warehouse(self) -> str:
-        """Where tables lie; empty where they have none."""
+        """Address of the tables; empty where they have none."""
         return self.context.formats.warehouse
 
     def run(self) -> JobRecord:
@@ -150,7 +150,7 @@ class Register:
         self._refuse_known_tables(reading)
         known = [*([current.record] if current else []), *others.values()]
         self._refuse_changed_sources(known)
-        taken_over = [one for one in others.values() if self._takes_over(one)]
+        taken_over = [other for other in others.values() if self._takes_over(other)]
         before = [*([current.record] if current else []), *taken_over]
         refuse_from_the_beginning(self.context.store, job.domain, job, before)
         record = inheriting(record, taken_over)
@@ -166,12 +166,12 @@ class Register:
         return record, self._transaction(reading, record, others)
 
     def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
-        """Whether the domain knows its warehouse, or its store cannot keep it (R33)."""
+        """Return True if the domain knows its warehouse, or its store cannot keep it (R33)."""
         known = topology is None or bool(topology.record.warehouse)
         return known or not self._warehouse or self.context.store.format < WAREHOUSE_SINCE_FORMAT
 
     def _remembering(self, reading: Reading) -> Transaction | None:
-        """What lets a domain of an older version know its warehouse; None where it does."""
+        """Return the transaction that lets a domain of an older version know its warehouse; None where it does."""
         domain, before = self.job.domain, reading.get(topology_key(self.job.domain))
         if before is None or self.remembers(before):
             return None
@@ -187,14 +187,14 @@ class Register:
         origin, job = self.job.origin, self.job
         if origin is None or before.origin is None or origin <= before.origin:
             return
-        tables = [one.record for one in reading.records.values() if one.key.kind is Kind.TABLE]
+        tables = [stamped.record for stamped in reading.records.values() if stamped.key.kind is Kind.TABLE]
         refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
 
     def _open_epochs(self) -> list[Interval]:
         locks = pages(self.context.store, self.job.domain, Kind.LOCK, self.job.name)
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
         epochs = self.context.store.read(self.job.domain, keys).records.values()
-        return [one.record.interval for one in epochs if one.record.attempt is not None]
+        return [stamped.record.interval for stamped in epochs if stamped.record.attempt is not None]
 
     def _refuse_changed_sources(self, jobs: Sequence[JobRecord]) -> None:
         """Compare with how the job declares them now, and with how a job did that has left them.
@@ -216,26 +216,28 @@ class Register:
                 )
 
     def _takes_over(self, other: JobRecord) -> bool:
-        """Whether the job declares a table that *other* has or had."""
+        """Return True if the job declares a table that *other* has or had."""
         return any(table.name in other.all_outputs for table in self.job.outputs)
 
     def _computed(self, reading: Reading, before: JobRecord) -> list[Interval]:
-        """What the job's tables have, what it has committed to those that it left, and its open epochs.
+        """Return the epochs that the job's tables have, those that it has committed to left tables, and its open ones.
 
         One that opens meanwhile is refused when it publishes.
         """
         job = self.job
         tables = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
-        committed = [one for stamped in tables if stamped for one in stamped.record.progress.islands]
+        committed = [
+            interval for stamped in tables if stamped for interval in stamped.record.progress.islands
+        ]
         since = job.cadence.until(before.cadence)
         if since is not None:
             later = pages(self.context.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
-            committed += [one.record.interval for one in later if one.record.committed is not None]
+            committed += [epoch.record.interval for epoch in later if epoch.record.committed is not None]
         return [*committed, *self._open_epochs()]
 
     @property
     def _chains(self) -> list[Key]:
-        """What each begin that records bounds which others depend on writes anew."""
+        """Records that each begin writes anew whose bounds other begins depend on."""
         return [chain_key(self.job.domain, source.name) for source in self.job.sources if source.looks_around]
 
     def _bounded(self, before: JobRecord) -> Iterator[Interval]:
@@ -312,7 +314,7 @@ class Register:
         """
         before = reading.get(job_key(self.job.domain, record.name))
         jobs = {**others, **({record.name: before.record} if before else {})}
-        known = {one.key for one in updates}
+        known = {put.key for put in updates}
         moved = []
         for table in self.job.outputs:
             stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
@@ -366,10 +368,10 @@ class Register:
             )
 
     def _start_of_new_tables(self, reading: Reading) -> datetime | None:
-        """Where the chain of a table begins that the job did not have before (R7).
+        """Return the beginning of the chain of a table that the job did not have before (R7).
 
         With a declared origin it is the end of what the job has committed to its other tables: the epochs before
-        it have no rows of the new table, and nobody needs to compute them again for it.
+        it have no rows of the new table, and no run needs to compute them again for it.
         """
         job = self.job
         known = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
