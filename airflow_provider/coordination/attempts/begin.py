@@ -22,6 +22,7 @@ from airflow_provider.coordination.attempts.others_rows import refuse_others_row
 from airflow_provider.coordination.attempts.resume import attempt_of, committed_as, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.validate import rewrite_logs
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
 from airflow_provider.coordination.commits.declare import Declaring
@@ -335,17 +336,14 @@ class Begin:
         epoch: EpochRecord | None,
         fills: tuple[TableName, ...],
     ) -> tuple[list[Provenance] | None, bool]:
-        """The attempt's inputs and whether they were resolved anew; None when the head is to be read again."""
-        domain = self.job.domain
+        """Return the inputs and whether they were resolved anew; None when the head is to be read again."""
+        domain, behind = self.job.domain, behind_of(reading, self.job.domain)
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
         retention = expired_states(self.context.store, domain, reading)
-        behind = behind_of(reading, domain)
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
         if before is not None and before.fills == fills:
             retention.load_inputs(before.inputs, tables)
-            logs = {
-                read.table: reading.records[rewrite_log_key(domain, read.table)] for read in before.inputs
-            }
+            logs = rewrite_logs(reading, domain, before.inputs)
             over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
             gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
             if not (over or gone or inputs_behind(before.inputs, behind)):
@@ -399,9 +397,7 @@ class Begin:
     ) -> tuple[tuple[TableName, TableRef | None], ...]:
         if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
             return before.baseline
-        refs = (
-            (name, stamped.record.ref if stamped else None) for name, stamped in self._own(reading).items()
-        )
+        refs = ((name, table.record.ref if table else None) for name, table in self._own(reading).items())
         return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
 
     def _store(

@@ -6,16 +6,23 @@ from collections.abc import Mapping, Sequence
 
 from airflow_provider.domain.epoch import Attempt, Provenance
 from airflow_provider.domain.errors import Conflict
-from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import Stamped, rewrite_log_key
 from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import Reading
 
 
+def rewrite_logs(
+    reading: Reading, domain: DomainName, inputs: Sequence[Provenance]
+) -> dict[TableName, Stamped[RewriteLog]]:
+    """Return the rewrite logs of the tables of *inputs*, which *reading* has."""
+    return {read.table: reading.records[rewrite_log_key(domain, read.table)] for read in inputs}
+
+
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:
     """:raises Conflict: since some of *inputs* were read, they were computed again, or their calendar has changed."""
-    logs = {read.table: reading.records[rewrite_log_key(attempt.domain, read.table)] for read in inputs}
+    logs = rewrite_logs(reading, attempt.domain, inputs)
     broken = invalidated(inputs, logs, attempt.interval)
     if broken:
         raise Conflict(

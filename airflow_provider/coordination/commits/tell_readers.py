@@ -1,4 +1,4 @@
-"""What a registration writes for open readers of a table whose origin or calendar changes: they begin again (R13)."""
+"""Records by which a registration tells open readers that an origin or a calendar changes: they begin again (R13)."""
 
 from __future__ import annotations
 
