@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import EPOCH_ZERO, Cadence, Interval
+from airflow_provider.domain.source_declarations import unlike_intervals
 
 MOST_PLACES = 100_000
 """Maximum number of moments within an epoch that are looked at; a day has 86,400 seconds."""
@@ -24,7 +25,27 @@ _UNITS = (
 )
 """Parts of a time that a text may tell, and values at which it is tried: ``%p`` differs at noon only."""
 
+_SPANS = (timedelta(hours=1), _DAY, timedelta(days=31), timedelta(days=366))
+"""Lengths of time for which a location may stay the same; the formats of Python tell no others, but weeks."""
+_SAMPLED = datetime(2024, 1, 1, tzinfo=UTC)
+
 Text = Callable[[datetime], str]
+
+
+def stays_same(location: str) -> timedelta | None:
+    """Return how long *location* stays the same at most; None if it does forever, or returns to what it was.
+
+    An hour, a day, 31 days or 366 days.
+    """
+    if unlike_intervals(location):
+        return None
+    with suppress(KeyError, IndexError, ValueError, AttributeError):  # told when it is used
+        first = _place(location, _SAMPLED, _SAMPLED)
+        for span in _SPANS:
+            moment = _SAMPLED + span
+            if _place(location, moment, moment) != first:
+                return span
+    return None
 
 
 def places_between(location: str, interval: Interval, cadence: Cadence | None = None) -> tuple[str, ...]:

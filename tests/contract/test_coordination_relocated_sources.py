@@ -144,6 +144,45 @@ def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
 
 
 @pytest.mark.parametrize("who", ["load", "a successor"])
+@pytest.mark.parametrize(
+    ("backlog", "file", "number"),
+    [
+        ("*.csv", "{start:%Y-%m-%d}", 12),
+        ("*.csv", "{start:%Y-%m-%d}", 500),
+        ("{start:%Y}*.csv", "{start:%Y-%m-%d}", 360),
+        ("{start:%Y-%m}*.csv", "{start:%Y-%m-%d}", 31),
+        ("{start:%m}*.csv", "{start:%m-%d}", 370),
+    ],
+)
+def test_a_new_name_reads_nothing_of_a_backlog_beyond_the_window(
+    landing: Landing, who: str, backlog: str, file: str, number: int
+) -> None:
+    """I11: an epoch has read what lies at places of far ones, since its location is the same for all of them."""
+    world, old = landing.world, landing.job("dump", backlog, late="ignore")
+    new = landing.job("daily", f"{file}.csv", late="ignore")
+    for at in (day(1), day(number)):
+        (landing.directory / f"{file.format(start=at.start)}.csv").write_text("x")
+    assert len(landing.run(old, day(1))) == 2
+    if who == "a successor":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        new = world.job("successor", [world.table("load")], inputs=new.sources)
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"csv, that \[2024-01-01.* has read as source 'dump'"):
+        world.begin(new, day(number), sources=FILES)
+    assert world.exactly() == before
+
+
+def test_a_new_name_for_a_whole_year_reads_no_file_of_a_far_day(landing: Landing) -> None:
+    """I11: the other way round: the new name's location is the same for all epochs; and each file is read once."""
+    for number in (1, 20):
+        (landing.directory / f"{day(number).start:%Y-%m-%d}.csv").write_text("x")
+    landing.run(landing.job("daily", "{start:%Y-%m-%d}.csv"), day(1))
+    landing.world.coordinator.register(new := landing.job("dump", "{start:%Y}*.csv"))
+    with pytest.raises(TopologyError, match=r"01\.csv, that \[2024-01-01.* has read as source 'daily'"):
+        landing.world.begin(new, day(30), sources=FILES)
+
+
+@pytest.mark.parametrize("who", ["load", "a successor"])
 def test_no_source_that_a_job_has_left_is_forgotten(
     landing: Landing, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:

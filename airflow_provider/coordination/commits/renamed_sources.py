@@ -5,10 +5,11 @@ one, and rows of a table are not read from the beginning once more (I11).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import product
 
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
-from airflow_provider.domain.between import neighbours
+from airflow_provider.domain.between import neighbours, stays_same
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName
@@ -26,6 +27,9 @@ from airflow_provider.domain.source_bounds import (
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
+
+_AT_ONCE = 500
+"""Number of epochs that are read together."""
 
 
 def refuse_reading_twice(
@@ -56,7 +60,7 @@ def refuse_reading_twice(
     if any(not old.looks_around for old in left):
         required += _epochs_beside(reader, asking, interval)
     for old in left:
-        for other, files, epoch in _reads_around(reader, asking, interval, old):
+        for other, files, epoch in _reads_around(reader, asking, interval, old, bounds):
             required.append(epoch)
             for found in bounds:
                 twice = _read_twice(sources[found.source], found, other, files)
@@ -70,7 +74,7 @@ def _left_sources(known: JobRecord, job: Job) -> list[Source]:
 
     Of two epochs that read one file by two names, one has read it late, by ``late="next"``: by the name that is left,
     or by the one that is declared. Or else their locations are not the same: ``{end}`` of an epoch is ``{start}`` of
-    the next.
+    the next, and that of a year the place of each of its days.
     """
     declared = {source.name: source for source in job.sources}
     reads_late = any(_reads_late(source) for source in job.sources)
@@ -105,7 +109,7 @@ def _epochs_of_late_files(
     for found in bounds:
         source = sources[found.source]
         uris = [file.uri for file in found.files if not lies_at(source, interval, file.uri)]
-        recorded = _recorded_around(reader, job, interval, source) if uris else ()
+        recorded = _recorded_around(reader, job, interval, source, _window(job, source)) if uris else ()
         late |= {epoch for epoch in recorded if any(lies_at(source, epoch, uri) for uri in uris)}
     keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda one: one.start)]
     reading = reader.read(job.domain, keys) if keys else None
@@ -127,44 +131,96 @@ def _epochs_beside(
 
 
 def _reads_around(
-    reader: MetadataReader, asking: tuple[Job, Sequence[JobName]], interval: Interval, source: Source
+    reader: MetadataReader,
+    asking: tuple[Job, Sequence[JobName]],
+    interval: Interval,
+    source: Source,
+    bounds: Sequence[SourceBounds],
 ) -> Iterator[tuple[Interval, Collection[BoundFile], Exists | Absent]]:
     """Yield what the epochs around *interval* stand on of *source*, each with its record as it was.
+
+    Of those beyond the windows only what has a file of *bounds*: there may be thousands.
 
     :param asking: the job, and those that have computed epochs of its tables.
     """
     job, writers = asking
-    recorded = _recorded_around(reader, job, interval, source)
-    keys = {(epoch, one): epoch_key(job.domain, one, epoch.start) for epoch in recorded for one in writers}
-    found = reader.read(job.domain, list(keys.values())) if keys else None
-    for (epoch, _), key in keys.items():
-        stamped = None if found is None else found.get(key)
-        record: EpochRecord | None = stamped.record if stamped else None
-        if found is None or record is None or record.interval != epoch:
-            continue
-        revisions = {committed_source(record, source.name), open_source(record.attempt, source.name)} - {0}
-        known = recorded[epoch]
-        # What came since it was recorded is of a later revision: it is looked up by its name.
-        later = [source_key(job.domain, source.name, epoch.end, one) for one in revisions if one not in known]
-        new = reader.read(job.domain, later).records.values() if later else ()
-        bounds = [*(known[one] for one in revisions if one in known), *(one.record for one in new)]
-        yield epoch, [file for one in bounds for file in one.whole.files], unchanged(found, key)
+    window, has_files = _window(job, source), any(found.files for found in bounds)
+    around = _recorded_around(reader, job, interval, source, _reach(job, source) if has_files else window)
+    recorded = [
+        epoch
+        for epoch, known in around.items()
+        if abs(epoch.end - interval.end) <= window or _has_any(job, bounds, epoch, known)
+    ]
+    for first in range(0, len(recorded), _AT_ONCE):
+        epochs = recorded[first : first + _AT_ONCE]
+        keys = {
+            (epoch, name): epoch_key(job.domain, name, epoch.start) for epoch in epochs for name in writers
+        }
+        found = reader.read(job.domain, list(keys.values()))
+        for (epoch, _), key in keys.items():
+            stamped = found.get(key)
+            if stamped is not None and stamped.record.interval == epoch:
+                files = _files_of(reader, job, source, stamped.record, around[epoch])
+                yield epoch, files, unchanged(found, key)
 
 
-def _recorded_around(
-    reader: MetadataReader, job: Job, interval: Interval, source: Source
-) -> Mapping[Interval, Mapping[int, SourceRecord]]:
-    """Return the bounds of *source* at other barriers within reach, by their epoch and revision.
+def _files_of(
+    reader: MetadataReader, job: Job, source: Source, epoch: EpochRecord, known: Mapping[int, SourceRecord]
+) -> list[BoundFile]:
+    """Return the files of *source* that *epoch* stands on, committed or open. :param known: bounds, by revision."""
+    revisions = {committed_source(epoch, source.name), open_source(epoch.attempt, source.name)} - {0}
+    # What came since it was recorded is of a later revision: it is looked up by its name.
+    later = [
+        source_key(job.domain, source.name, epoch.interval.end, revision)
+        for revision in revisions
+        if revision not in known
+    ]
+    new = reader.read(job.domain, later).records.values() if later else ()
+    bounds = [*(known[one] for one in revisions if one in known), *(stamped.record for stamped in new)]
+    return [file for record in bounds for file in record.whole.files]
+
+
+def _has_any(
+    job: Job, bounds: Sequence[SourceBounds], epoch: Interval, known: Mapping[int, SourceRecord]
+) -> bool:
+    """Whether *bounds* have files that *epoch* may have read: they are within one of its *known* revisions."""
+    files = [file for record in known.values() for file in record.whole.files]
+    sources = {source.name: source for source in job.sources}
+    return any(_read_twice(sources[found.source], found, epoch, files) for found in bounds)
+
+
+def _reach(job: Job, source: Source) -> timedelta | None:
+    """How far from an epoch of *job* others may have read a file of its place as *source*; None is any distance.
+
+    As far as the locations stay the same, beside the windows; by ``{end}`` an epoch looks one farther than by
+    ``{start}``.
+    """
+    mine = [stays_same(one.location) for one in job.sources if one.kind is SourceKind.FILES]
+    spans = [span for span in (stays_same(source.location), *mine) if span is not None]
+    if len(spans) <= len(mine):
+        return None
+    return _window(job, source) + job.cadence.longest + spans[0] + max(spans[1:], default=timedelta(0))
+
+
+def _window(job: Job, source: Source) -> timedelta:
+    """How far any of the names looks for late files.
 
     A name that looks back farther finds files which the other has read late, in epochs that the other's window does
     not reach.
     """
-    reach = max(other.reach(job.cadence) for other in (source, *job.sources))
-    first, last = (time_key(shifted(interval.end, by)) for by in (-reach, reach))
+    return max(other.reach(job.cadence) for other in (source, *job.sources))
+
+
+def _recorded_around(
+    reader: MetadataReader, job: Job, interval: Interval, source: Source, reach: timedelta | None
+) -> Mapping[Interval, Mapping[int, SourceRecord]]:
+    """Return the bounds of *source* at other barriers within *reach*, by their epoch and revision; None is all."""
+    first = None if reach is None else time_key(shifted(interval.end, -reach))
+    last = None if reach is None else time_key(shifted(interval.end, reach))
     found: dict[Interval, dict[int, SourceRecord]] = {}
     for stamped in pages(reader, job.domain, Kind.SOURCE, source.name, start=first):
         record: SourceRecord = stamped.record
-        if stamped.key.item.partition(":")[0] > last:
+        if last is not None and stamped.key.item.partition(":")[0] > last:
             break
         if record.interval is not None and record.interval.end != interval.end:
             found.setdefault(record.interval, {})[record.bounds.revision] = record
