@@ -182,9 +182,10 @@ class Source:
     def unlike(self, before: Source) -> str:
         """Return the field of the declaration *before* that cannot change once bounds are recorded; empty if none does.
 
-        Late data is found by comparison with the bounds of the barriers around: all of them must follow one rule.
+        Late data is found by comparison with the bounds of the barriers around: all of them must follow one rule. What
+        an epoch has read at another place is found by the names of sources: of each, all bounds are of one place.
         """
-        for name in ("kind", "location", "table", "id_column", "reads") if before.looks_around else ():
+        for name in ("kind", "location", "table", "id_column", "reads"):
             if getattr(self, name) != getattr(before, name):
                 return name
         if before.late is Late.NEXT and self.late is not Late.NEXT:

@@ -143,6 +143,30 @@ def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
         landing.world.begin(long, day(12), sources=FILES)
 
 
+@pytest.mark.parametrize("way", ["at once", "by way of another name"])
+@pytest.mark.parametrize("late", ["ignore", "revision", "refuse", "next"])
+def test_a_name_keeps_its_location_once_bounds_are_recorded(landing: Landing, late: str, way: str) -> None:
+    """I11: under the same name no begin compares what an epoch has read at the other location."""
+    world, old, new = landing.world, landing.job("feed", BY_END, late=late), landing.job("feed", late=late)
+    for number in range(1, 5):
+        landing.land(number, f"{number}.csv")
+    assert landing.run(old, day(1)) == ["2.csv"]
+    if way == "by way of another name":
+        world.coordinator.register(landing.job("feed_2", "none-{start:%Y-%m-%d}.csv", late=late))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match=r"source 'feed' has location '.*end:.*cannot become") as refused:
+        world.begin(new, day(2), sources=FILES)
+    assert "declare a source of another name" in refused.value.next_step
+    assert world.exactly() == before
+
+
+def test_a_name_may_get_another_location_before_any_bounds(landing: Landing) -> None:
+    """I11: a location that was mistyped is corrected."""
+    landing.land(1, "1.csv")
+    landing.world.coordinator.register(landing.job("feed", "{start:%Y-%d-%m}.csv", late="ignore"))
+    assert landing.run(landing.job("feed", late="ignore"), day(1)) == ["1.csv"]
+
+
 @pytest.mark.parametrize("who", ["load", "a successor"])
 @pytest.mark.parametrize(
     ("backlog", "file", "number"),

@@ -209,6 +209,15 @@ PLANTED_IN_NAMES = (
         by="test_a_new_name_reads_nothing_of_a_backlog_beyond_the_window",
     ),
     Mutant(
+        name="a name without a chain gets another location",
+        rule="I11",
+        file="domain/source_declarations.py",
+        old='"id_column", "reads"):\n',
+        new='"id_column", "reads") if before.looks_around else ():\n',
+        tests=(RELOCATED,),
+        by="test_a_name_keeps_its_location_once_bounds_are_recorded",
+    ),
+    Mutant(
         name="a location that returns to what it was counts as one that differs",
         rule="I11",
         file="domain/between.py",
