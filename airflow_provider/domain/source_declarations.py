@@ -23,6 +23,7 @@ from airflow_provider.domain.completeness import (
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import column_name, table_name, validate_text
 from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.local_paths import is_plain
 from airflow_provider.domain.record_format import formerly, since
 
 _MOST_PARTITIONS = 10_000
@@ -245,7 +246,14 @@ class FileSource(Source):
         self._refuse_unsaid(late)
 
     def _refuse_unsaid(self, late: Late | str | None) -> None:
-        """Refuse a folder without a completeness condition, and a policy for late files that its location rules out."""
+        """Refuse what the location rules out: another spelling, no completeness condition, a policy for late files."""
+        if not is_plain(self.location):
+            raise InvalidInput(
+                field="location",
+                value=self.location,
+                expected="a local path without '//', '/./' and '/../': files are known by their path",
+                next_step="spell the folder by its plain path.",
+            )
         if self.is_pattern and not self.complete:
             raise incomplete_declaration(self, "a wildcard or a folder")
         problem = unlike_intervals(self.location) if self.late is not Late.IGNORE else ""

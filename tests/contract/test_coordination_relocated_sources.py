@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
-from airflow_provider.domain import sizes
+from airflow_provider.domain import sizes, source_declarations
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import RecordFull, TopologyError
@@ -158,6 +158,22 @@ def test_a_name_keeps_its_location_once_bounds_are_recorded(landing: Landing, la
         world.begin(new, day(2), sources=FILES)
     assert "declare a source of another name" in refused.value.next_step
     assert world.exactly() == before
+
+
+@pytest.mark.parametrize("spelling", ["/", "../{}/", "./"])
+@pytest.mark.parametrize("late", ["ignore", "next"])
+def test_files_of_another_spelling_that_was_recorded_are_known(
+    landing: Landing, monkeypatch: pytest.MonkeyPatch, late: str, spelling: str
+) -> None:
+    """I11: an older version of the package took it; its declaration stays readable."""
+    with monkeypatch.context() as older:
+        older.setattr(source_declarations, "is_plain", lambda _: True)
+        feed = landing.job("feed", spelling.format(landing.directory.name) + BY_END, late=late)
+    landing.land(3, "3.csv")
+    assert landing.run(feed, day(2)) == ["3.csv"]
+    landing.world.coordinator.register(new := landing.job("feed_2", late=late))
+    with pytest.raises(TopologyError, match=r"3\.csv, that \[2024-01-02.* has read as source 'feed'"):
+        landing.world.begin(new, day(3), sources=FILES)
 
 
 def test_a_name_may_get_another_location_before_any_bounds(landing: Landing) -> None:

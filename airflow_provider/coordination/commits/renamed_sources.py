@@ -14,6 +14,7 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval, shifted, time_key
+from airflow_provider.domain.local_paths import plain
 from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, source_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import (
@@ -234,10 +235,10 @@ def _read_twice(
 
     A source that ignores what comes late gives each epoch all files of a folder that several share, as it says.
     """
-    own = {file.uri for file in bounds.files}
-    shared = [file.uri for file in files if file.uri in own]
+    own = {plain(file.uri) for file in bounds.files}
+    shared = [file.uri for file in files if plain(file.uri) in own]
     if source.late is Late.IGNORE:
-        return [uri for uri in shared if not lies_at(source, other, uri)]
+        return [uri for uri in shared if not lies_at(source, other, plain(uri))]
     return shared
 
 
