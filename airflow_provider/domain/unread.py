@@ -24,6 +24,7 @@ class Unread:
     :param left: of a source that no job declares any more: the name of the source by which a job that declared it reads
         the same location now, or its own name.
     :param between: the files lie at locations of parts of *epochs*, where no epoch looks.
+    :param passed: the files lie where the source looks for *epochs*, which the job has computed by another source.
     :param job: the job that has skipped the first of *epochs*, whose bounds have the late files.
     :param renamed: *job* has not skipped it, but reads another source there; a job that declares this source reads the
         files when it computes that epoch again.
@@ -39,6 +40,7 @@ class Unread:
     skipped: bool = False
     left: str = ""
     between: bool = False
+    passed: bool = False
     job: str = ""
     renamed: bool = False
     taken_over: bool = False
@@ -59,6 +61,8 @@ class Unread:
         unread = "are of skipped epochs" if self.skipped else "came late"
         if self.between:
             unread = "lie at locations of parts of epochs"
+        if self.passed:
+            unread = "lie where it looks for epochs that were computed by another source"
         parts = [
             f"{len(names)} {what}, such as {', '.join(names[:_NAMED])}"
             for names, what in (
@@ -80,7 +84,7 @@ class Unread:
 
     @property
     def _is_ignored(self) -> bool:
-        return self.source.late is Late.IGNORE and not (self.replaced or self.between)
+        return self.source.late is Late.IGNORE and not (self.replaced or self.between or self.passed)
 
     def next_step(self, domain: DomainName) -> str:
         """Return the step after which an epoch reads the data."""
@@ -93,6 +97,8 @@ class Unread:
         if self.between:
             other = "let a source of another name say no more of the time than the cadence"
             return f"{_MOVE}; or {other}, and clear the tasks of these epochs."
+        if self.passed:
+            return f"{_MOVE}; nothing, if they are copies of what these epochs have read by the other source."
         if self._is_ignored:
             return f"nothing, as late='ignore' says; or {_MOVE}."
         if self.left and self.replaced:

@@ -160,6 +160,57 @@ def test_a_name_keeps_its_location_once_bounds_are_recorded(landing: Landing, la
     assert world.exactly() == before
 
 
+@pytest.mark.parametrize("who", ["load", "a successor"])
+@pytest.mark.parametrize("late", ["ignore", "revision", "next"])
+def test_a_folder_that_a_change_of_location_passes_by_is_named(landing: Landing, late: str, who: str) -> None:
+    """I11: by neither name it is the folder of an epoch; it is told once, also where another file comes late."""
+    world, old, new = landing.world, landing.job("feed", late=late), landing.job("feed_2", BY_END, late=late)
+    for number in range(1, 6):
+        landing.land(number, f"{number}.csv")
+    assert [landing.run(old, day(number)) for number in (1, 2)] == [["1.csv"], ["2.csv"]]
+    if who == "a successor":
+        world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
+        new = world.job("successor", [world.table("load")], inputs=new.sources)
+    assert landing.run(new, day(3)) == ["4.csv"]
+    (text,) = landing.told()
+    assert "3.csv" in text
+    assert "1 lie where it looks for epochs that were computed by another source and are read by no" in text
+    assert "move them to where a coming epoch looks; nothing, if they are copies" in text
+    landing.land(2, "late.csv")
+    told = landing.told()
+    assert sum("3.csv" in text for text in told) == 1
+    assert sum("late.csv" in text for text in told) == 1
+    path = landing.directory / "2024-01-03" / "3.csv"
+    path.rename(landing.directory / "2024-01-05" / "3.csv")
+    assert landing.run(new, day(4)) == ["3.csv", "5.csv"]
+    assert not any("3.csv" in text for text in landing.told())
+
+
+def test_a_file_whose_epoch_was_computed_again_by_another_location_is_named(landing: Landing) -> None:
+    """I11: the old name has read it for that epoch; the new one looks there for the epoch that the old one keeps."""
+    old, new = landing.job("feed", BY_END), landing.job("feed_2")
+    for number in range(1, 6):
+        landing.land(number, f"{number}.csv")
+    assert [landing.run(old, day(number)) for number in (1, 2)] == [["2.csv"], ["3.csv"]]
+    assert landing.told() == []
+    assert landing.run(new, day(1), owner("again")) == ["1.csv"]
+    (text,) = landing.told()
+    assert "2.csv" in text
+
+
+def test_files_that_the_next_epoch_reads_by_another_location_are_not_named(landing: Landing) -> None:
+    """I11: a folder that all epochs share is no place of an epoch that was computed by the other name."""
+    (landing.directory / "all").mkdir()
+    landing.land(1, "1.csv")
+    assert landing.run(landing.job("feed"), day(1)) == ["1.csv"]
+    new = landing.job("feed_2", "all/*.csv", late="ignore")
+    landing.world.coordinator.register(new)
+    (landing.directory / "all" / "x.csv").write_text("x")
+    assert landing.told() == []
+    assert landing.run(new, day(2)) == ["x.csv"]
+    assert landing.told() == []
+
+
 @pytest.mark.parametrize("spelling", ["/", "../{}/", "./"])
 @pytest.mark.parametrize("late", ["ignore", "next"])
 def test_files_of_another_spelling_that_was_recorded_are_known(

@@ -14,6 +14,7 @@ from airflow_provider.coordination.commits.renamed_sources import is_read
 from airflow_provider.coordination.commits.source_dependents import committed_source, lives
 from airflow_provider.coordination.upkeep.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.coordination.upkeep.missed_files import MissedFile, MissedFiles
+from airflow_provider.coordination.upkeep.passed_files import passed_files
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -187,6 +188,19 @@ class _Look:
         read = {*self._read_by_other_names()} if skipped else set()
         yield from _of_skipped(source, self.records, self.source_readers, skipped, told | read)
         yield from self._missed(told)
+        passed = self._passed(told | {name for _, name in between})
+        if passed:
+            yield _unread(source, passed, passed=True)
+
+    def _passed(self, told: Collection[str]) -> list[tuple[Interval, str]]:
+        """Return what a change of name and location has passed by. :param told: is named already."""
+        found: dict[str, Interval] = {}
+        for job in self.readers:
+            if not job.retired and any(source.name == self.source.name for source in job.sources):
+                recorded = self.records[:MOST_BARRIERS]
+                look = MissedFiles(self.reader, self.domain, self.source_readers, self.source, job, recorded)
+                found |= {uri: epoch for epoch, uri in passed_files(look, MOST_BARRIERS)}
+        return [(epoch, uri) for uri, epoch in found.items() if uri not in told and self.at in (None, epoch)]
 
     def found_of_left(self) -> Iterator[Unread]:
         """Yield files beside the bounds of a source that its jobs have left, and replaced files within them."""
