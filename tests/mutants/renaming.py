@@ -410,8 +410,8 @@ PLANTED_IN_NAMES = (
         name="a begin fails where an epoch is bound anew meanwhile by another name",
         rule="I11",
         file="coordination/commits/renamed_sources.py",
-        old="*(known[one] for one in revisions if one in known)",
-        new="*(known[one] for one in revisions)",
+        old="*(known[revision] for revision in revisions if revision in known)",
+        new="*(known[revision] for revision in revisions)",
         tests=(RENAMED,),
         by="test_bounds_that_are_recorded_anew_meanwhile_are_seen",
     ),
@@ -436,7 +436,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="a run of a skipped epoch that fell silent hides its files from doctor",
         rule="I11",
-        file="coordination/upkeep/unread.py",
+        file="coordination/upkeep/skipped_files.py",
         old="                is_open = lives(reader.read(domain, [lock]), lock)\n",
         new="                is_open = bool(lock) or lives(reader.read(domain, [lock]), lock)\n",
         tests=("tests/contract/test_coordination_giving_back.py",),
@@ -463,7 +463,7 @@ PLANTED_IN_NAMES = (
     Mutant(
         name="epochs that the job before a successor has skipped are not looked at",
         rule="R5",
-        file="coordination/upkeep/unread.py",
+        file="coordination/upkeep/skipped_files.py",
         old="for job in readers if job.left_sources for name in job.predecessors",
         new="for job in readers if not job.sources for name in job.predecessors",
         tests=(RENAMED,),

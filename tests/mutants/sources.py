@@ -89,7 +89,7 @@ PLANTED_IN_SOURCES = (
     Mutant(
         name="doctor forgets the files of a skipped epoch whose later run failed",
         rule="R5",
-        file="coordination/upkeep/unread.py",
+        file="coordination/upkeep/skipped_files.py",
         old="            is_open = epoch.attempt is not None and epoch.attempt.aborted is None\n",
         new="            is_open = epoch.attempt is not None\n",
         tests=(GIVING_BACK,),

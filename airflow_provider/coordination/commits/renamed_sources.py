@@ -94,7 +94,7 @@ def _left_sources(known: JobRecord, job: Job) -> list[Source]:
 
 
 def _reads_late(source: Source) -> bool:
-    """Whether an epoch reads files of earlier ones."""
+    """Return True if an epoch reads files of earlier ones."""
     return source.kind is SourceKind.FILES and source.late is Late.NEXT
 
 
@@ -112,7 +112,9 @@ def _epochs_of_late_files(
         uris = [file.uri for file in found.files if not lies_at(source, interval, file.uri)]
         recorded = _recorded_around(reader, job, interval, source, _window(job, source)) if uris else ()
         late |= {epoch for epoch in recorded if any(lies_at(source, epoch, uri) for uri in uris)}
-    keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda one: one.start)]
+    keys = [
+        epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda epoch: epoch.start)
+    ]
     reading = reader.read(job.domain, keys) if keys else None
     return [unchanged(reading, key) for key in keys] if reading else []
 
@@ -177,26 +179,29 @@ def _files_of(
         if revision not in known
     ]
     new = reader.read(job.domain, later).records.values() if later else ()
-    bounds = [*(known[one] for one in revisions if one in known), *(stamped.record for stamped in new)]
+    bounds = [
+        *(known[revision] for revision in revisions if revision in known),
+        *(stamped.record for stamped in new),
+    ]
     return [file for record in bounds for file in record.whole.files]
 
 
 def _has_any(
     job: Job, bounds: Sequence[SourceBounds], epoch: Interval, known: Mapping[int, SourceRecord]
 ) -> bool:
-    """Whether *bounds* have files that *epoch* may have read: they are within one of its *known* revisions."""
+    """Return True if *bounds* have files that *epoch* may have read: they are within one of its *known* revisions."""
     files = [file for record in known.values() for file in record.whole.files]
     sources = {source.name: source for source in job.sources}
     return any(_read_twice(sources[found.source], found, epoch, files) for found in bounds)
 
 
 def _reach(job: Job, source: Source) -> timedelta | None:
-    """How far from an epoch of *job* others may have read a file of its place as *source*; None is any distance.
+    """Return the distance at which other epochs may have read a file of an epoch's place as *source*; None is any.
 
     As far as the locations stay the same, beside the windows; by ``{end}`` an epoch looks one farther than by
     ``{start}``.
     """
-    mine = [stays_same(one.location) for one in job.sources if one.kind is SourceKind.FILES]
+    mine = [stays_same(own.location) for own in job.sources if own.kind is SourceKind.FILES]
     spans = [span for span in (stays_same(source.location), *mine) if span is not None]
     if len(spans) <= len(mine):
         return None
@@ -204,7 +209,7 @@ def _reach(job: Job, source: Source) -> timedelta | None:
 
 
 def _window(job: Job, source: Source) -> timedelta:
-    """How far any of the names looks for late files.
+    """Return the distance at which any of the names looks for late files.
 
     A name that looks back farther finds files which the other has read late, in epochs that the other's window does
     not reach.
@@ -286,7 +291,7 @@ def refuse_from_the_beginning(
 
 
 def _is_same_increment(source: Source, old: Source) -> bool:
-    """Whether both read the rows of one table once each."""
+    """Return True if both read the rows of one table once each."""
     same = (old.kind, old.connection, _table(old)) == (source.kind, source.connection, _table(source))
     return same and source.is_increment and old.is_increment
 
@@ -301,7 +306,7 @@ def _table(source: Source) -> str:
 
 
 def is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, source: Source) -> bool:
-    """Whether an epoch of *job* or its predecessors that is committed or open stands on *source*."""
+    """Return True if an epoch of *job* or its predecessors that is committed or open stands on *source*."""
     epochs = (stamped.record for name in job.writers for stamped in pages(reader, domain, Kind.EPOCH, name))
     return any(
         committed_source(epoch, source.name) or open_source(epoch.attempt, source.name) for epoch in epochs

@@ -58,7 +58,9 @@ class MissedFiles:
             return
         lying = self.source_readers.unread(self.source, wanted, wanted)[0]
         read = self.read(epochs.values()) if lying else set()
-        holders = {file.uri: one.interval for one in reversed(self.records) for file in one.whole.files}
+        holders = {
+            file.uri: record.interval for record in reversed(self.records) for file in record.whole.files
+        }
         is_declared = any(source.name == self.source.name for source in self.job.sources)
         for epoch, uri in lying:
             holder = holders.get(uri)
@@ -141,7 +143,7 @@ class MissedFiles:
                 for revision in {written(epoch, name), open_source(epoch.attempt, name)} - {0}
             ]
             records = self.reader.read(self.domain, keys).records.values() if keys else ()
-            found |= {file.uri for one in records for file in one.record.whole.files}
+            found |= {file.uri for stamped in records for file in stamped.record.whole.files}
         return found
 
     def _read_by_written_rows(self) -> Callable[[EpochRecord | None, str], int]:

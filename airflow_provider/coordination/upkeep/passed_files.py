@@ -52,7 +52,7 @@ def passed_files(look: MissedFiles, most: int) -> list[tuple[Interval, str]]:
 
 
 def _is_of_others(epoch: EpochRecord, source: Source, left: Sequence[Source]) -> bool:
-    """Whether *epoch* is committed by one of the *left* sources, and neither committed nor open by *source*."""
+    """Return True if *epoch* is committed by one of the *left* sources, and neither committed nor open by *source*."""
     if committed_source(epoch, source.name) or open_source(epoch.attempt, source.name):
         return False
     return any(committed_source(epoch, old.name) for old in left)
@@ -73,13 +73,13 @@ def _coming(job: JobRecord, epochs: Sequence[EpochRecord]) -> tuple[Interval, ..
 
 
 def _looked_at(uri: str, job: JobRecord, intervals: Collection[Interval]) -> bool:
-    """Whether *job* looks at *uri* for one of *intervals*."""
+    """Return True if *job* looks at *uri* for one of *intervals*."""
     files = [source for source in job.sources if source.kind is SourceKind.FILES]
     return any(lies_at(source, interval, uri) for source in files for interval in intervals)
 
 
 def _told_of_left(uri: str, left: Sequence[Source], epochs: Sequence[EpochRecord]) -> bool:
-    """Whether *uri* came late to one of *left*, of which it is told."""
+    """Return True if *uri* came late to one of *left*, of which it is told."""
     return any(
         committed_source(epoch, old.name) and lies_at(old, epoch.interval, uri)
         for old in left

@@ -11,27 +11,26 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider.coordination.commits.renamed_sources import is_read
-from airflow_provider.coordination.commits.source_dependents import committed_source, lives
+from airflow_provider.coordination.commits.source_dependents import committed_source
 from airflow_provider.coordination.upkeep.abandoned_bounds import AbandonedBounds, abandoned_bounds
 from airflow_provider.coordination.upkeep.missed_files import MissedFile, MissedFiles
 from airflow_provider.coordination.upkeep.passed_files import passed_files
+from airflow_provider.coordination.upkeep.skipped_files import MOST_BARRIERS, files_of_skipped, skipped_bounds
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
-from airflow_provider.domain.records import Kind, lock_key
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.source_bounds import Late, Source, SourceBounds, SourceKind, SourceRecord
+from airflow_provider.domain.source_bounds import Late, Source, SourceKind, SourceRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 
-MOST_BARRIERS = 1_000
-"""Number of barriers of a source, the newest, at which late data is looked for."""
 _FINER_BARRIERS = 100
-"""Likewise where a location says more of the time than the calendar: each is a listing of its own."""
+"""Number of barriers to look at where a location is finer than the calendar: each is a listing of its own."""
 _PAGE = 100
 
 
@@ -50,7 +49,7 @@ def unread(
 
     :param at: only at the barrier that ends it. :param names: only of these sources.
     """
-    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    jobs = _jobs(reader, domain)
     declared = {source.name: source for job in jobs if not job.retired for source in job.sources}
     left = {source.name: source for job in jobs if not job.retired for source in job.left_sources}
     for source in (left | declared).values():
@@ -74,10 +73,10 @@ def passed_over(
     """
     found: list[str] = []
     first = job.cadence.next_after(span.start)
-    jobs: list[JobRecord] = [one.record for one in pages(reader, job.domain, Kind.JOB, "")]
+    jobs = _jobs(reader, job.domain)
     for source in job.sources:
         if source.late is Late.NEXT and source.kind is SourceKind.FILES:
-            readers = [one for one in jobs if source.name in one.all_sources]
+            readers = [other for other in jobs if source.name in other.all_sources]
             records = _records(reader, job.domain, source, shifted(first, -source.reach(job.cadence)))
             look = _Look(reader, job.domain, source_readers, source, readers, records)
             with suppress(EpochError):
@@ -105,7 +104,7 @@ def abandoned(reader: MetadataReader, domain: DomainName, told: Collection[str])
 
     :param told: URIs of files of which it is known that no epoch reads them.
     """
-    jobs: list[JobRecord] = [one.record for one in pages(reader, domain, Kind.JOB, "")]
+    jobs = _jobs(reader, domain)
     sources = {source.name: source for job in jobs if not job.retired for source in job.sources}
     left = {
         source.name: source
@@ -137,7 +136,11 @@ def late_revisions(
     """
     names = {source.name for source in job.sources if source.late is Late.REVISION}
     found = unread(reader, job.domain, source_readers, at=epoch, names=names) if names else ()
-    return tuple(one for one in found if one.problem is None)
+    return tuple(unread for unread in found if unread.problem is None)
+
+
+def _jobs(reader: MetadataReader, domain: DomainName) -> list[JobRecord]:
+    return [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
 
 
 def _records(
@@ -149,11 +152,11 @@ def _records(
     first = "" if since is None else time_key(since)
     while True:
         page = reader.scan(domain, Kind.SOURCE, source.name, end=end, limit=_PAGE, reverse=True)
-        for one in page:
-            barrier = one.key.item.partition(":")[0]
+        for stamped in page:
+            barrier = stamped.key.item.partition(":")[0]
             if barrier < first or (barrier not in found and len(found) > MOST_BARRIERS):
                 return list(found.values())
-            found.setdefault(barrier, one.record)
+            found.setdefault(barrier, stamped.record)
         if len(page) < _PAGE:
             return list(found.values())
         end = page[-1].key.item
@@ -176,7 +179,7 @@ class _Look:
         source, skipped = self.source, list[SourceRecord]()
         self.source_readers.refuse_missing_folder(source)
         if self.at is None and source.kind is SourceKind.FILES:
-            skipped = _skipped(self.reader, self.domain, source, self.readers)
+            skipped = skipped_bounds(self.reader, self.domain, source, self.readers)
         told_later = {record.interval for record in skipped} if source.late is not Late.REFUSE else set()
         found = [*self._of_declared(told_later)]
         yield from found
@@ -186,7 +189,7 @@ class _Look:
         told = {name for unread in found for name in unread.late}
         # What a job has skipped for one table the job before may have read for others (R5).
         read = {*self._read_by_other_names()} if skipped else set()
-        yield from _of_skipped(source, self.records, self.source_readers, skipped, told | read)
+        yield from files_of_skipped(source, self.records, self.source_readers, skipped, told | read)
         yield from self._missed(told)
         passed = self._passed(told | {name for _, name in between})
         if passed:
@@ -223,8 +226,8 @@ class _Look:
                 look = MissedFiles(self.reader, self.domain, self.source_readers, self.source, job, ())
                 epochs = look.epochs().values()
                 read |= {epoch.interval for epoch in epochs if committed_source(epoch, self.source.name)}
-        wanted = [one for one in self.records[:MOST_BARRIERS] if one.interval in read]
-        return [one for one in wanted if self.at is None or one.interval == self.at]
+        wanted = [record for record in self.records[:MOST_BARRIERS] if record.interval in read]
+        return [record for record in wanted if self.at is None or record.interval == self.at]
 
     def _missed(self, told: Collection[str]) -> Iterator[Unread]:
         """Yield what single jobs do not read. :param told: is named already."""
@@ -235,8 +238,10 @@ class _Look:
             look = MissedFiles(
                 self.reader, self.domain, self.source_readers, self.source, job, self.records[:MOST_BARRIERS]
             )
-            declaring = (one for one in self.readers if not one.retired)
-            alone = not any(source.name == self.source.name for one in declaring for source in one.sources)
+            declaring = (other for other in self.readers if not other.retired)
+            alone = not any(
+                source.name == self.source.name for other in declaring for source in other.sources
+            )
             groups: dict[Unread, list[MissedFile]] = {}
             for file in look.found():
                 if file.uri not in known and (self.at is None or file.epoch == self.at):
@@ -262,7 +267,7 @@ class _Look:
             yield Unread(source=self.source, late=late, epochs=epochs, job=job.name, taken_over=True)
 
     def _group(self, job: JobRecord, file: MissedFile, *, alone: bool) -> Unread:
-        """What is said of *file* and of others like it. :param alone: no job declares the source any more."""
+        """Return what is said of *file* and of others like it. :param alone: no job declares the source any more."""
         if file.belongs_to is not None:
             where = (file.belongs_to,)
             return Unread(source=self.source, late=(), epochs=where, job=job.name, renamed=not file.skipped)
@@ -280,7 +285,11 @@ class _Look:
         if not records or source.kind is SourceKind.ICEBERG:
             return [], []
         beyond = records[MOST_BARRIERS] if len(records) > MOST_BARRIERS else None
-        wanted = [one for one in records if one is not beyond and (at is None or (one.interval or at) == at)]
+        wanted = [
+            record
+            for record in records
+            if record is not beyond and (at is None or (record.interval or at) == at)
+        ]
         late, replaced = self.source_readers.unread(source, wanted, records)
         if beyond is not None and beyond.interval is not None and source.kind is SourceKind.FILES:
             shared = self.source_readers.place(source, beyond.interval)
@@ -299,7 +308,7 @@ class _Look:
             if not job.retired and self.source in (*job.sources, *job.left_sources)
         )
         job = next(having, None)
-        intervals = dict.fromkeys(one.interval for one in records if one.interval is not None)
+        intervals = dict.fromkeys(record.interval for record in records if record.interval is not None)
         if job is None:
             return []
         found = [
@@ -333,7 +342,7 @@ class _Look:
         """The barrier of the next begin, behind all bounds and all that its job has committed or skipped, and the
         job's calendar.
         """
-        newest = next((one.interval.end for one in self.records if one.interval is not None), None)
+        newest = next((record.interval.end for record in self.records if record.interval is not None), None)
         if newest is None:
             return None
         found = []
@@ -342,10 +351,10 @@ class _Look:
                 committed = _newest_committed(self.reader, self.domain, job) or newest
                 last = max(newest, committed, job.origin or newest)
                 found.append((job.cadence.next_after(last), job.cadence))
-        return min(found, key=lambda one: one[0], default=None)
+        return min(found, key=lambda following: following[0], default=None)
 
     def comes(self, interval: Interval, following: tuple[datetime, Cadence] | None) -> bool:
-        """Whether the next begin reads a file that came late to *interval*. :param following: see :attr:`following`."""
+        """Return True if the next begin reads a file late for *interval*. :param following: as the property."""
         if self.source.late is not Late.NEXT or self.source.kind is not SourceKind.FILES or following is None:
             return False
         end, cadence = following
@@ -357,8 +366,8 @@ class _Look:
         read = self._read_by_other_names() if late else ()
         late = [(epoch, uri) for epoch, uri in late if uri not in read]
         following = self.following if late else None
-        comes = [one for one in late if self.comes(one[0], following)]
-        gone = [one for one in late if one not in comes and one[0] not in told_later]
+        comes = [(epoch, uri) for epoch, uri in late if self.comes(epoch, following)]
+        gone = [(epoch, uri) for epoch, uri in late if (epoch, uri) not in comes and epoch not in told_later]
         if comes:
             yield _unread(self.source, comes, comes=True)
         if gone or replaced:
@@ -390,60 +399,3 @@ def _unread(
 ) -> Unread:
     epochs = tuple(dict.fromkeys([*(interval for interval, _ in late), *filter(None, where)]))
     return Unread(source=source, late=tuple(name for _, name in late), epochs=epochs, **more)
-
-
-def _skipped(
-    reader: MetadataReader, domain: DomainName, source: Source, readers: Sequence[JobRecord]
-) -> list[SourceRecord]:
-    """Empty bounds at the barriers that *readers*, or the jobs before them, have skipped and that none of them has read
-    or is yet to reach.
-
-    What a job computed by a declaration without *source* has not read it, nor has a run that is silent for good.
-    """
-    skipped: dict[datetime, SourceRecord] = {}
-    read: set[datetime] = set()
-    reached: list[datetime] = []
-    before = {name: True for job in readers if job.left_sources for name in job.predecessors}
-    for job, retired in (before | {job.name: bool(job.retired) for job in readers}).items():
-        newest = None
-        for stamped in pages(reader, domain, Kind.EPOCH, job):
-            epoch: EpochRecord = stamped.record
-            newest = epoch.interval.end
-            is_open = epoch.attempt is not None and epoch.attempt.aborted is None
-            is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)
-            if is_open and is_skipped:
-                lock = lock_key(domain, job, epoch.interval.start)
-                is_open = lives(reader.read(domain, [lock]), lock)
-            if is_skipped and not is_open:
-                bounds = SourceBounds(source="")
-                skipped[newest] = SourceRecord(bounds=bounds, job=job, interval=epoch.interval)
-            elif is_open or epoch.committed is None or epoch.committed.revision_of(source.name):
-                read.add(newest)
-        if newest is not None and not retired:
-            reached.append(newest)
-    until = min(reached, default=None)
-    left = [end for end in skipped if end not in read and until is not None and end <= until]
-    return [skipped[end] for end in sorted(left)[-MOST_BARRIERS:]]
-
-
-def _of_skipped(
-    source: Source,
-    records: Sequence[SourceRecord],
-    source_readers: SourceReaders,
-    skipped: list[SourceRecord],
-    told: Collection[str],
-) -> Iterator[Unread]:
-    """Files at the locations of *skipped* that no epoch reads; what a failed attempt has found there was not read."""
-    beyond = records[MOST_BARRIERS].interval if len(records) > MOST_BARRIERS else None
-    wanted = [one for one in skipped if one.interval and not (beyond and one.interval.end <= beyond.end)]
-    ends = {one.interval.end for one in wanted if one.interval}
-    read = [one for one in records if one.interval is None or one.interval.end not in ends]
-    late, _ = source_readers.unread(source, wanted, read)
-    shared = None if beyond is None else source_readers.place(source, beyond)
-    left = {
-        name
-        for interval, name in late
-        if name not in told and source_readers.place(source, interval) != shared
-    }
-    if left:
-        yield Unread(source=source, late=tuple(sorted(left)), skipped=True)
