@@ -300,9 +300,7 @@ class Publish:
         try:
             return [self._prepare(sink, reading, record) for sink in sinks]
         except (ForeignCommit, TablesAhead, Unavailable) as error:
-            if isinstance(
-                error, ForeignCommit
-            ):  # what is adopted moves the table, whatever the program (R17)
+            if isinstance(error, ForeignCommit):  # an adoption moves the table: publish decides anew (R17)
                 for sink in sinks:
                     if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
                         adopt(self.context, sink.table)
