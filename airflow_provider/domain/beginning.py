@@ -342,21 +342,6 @@ def altered(
     return found
 
 
-def still_needed(
-    job: JobRecord, outputs: Sequence[TableRecord], table: TableName, record: TableRecord, barrier: datetime
-) -> bool:
-    """Return True if an epoch that *job* has not committed yet may read *table* at *barrier*.
-
-    A job that declares no origin and has committed nothing may begin anywhere: it keeps no barrier.
-    """
-    marks = [output.progress.next_missing if output.progress.islands else None for output in outputs]
-    start = job.origin if None in marks or not marks else min(mark for mark in marks if mark is not None)
-    if start is None:
-        return False
-    epoch = job.cadence.ending_at(job.cadence.next_after(start))
-    return any(edge_range(edge, epoch, record)[1] <= barrier for edge in job.all_edges if edge.table == table)
-
-
 def _not_ready(record: TableRecord, moved: TableVersion, low: datetime | None, high: datetime) -> str:
     """Return the reason why ``[low, high)`` cannot be read yet; empty when it can."""
     if not reached(record, moved, high):

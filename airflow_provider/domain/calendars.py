@@ -1,15 +1,33 @@
-"""Compare two calendars at sampled barriers (R6)."""
+"""Calendars of jobs: when one may change (R7), and the barriers that two have in common (R6). Pure decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.interval import Cadence, Interval
 
 _SAMPLE_START = datetime(2024, 1, 1, tzinfo=UTC)
 _SAMPLE_MONTHS = 12
 _SAMPLE_RUN = 50
+
+
+def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
+    """Refuse to change the calendar of epochs that are computed already, or are being computed (R7).
+
+    :param computed: epochs that are committed or open, or whose sources have recorded bounds.
+    :raises TopologyError: an epoch ends after the barrier at which the calendar changes.
+    """
+    since = new.until(old)
+    last = max(computed, key=lambda epoch: epoch.end, default=None)
+    if since is not None and last is not None and last.end > since:
+        raise TopologyError(
+            f"the cadence cannot change at {since.isoformat()}: {last} is computed by the cadence {old}, or was.",
+            next_step=f"let it change at {last.end.isoformat()} or a later barrier of both, or end what is open.",
+            barrier=since,
+            found=last,
+        )
 
 
 def barrier_of_one_only(one: Cadence, other: Cadence) -> datetime | None:

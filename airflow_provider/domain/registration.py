@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TypeVar
 
-from airflow_provider.domain.calendars import barrier_of_one_only
+from airflow_provider.domain.calendars import barrier_of_one_only, check_change
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, TableName
-from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.topology import (
     Determinism,
@@ -220,23 +220,6 @@ def _refuse_changed_history(job: JobRecord, previous: JobRecord) -> None:
                 next_step="declare a table of another name.",
                 table=table.name,
             )
-
-
-def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> None:
-    """Refuse to change the calendar of epochs that are computed already, or are being computed (R7).
-
-    :param computed: epochs that are committed or open, or whose sources have recorded bounds.
-    :raises TopologyError: an epoch ends after the barrier at which the calendar changes.
-    """
-    since = new.until(old)
-    last = max(computed, key=lambda epoch: epoch.end, default=None)
-    if since is not None and last is not None and last.end > since:
-        raise TopologyError(
-            f"the cadence cannot change at {since.isoformat()}: {last} is computed by the cadence {old}, or was.",
-            next_step=f"let it change at {last.end.isoformat()} or a later barrier of both, or end what is open.",
-            barrier=since,
-            found=last,
-        )
 
 
 def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:

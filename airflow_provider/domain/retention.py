@@ -1,15 +1,20 @@
-"""Retention: expired barriers, and versions of a table that cannot be claimed any more (R23, R24). Pure decisions."""
+"""Retention: expired barriers, versions that cannot be claimed any more, states that jobs still need (R23, R24).
+
+Pure decisions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from airflow_provider.domain.cut import edge_range
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.record_format import formerly
-from airflow_provider.domain.version import TableRef
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.domain.watermark import merged
 
 
@@ -108,3 +113,18 @@ class VersionsRecord:
 
     def without(self, gone: Collection[Version]) -> VersionsRecord:
         return VersionsRecord(versions=tuple(version for version in self.versions if version not in gone))
+
+
+def still_needed(
+    job: JobRecord, outputs: Sequence[TableRecord], table: TableName, record: TableRecord, barrier: datetime
+) -> bool:
+    """Return True if an epoch that *job* has not committed yet may read *table* at *barrier*.
+
+    A job that declares no origin and has committed nothing may begin anywhere: it keeps no barrier.
+    """
+    marks = [output.progress.next_missing if output.progress.islands else None for output in outputs]
+    start = job.origin if None in marks or not marks else min(mark for mark in marks if mark is not None)
+    if start is None:
+        return False
+    epoch = job.cadence.ending_at(job.cadence.next_after(start))
+    return any(edge_range(edge, epoch, record)[1] <= barrier for edge in job.all_edges if edge.table == table)

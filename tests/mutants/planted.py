@@ -251,7 +251,7 @@ PLANTED = (
     Mutant(
         name="a cadence changes under epochs that are computed",
         rule="R7",
-        file="domain/registration.py",
+        file="domain/calendars.py",
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),

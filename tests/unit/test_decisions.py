@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs, still_needed
+from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs
 from airflow_provider.domain.cut import as_of, edge_range, lagging, nearest_kept, reached, resolve
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import (
@@ -35,7 +35,7 @@ from airflow_provider.domain.publishing import (
 )
 from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
+from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import (
     Edge,

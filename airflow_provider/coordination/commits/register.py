@@ -17,6 +17,7 @@ from airflow_provider.coordination.commits.warehouses import (
     refuse_other_warehouse,
 )
 from airflow_provider.coordination.context import Context
+from airflow_provider.domain.calendars import check_change
 from airflow_provider.domain.cut import newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, TopologyError
@@ -36,7 +37,6 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import (
     JobRecord,
-    check_change,
     check_no_gap,
     check_registration,
     check_same_table,

@@ -32,7 +32,6 @@ from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.retrying import retry
 from airflow_provider.coordination.upkeep.orphans import fence_forgotten, orphans
 from airflow_provider.coordination.upkeep.supersede import Superseded, superseded, superseded_now
-from airflow_provider.domain.beginning import still_needed
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import newest_version, reached
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -47,7 +46,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
-from airflow_provider.domain.retention import Version
+from airflow_provider.domain.retention import Version, still_needed
 from airflow_provider.domain.topology import Table, TableKind
 from airflow_provider.domain.version import (
     TableRecord,
