@@ -6,14 +6,15 @@ import uuid
 from dataclasses import dataclass
 from threading import RLock
 
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.expired_states import expired_pages, hull_of
-from airflow_provider.coordination.commits.table_commits import hull_commit
+from airflow_provider.coordination.commits.table_commits import told_hull
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import change_set_id
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import moved_table
+from airflow_provider.domain.publishing import moved_table, succeeding
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import CommitRecord, Member, TableDelta, TableRef
@@ -75,19 +76,15 @@ class History:
         with open_store(store.url) as writer:
             for name in map(TableName, self.names if number else []):
                 key = table_key(self.domain, name)
-                stamped = writer.read(self.domain, [key]).records[key]
+                reading = writer.read(self.domain, [key])
+                stamped = reading.records[key]
                 requires, pages = expired_pages(writer, self.domain, name, epochs, DEFAULTS)
                 hull = hull_of(stamped, Interval(epochs[0].start, epochs[-1].end))
                 assert hull is not None
-                put, commit = hull_commit(stamped, hull, defaults=DEFAULTS)
-                writer.transact(
-                    Transaction(
-                        domain=self.domain,
-                        requires=(Exists(key, stamped.version), *requires),
-                        updates=(put, *pages),
-                        number=commit,
-                    )
-                )
+                commit = CommitBuilder(self.domain, reading, DEFAULTS)
+                commit.require(*requires)
+                commit.update(*pages)
+                writer.transact(told_hull(commit, stamped, hull))
 
     def _job(self, first: int) -> Job:
         own = self.names[first : first + TABLES_OF_A_JOB]
@@ -107,10 +104,12 @@ def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None
     csn = reading.head.csn + 1
     refs = {TableName(table.name): _ref(table, csn) for table in job.outputs}
     moved = {
-        key: moved_table(
-            reading.records[key], Interval(ORIGIN, epoch.end), refs[TableName(key.item)], DEFAULTS
+        key: succeeding(
+            stamped,
+            moved_table(stamped.record, Interval(ORIGIN, epoch.end), refs[TableName(key.item)]),
+            DEFAULTS,
         )
-        for key in keys
+        for key, stamped in reading.records.items()
     }
     deltas = tuple(
         TableDelta(table=name, interval=epoch, revision=1, watermark=epoch.end, ref=ref.lasting(), rows=3)

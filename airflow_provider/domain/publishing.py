@@ -20,7 +20,6 @@ from airflow_provider.domain.version import (
     Rewrite,
     RewriteLog,
     SliceRecord,
-    TableDelta,
     TableRecord,
     TableRef,
 )
@@ -85,26 +84,26 @@ def invalidated(
 
 
 def moved_table(
-    stamped: Stamped[TableRecord],
-    interval: Interval,
-    ref: TableRef,
-    defaults: Defaults,
-    declared: Sequence[ColumnChange] = (),
+    record: TableRecord, interval: Interval, ref: TableRef, declared: Sequence[ColumnChange] = ()
 ) -> TableRecord:
-    """Return the table's record after *interval* committed as *ref*; its former state goes to the head of ``earlier``.
+    """Return the table's *record* after *interval* committed as *ref*.
 
     :param declared: column changes of the declaration; the first commit creates the table with them.
     """
-    record = stamped.record
     made = record.ref is None
     return replace(
         record,
         progress=record.progress.adding(interval),
         ref=ref,
-        earlier=(newest_version(stamped), *record.earlier)[: defaults.states_remembered],
         heard=None,
         changes=tuple(AppliedChange(change) for change in declared) if made else record.changes,
     )
+
+
+def succeeding(stamped: Stamped[TableRecord], after: TableRecord, defaults: Defaults) -> TableRecord:
+    """Return *after* with the table's former state at the head of ``earlier``."""
+    earlier = (newest_version(stamped), *stamped.record.earlier)[: defaults.states_remembered]
+    return replace(after, earlier=earlier)
 
 
 def with_rewrite(stamped: Stamped[RewriteLog], interval: Interval, defaults: Defaults) -> RewriteLog:
@@ -212,18 +211,4 @@ def slice_of(attempt: Attempt, output: Sequence[Committable], token: int) -> Sli
         files=sum(part.files for part in output),
         size_bytes=sum(part.size_bytes for part in output),
         schema_id=max(part.schema_id for part in output),
-    )
-
-
-def delta_of(
-    attempt: Attempt, table: TableName, moved: TableRecord, output: Sequence[Committable]
-) -> TableDelta:
-    """Return the commit record's entry for *output* of *table*, whose record becomes *moved*."""
-    return TableDelta(
-        table=table,
-        interval=attempt.interval,
-        revision=attempt.revision,
-        watermark=moved.progress.watermark,
-        ref=None if moved.ref is None else moved.ref.lasting(),
-        rows=sum(part.rows for part in output),
     )

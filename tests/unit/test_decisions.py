@@ -29,6 +29,7 @@ from airflow_provider.domain.publishing import (
     moved_table,
     realigned_since,
     rewritten_since,
+    succeeding,
     with_binds,
     with_calendar,
     with_rewrite,
@@ -368,7 +369,7 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
     """R3: a reader of an older head gets the state of that head, or is told to read again."""
     stamped = table(csn=None)
     for csn in range(1, 13):
-        moved = moved_table(stamped, epoch(csn - 1), ref(csn), DEFAULTS)
+        moved = succeeding(stamped, moved_table(stamped.record, epoch(csn - 1), ref(csn)), DEFAULTS)
         stamped = Stamped(stamped.key, moved, csn, csn, NOW)
     assert [as_of(stamped, csn) and as_of(stamped, csn).ref.version for csn in (12, 11, 4)] == [12, 11, 4]  # type: ignore[union-attr]
     assert as_of(stamped, 3) is None
@@ -378,7 +379,7 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
 def test_a_copy_is_never_resolved_at_a_head_before_its_epoch() -> None:
     """R5: records of a reading may be later than its head: the copy would be that of a state without the epoch."""
     stamped = table(csn=1, kind=TableKind.FULL)
-    moved = moved_table(stamped, epoch(0), ref(2), DEFAULTS)
+    moved = succeeding(stamped, moved_table(stamped.record, epoch(0), ref(2)), DEFAULTS)
     later = Stamped(stamped.key, moved, 2, 2, NOW)
     edges = [Edge(TableName("a"), EdgeKind.PREVIOUS)]
     assert resolve_inputs(edges, epoch(1), {TableName("a"): later}, 1, copies=True) == ([], [], True)

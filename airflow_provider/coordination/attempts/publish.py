@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from airflow_provider.coordination.attempts.check import check, refuse_unchecked
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
@@ -14,7 +14,8 @@ from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.attempts.validate import refuse_invalid
 from airflow_provider.coordination.commits.adopt import adopt
-from airflow_provider.coordination.commits.catch_up import catching_up, is_torn, refuse_behind_inputs
+from airflow_provider.coordination.commits.catch_up import catch_up, is_torn, refuse_behind_inputs
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import rewrite_requirements, together
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
@@ -36,7 +37,7 @@ from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Topology
 from airflow_provider.domain.filling import beside, filled, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import delta_of, moved_table, slice_of, with_rewrite
+from airflow_provider.domain.publishing import moved_table, slice_of, with_rewrite
 from airflow_provider.domain.records import (
     Key,
     Stamped,
@@ -44,7 +45,6 @@ from airflow_provider.domain.records import (
     lock_key,
     reservation_key,
     rewrite_log_key,
-    schema_key,
     slice_key,
     table_key,
     topology_key,
@@ -52,25 +52,14 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import refuse_not_own
 from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import (
-    CommitRecord,
     Committable,
     Member,
     RewriteLog,
-    SchemaRecord,
+    TableDelta,
     TableRecord,
     shown,
 )
-from airflow_provider.stores.base import (
-    Absent,
-    Delete,
-    Exists,
-    Number,
-    Put,
-    Reading,
-    RequirementFailed,
-    SameStore,
-    Transaction,
-)
+from airflow_provider.stores.base import Delete, Exists, Put, Reading, RequirementFailed, Transaction
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 
 
@@ -102,7 +91,7 @@ class _Sink:
 class _Decided:
     """Decision of one try at publishing, and the versions that it prepared."""
 
-    reading: Reading
+    commit: CommitBuilder
     epoch: Stamped[EpochRecord]
     record: AttemptRecord
     sinks: list[_Sink]
@@ -151,19 +140,18 @@ class Publish:
         # A fill reads the bounds of its commit, also where later ones are recorded.
         newest = () if record.fills else record.sources
         sources = newest_required(attempt.domain, attempt.interval, newest, reading)
-        extra: list[Exists | Absent] = [
-            *self._rewrite_requirements(reading, sinks),
-            *unjoined(attempt, log),
-            *sources,
-            *reserved,
-        ]
+        commit = CommitBuilder(attempt.domain, reading, self.context.defaults)
+        commit.require(
+            *self._rewrite_requirements(reading, sinks), *unjoined(attempt, log), *sources, *reserved
+        )
         if not self._verify(sinks, record, log):
             return None
-        prepared = self._prepare_all(sinks, reading, record)
+        prepared = self._prepare_all(sinks, commit, record)
         if prepared is None:
             return None
-        decided = _Decided(reading=reading, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
-        transaction, commit = self._transaction(decided, extra, race.ending())
+        decided = _Decided(commit=commit, epoch=epoch, record=record, sinks=sinks, prepared=prepared)
+        commit.update(*race.ending())
+        transaction = self._transaction(decided)
         try:
             receipt = self.context.store.transact(transaction)
         except RequirementFailed:
@@ -171,7 +159,7 @@ class Publish:
             return None
         for sink, (publication, version) in zip(sinks, prepared, strict=True):
             self.context.formats[sink.table.format].published(publication, version)
-        return self._answer(receipt.csn or 0, receipt.at, commit)
+        return self._answer(receipt.csn or 0, receipt.at, commit.deltas)
 
     def _read(self) -> Reading:
         attempt = self.attempt
@@ -294,11 +282,11 @@ class Publish:
         return True
 
     def _prepare_all(
-        self, sinks: list[_Sink], reading: Reading, record: AttemptRecord
+        self, sinks: list[_Sink], commit: CommitBuilder, record: AttemptRecord
     ) -> list[tuple[Publication, Prepared]] | None:
         """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
         try:
-            return [self._prepare(sink, reading, record) for sink in sinks]
+            return [self._prepare(sink, commit, record) for sink in sinks]
         except (ForeignCommit, TablesAhead, Unavailable) as error:
             if isinstance(error, ForeignCommit):  # an adoption moves the table: publish decides anew (R17)
                 for sink in sinks:
@@ -309,69 +297,45 @@ class Publish:
                 raise
             return None
 
-    def _prepare(self, sink: _Sink, reading: Reading, record: AttemptRecord) -> tuple[Publication, Prepared]:
+    def _prepare(
+        self, sink: _Sink, commit: CommitBuilder, record: AttemptRecord
+    ) -> tuple[Publication, Prepared]:
         attempt, before = self.attempt, sink.hot.record
         replaced = before.progress.covers(attempt.interval)
-        publication = Publication(
-            table=sink.table,
-            base=before.ref,
+        shows = shown(before, before.progress.adding(attempt.interval), self.context.store.format)
+        publication = replace(
+            commit.next_version(sink.table, before.ref, shows, attempt.change_set),
             removes=(attempt.interval.end,) if replaced else (),
-            shows=shown(before, before.progress.adding(attempt.interval), self.context.store.format),
             adds=tuple((attempt.interval, committable) for committable in sink.output),
-            pointed=is_pointed(reading, sink.table),
-            csn=reading.head.csn + 1,
-            incarnation=reading.head.incarnation,
-            change_set=attempt.change_set,
+            pointed=is_pointed(commit.reading, sink.table),
             revision=attempt.revision,
             token=record.output_token,
         )
         return publication, self.context.formats[sink.table.format].prepare(publication)
 
-    def _transaction(
-        self, decided: _Decided, extra: list[Exists | Absent], ending: tuple[Put, ...]
-    ) -> tuple[Transaction, CommitRecord]:
-        reading, epoch, record = decided.reading, decided.epoch, decided.record
-        sinks, prepared = decided.sinks, decided.prepared
+    def _transaction(self, decided: _Decided) -> Transaction:
+        commit, epoch, record = decided.commit, decided.epoch, decided.record
         attempt = self.attempt
-        inputs = [reading.records[rewrite_log_key(attempt.domain, read.table)] for read in record.inputs]
-        held = [*inputs, *(sink.hot for sink in sinks), *(sink.log for sink in sinks if sink.changes)]
-        requires: dict[Exists | Absent, None] = {
-            Exists(stamped.key, stamped.version): None for stamped in (epoch, *held)
-        }
+        inputs = (rewrite_log_key(attempt.domain, read.table) for read in record.inputs)
+        # A newer attempt writes the epoch (R10), a rewrite of an input that input's log (R13).
+        commit.hold(epoch, *(commit.reading.records[key] for key in inputs))
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
-        unchanged, mended = catching_up(attempt, record, reading, stay)
-        requires.update(dict.fromkeys((*extra, *unchanged)))
-        updates: list[Any] = [
+        catch_up(commit, attempt, record, stay)
+        commit.update(
             Put(epoch.key, self._committed_epoch(epoch.record, record, stay)),
             Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
             self._log(record),
-            *mended,
-            *ending,
-        ]
-        deltas = []
-        for sink, (_, version) in zip(sinks, prepared, strict=True):
-            moved = moved_table(
-                sink.hot, attempt.interval, version.ref, self.context.defaults, sink.table.column_changes
-            )
-            if not sink.hot.record.progress.islands:
+        )
+        for sink, (publication, version) in zip(decided.sinks, decided.prepared, strict=True):
+            before = sink.hot.record
+            moved = moved_table(before, attempt.interval, version.ref, sink.table.column_changes)
+            if not before.progress.islands:
                 # No cut of the whole domain waited for it until now, so none may go back for it (R7).
                 moved = replace(moved, joins=furthest(self.context.store, attempt.domain))
-            updates += self._sink_updates(sink, version, moved, record)
-            deltas.append(delta_of(attempt, sink.table.name, moved, sink.output))
-        commit = CommitRecord(
-            change_set=attempt.change_set,
-            members=(Member(job=attempt.job, interval=attempt.interval, revision=attempt.revision),),
-            by=str(attempt.owner),
-            tables=tuple(deltas),
-        )
-        number = Number(commit, expected=reading.head.csn + 1)
-        return Transaction(
-            domain=attempt.domain,
-            store=SameStore(attempt.incarnation),
-            requires=tuple(requires),
-            updates=tuple(updates),
-            number=number,
-        ), commit
+            commit.show(sink.hot, moved, attempt.interval, publication, version)
+            self._add_slice(commit, sink, record)
+        member = Member(job=attempt.job, interval=attempt.interval, revision=attempt.revision)
+        return commit.transaction(attempt.change_set, by=str(attempt.owner), members=[member])
 
     def _committed_epoch(
         self, epoch: EpochRecord, record: AttemptRecord, stay: tuple[TableName, ...]
@@ -405,33 +369,23 @@ class Publish:
         )
         return Put(self._log_key, log)
 
-    def _sink_updates(
-        self, sink: _Sink, prepared: Prepared, moved: TableRecord, record: AttemptRecord
-    ) -> list[Any]:
-        attempt, name = self.attempt, sink.table.name
-        domain, ref = attempt.domain, prepared.ref
-        updates: list[Any] = [
-            *([prepared.swap] if prepared.swap else []),
-            Put(sink.hot.key, moved),
-            Put(
-                slice_key(domain, name, attempt.interval.start, attempt.revision, attempt.job),
-                slice_of(attempt, sink.output, record.output_token),
-            ),
-        ]
+    def _add_slice(self, commit: CommitBuilder, sink: _Sink, record: AttemptRecord) -> None:
+        attempt = self.attempt
+        key = slice_key(
+            attempt.domain, sink.table.name, attempt.interval.start, attempt.revision, attempt.job
+        )
+        commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
+        # A forward commit leaves the log alone: readers require it, and commit beside each other.
         if sink.changes is not None:
-            updates.append(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
-        before = sink.hot.record.ref
-        if before is None or (before.table_uuid, before.schema_id) != (ref.table_uuid, ref.schema_id):
-            key = schema_key(domain, name, ref.table_uuid, ref.schema_id)
-            updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
-        return updates
+            commit.hold(sink.log)
+            commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
 
     def _published(self, csn: int) -> Published:
         """The answer of the call that took *csn*, from what it recorded."""
         found = self.context.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
-        return self._answer(csn, found.at, found.record)
+        return self._answer(csn, found.at, found.record.tables)
 
-    def _answer(self, csn: int, at: datetime, commit: CommitRecord) -> Published:
+    def _answer(self, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:
         """The same for the first call and for each repetition."""
         attempt = self.attempt
         return Published(
@@ -440,8 +394,8 @@ class Publish:
             interval=attempt.interval,
             revision=attempt.revision,
             csn=csn,
-            change_set=commit.change_set,
-            tables=tuple((delta.table, delta.ref) for delta in commit.tables),
+            change_set=attempt.change_set,
+            tables=tuple((delta.table, delta.ref) for delta in tables),
             at=at,
             incarnation=attempt.incarnation,
         )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, table_commit
+from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, written_out
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import Conflict
@@ -21,8 +22,8 @@ from airflow_provider.domain.publishing import with_rewrite
 from airflow_provider.domain.records import Stamped, rewrite_log_key, table_key, topology_key
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import RewriteLog, TableRecord, shown
-from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction
-from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.stores.base import Put
+from airflow_provider.tables.base import Publication
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.projection import foreign_commit
 
@@ -80,50 +81,23 @@ class _Adoption:
         if found.status is not PointerStatus.FOREIGN:
             return False
         span = foreign_span(self.table, stamped.record, found)
-        extra = rewrite_requirements(
-            self.context.store,
-            domain,
-            [name],
-            span,
-            reading.records[keys[2]],
-            defaults=self.context.defaults,
-        )
-        publication = self._publication(reading, found)
-        formats = self.context.formats
-        prepared = prepared_or_moved(self.context.store, formats, publication, stamped)
-        self.context.store.transact(self._transaction(reading, span, (publication, prepared), extra))
+        store, formats, defaults = self.context.store, self.context.formats, self.context.defaults
+        commit = CommitBuilder(domain, reading, defaults)
+        topology = reading.records[keys[2]]
+        commit.require(*rewrite_requirements(store, domain, [name], span, topology, defaults=defaults))
+        publication = self._publication(commit, stamped.record, found)
+        prepared = prepared_or_moved(store, formats, publication, stamped)
+        commit.show(stamped, written_out(stamped), span, publication, prepared)
+        log: Stamped[RewriteLog] = reading.records[keys[1]]
+        commit.hold(log)
+        commit.update(Put(log.key, with_rewrite(log, span, defaults)))
+        store.transact(commit.transaction(publication.change_set, by=ADOPTED_BY))
         formats[self.table.format].published(publication, prepared)
         return True
 
-    def _publication(self, reading: Reading, found: Compared) -> Publication:
+    def _publication(self, commit: CommitBuilder, record: TableRecord, found: Compared) -> Publication:
         """Return a version of the table's own on top of the other program's, without a change."""
-        name = self.table.name
-        record: TableRecord = reading.records[table_key(self._domain, name)].record
-        return Publication(
-            table=self.table,
-            base=record.ref,
-            removes=(),
-            adds=(),
-            shows=shown(record, record.progress, self.context.store.format),
-            csn=reading.head.csn + 1,
-            incarnation=reading.head.incarnation,
-            change_set=ChangeSetId(f"{name}@{found.version}#adopted"),
-            revision=0,
-            token=0,
-            adopts=found.version,
-        )
-
-    def _transaction(
-        self, reading: Reading, span: Interval, published: tuple[Publication, Prepared], extra: list[Exists]
-    ) -> Transaction:
-        stamped: Stamped[TableRecord] = reading.records[table_key(self._domain, self.table.name)]
-        log: Stamped[RewriteLog] = reading.records[rewrite_log_key(self._domain, self.table.name)]
-        defaults = self.context.defaults
-        updates, number = table_commit(stamped, span, *published, by=ADOPTED_BY, defaults=defaults)
-        return Transaction(
-            domain=self._domain,
-            store=SameStore(reading.head.incarnation),
-            requires=(Exists(stamped.key, stamped.version), Exists(log.key, log.version), *extra),
-            updates=(*updates, Put(log.key, with_rewrite(log, span, defaults))),
-            number=number,
-        )
+        shows = shown(record, record.progress, self.context.store.format)
+        change_set = ChangeSetId(f"{self.table.name}@{found.version}#adopted")
+        version = commit.next_version(self.table, record.ref, shows, change_set)
+        return replace(version, adopts=found.version)

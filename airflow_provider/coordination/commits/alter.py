@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.pointers import follow
-from airflow_provider.coordination.commits.table_commits import prepared_or_moved, table_commit
+from airflow_provider.coordination.commits.table_commits import prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
 from airflow_provider.domain.epoch import Attempt, LockRecord, has_expired
@@ -17,16 +18,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, lock_key, schema_key, table_key, topology_key
 from airflow_provider.domain.topology import Job, OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, shown
-from airflow_provider.stores.base import (
-    Exists,
-    Reading,
-    RequirementFailed,
-    SameStore,
-    Transaction,
-    pages,
-    unchanged,
-)
-from airflow_provider.tables.base import Publication, TableCapability, TableInfo
+from airflow_provider.stores.base import Reading, RequirementFailed, pages, unchanged
+from airflow_provider.tables.base import TableCapability, TableInfo
 from airflow_provider.tables.checks import same_table
 
 
@@ -101,44 +94,19 @@ class Alter:
         dry: bool,
     ) -> None:
         """Commit *changes*, unless another commit moved the table: the caller reads the store again either way."""
-        context, number = self.context, reading.head.csn + 1
-        publication = Publication(
-            table=table,
-            base=stamped.record.ref,
-            removes=(),
-            adds=(),
-            shows=shown(stamped.record, stamped.record.progress, context.store.format),
-            changes=changes,
-            csn=number,
-            incarnation=reading.head.incarnation,
-            change_set=ChangeSetId(f"{table.name}@{number}#columns"),
-            revision=0,
-            token=0,
-        )
+        context, record = self.context, stamped.record
+        commit = CommitBuilder(table.domain, reading, context.defaults)
+        shows = shown(record, record.progress, context.store.format)
+        change_set = ChangeSetId(f"{table.name}@{commit.csn}#columns")
+        publication = replace(commit.next_version(table, record.ref, shows, change_set), changes=changes)
         try:
             prepared = prepared_or_moved(context.store, context.formats, publication, stamped)
             if dry:
                 return
-            updates, taken = table_commit(
-                stamped,
-                self.interval,
-                publication,
-                prepared,
-                by=str(self.job.name),
-                defaults=context.defaults,
-            )
-            transaction = Transaction(
-                domain=table.domain,
-                store=SameStore(reading.head.incarnation),
-                # A move seals the domain by its topology: no commit may follow the seal (docs/decisions/moving.md).
-                requires=(
-                    unchanged(reading, topology_key(table.domain)),
-                    Exists(stamped.key, stamped.version),
-                ),
-                updates=tuple(updates),
-                number=taken,
-            )
-            context.store.transact(transaction)
+            # A move seals the domain by its topology: no commit may follow the seal (docs/decisions/moving.md).
+            commit.require(unchanged(reading, topology_key(table.domain)))
+            commit.show(stamped, written_out(stamped), self.interval, publication, prepared)
+            context.store.transact(commit.transaction(change_set, by=str(self.job.name)))
         except RequirementFailed:
             return
         except ForeignCommit:

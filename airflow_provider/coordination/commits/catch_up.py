@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.stayed_rows import stayed_after
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind, caught_up, is_behind
@@ -16,7 +17,7 @@ from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, t
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.stores.base import Exists, Put, Reading
+from airflow_provider.stores.base import Put, Reading
 
 
 def behind_of(reading: Reading, domain: DomainName) -> tuple[Behind, ...]:
@@ -104,22 +105,23 @@ def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Readi
         )
 
 
-def catching_up(
-    attempt: Attempt, record: AttemptRecord, reading: Reading, stay: Sequence[TableName]
-) -> tuple[Sequence[Exists], Sequence[Put]]:
-    """Return what the commit of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
+def catch_up(
+    commit: CommitBuilder, attempt: Attempt, record: AttemptRecord, stay: Sequence[TableName]
+) -> None:
+    """Add what the *commit* of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
 
     A fill requires that its epoch is not behind. An attempt that computes an epoch again makes its tables readable.
 
     :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
     """
-    topology: Stamped[TopologyRecord] = reading.records[topology_key(attempt.domain)]
-    unchanged = [Exists(topology.key, topology.version)]
-    before, csn = topology.record, reading.head.csn + 1
-    after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, csn))
+    topology: Stamped[TopologyRecord] = commit.reading.records[topology_key(attempt.domain)]
+    before = topology.record
+    after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, commit.csn))
     if not record.fills and is_behind(before.behind, attempt.job, attempt.interval):
         tables = [sink.name for sink in attempt.sinks]
-        after = replace(after, behind=caught_up(before.behind, attempt.job, attempt.interval, tables, csn))
+        behind = caught_up(before.behind, attempt.job, attempt.interval, tables, commit.csn)
+        after = replace(after, behind=behind)
     if after != before:
-        return unchanged, [Put(topology.key, after)]
-    return (unchanged if record.fills else ()), ()
+        commit.update(Put(topology.key, after))
+    if after != before or record.fills:
+        commit.hold(topology)

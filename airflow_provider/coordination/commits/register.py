@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import refuse_aligned_readers
 from airflow_provider.coordination.commits.renamed_sources import refuse_from_the_beginning
 from airflow_provider.coordination.commits.sealed import refuse_sealed
@@ -18,8 +19,6 @@ from airflow_provider.coordination.commits.warehouses import (
 )
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.calendars import check_change
-from airflow_provider.domain.cut import newest_version
-from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.inheriting import inheriting
@@ -48,13 +47,12 @@ from airflow_provider.domain.sizes import refuse_large
 from airflow_provider.domain.source_bounds import Source, SourceRecord
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import CommitRecord, RewriteLog, TableRecord
+from airflow_provider.domain.version import RewriteLog, TableRecord
 from airflow_provider.domain.watermark import Progress
 from airflow_provider.stores.base import (
     Absent,
     Exists,
     MetadataReader,
-    Number,
     Put,
     Reading,
     SameStore,
@@ -269,58 +267,52 @@ class Register:
             generation=known.generation + 1,
             warehouse=found_warehouse(self.context.store, job.domain, before, self._warehouse),
         )
-        requires: list[Exists | Absent] = [
-            Exists(topology, before.version) if before else Absent(topology),
+        commit = CommitBuilder(job.domain, reading, self.context.defaults)
+        commit.require(
+            unchanged(reading, topology),
             *(unchanged(reading, chain) for chain in self._chains),
-        ]
-        updates = [Put(topology, changed), Put(own, record)]
+        )
+        commit.update(Put(topology, changed), Put(own, record))
         start = self._start_of_new_tables(reading)
         records = [reading.get(table_key(job.domain, table.name)) for table in job.outputs]
-        for table in job.outputs:
+        kept: list[Stamped[TableRecord]] = []
+        for table, stamped in zip(job.outputs, records, strict=True):
             key = table_key(job.domain, table.name)
-            stamped: Stamped[TableRecord] | None = reading.get(key)
             if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
                 # Nothing was committed and nothing declared: the origin that is declared now is the table's.
-                requires.append(Exists(key, stamped.version))
-                updates.append(Put(key, self._new_table(table, record, start)))
+                commit.hold(stamped)
+                commit.update(Put(key, self._new_table(table, record, start)))
             elif stamped is None:
-                requires.append(Absent(key))
-                updates.append(Put(key, self._new_table(table, record, start)))
-                updates.append(Put(rewrite_log_key(job.domain, table.name), RewriteLog()))
-            elif start != job.origin and None in records:
-                # What is committed decided where the new tables begin.
-                requires.append(Exists(key, stamped.version))
-        number = self._move_tables(reading, record, others, requires, updates)
-        return Transaction(
-            domain=job.domain,
-            store=SameStore(reading.head.incarnation),
-            requires=tuple(dict.fromkeys(requires)),
-            updates=tuple(updates),
-            number=number,
+                commit.require(Absent(key))
+                commit.update(Put(key, self._new_table(table, record, start)))
+                commit.update(Put(rewrite_log_key(job.domain, table.name), RewriteLog()))
+            else:
+                kept.append(stamped)
+                if start != job.origin and None in records:
+                    # What is committed decided where the new tables begin.
+                    commit.hold(stamped)
+        self._move_tables(commit, kept, record, others)
+        return commit.transaction(
+            ChangeSetId(f"{record.name}#declaration {record.revision}"), by="registration"
         )
 
     def _move_tables(
         self,
-        reading: Reading,
+        commit: CommitBuilder,
+        kept: Sequence[Stamped[TableRecord]],
         record: JobRecord,
         others: Mapping[JobName, JobRecord],
-        requires: list[Exists | Absent],
-        updates: list[Put],
-    ) -> Number | None:
+    ) -> None:
         """Give the job's tables its calendar and origin where they are new, and itself as the owner of those taken over
         (R7).
 
         A table that was retired alone goes on when its job declares it again.
         """
-        before = reading.get(job_key(self.job.domain, record.name))
+        before = commit.reading.get(job_key(self.job.domain, record.name))
         jobs = {**others, **({record.name: before.record} if before else {})}
-        known = {put.key for put in updates}
         moved = []
-        for table in self.job.outputs:
-            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
-            if stamped is None or stamped.key in known:
-                continue
-            now: TableRecord = stamped.record
+        for stamped in kept:
+            now = stamped.record
             former = jobs[now.job].origin if now.job in jobs else None
             after = replace(
                 now,
@@ -334,12 +326,9 @@ class Register:
             )
             if after != now:
                 moved.append((stamped, after))
-        told = tell_readers(self.context, self.job, reading, moved)
-        requires += told[0]
-        updates += told[1]
-        return registration_commit(
-            reading, f"{record.name}#declaration {record.revision}", moved, requires, updates
-        )
+        tell_readers(self.context, self.job, commit, moved)
+        for stamped, after in moved:
+            commit.move(stamped, after)
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when
@@ -390,25 +379,3 @@ class Register:
             progress=Progress(origin=start, declared=start is not None),
             ended=record.retired,
         )
-
-
-def registration_commit(
-    reading: Reading,
-    change_set: str,
-    moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
-    requires: list[Exists | Absent] | list[Exists],
-    updates: list[Put],
-) -> Number | None:
-    """Add to a transaction that the records of tables change: a commit without members, since readers see them by CSN.
-
-    :param moved: each as it was read, and as it will be.
-    :return: the number to take; None when no table changes.
-    """
-    if not moved:
-        return None
-    for stamped, after in moved:
-        earlier = (newest_version(stamped), *stamped.record.earlier)[: DEFAULTS.states_remembered]
-        requires.append(Exists(stamped.key, stamped.version))
-        updates.append(Put(stamped.key, replace(after, earlier=earlier)))
-    commit = CommitRecord(change_set=ChangeSetId(change_set), members=(), by="registration", tables=())
-    return Number(commit, expected=reading.head.csn + 1)

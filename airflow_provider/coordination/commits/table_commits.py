@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from airflow_provider.domain.columns import AppliedChange
-from airflow_provider.domain.cut import newest_version
-from airflow_provider.domain.defaults import Defaults
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Stamped, schema_key
-from airflow_provider.domain.version import CommitRecord, SchemaRecord, TableDelta, TableRecord
-from airflow_provider.stores.base import Exists, MetadataReader, Number, Put, RequirementFailed
+from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import Exists, MetadataReader, RequirementFailed, Transaction
 from airflow_provider.tables.base import Prepared, Publication, TablesAhead
 from airflow_provider.tables.factory import TableFormats
 
@@ -37,54 +34,24 @@ def prepared_or_moved(
         raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error
 
 
-def table_commit(
-    stamped: Stamped[TableRecord],
-    interval: Interval,
-    publication: Publication,
-    prepared: Prepared,
-    *,
-    by: str,
-    defaults: Defaults,
-    expired: Interval | None = None,
-) -> tuple[list[Any], Number]:
-    """Return updates and number of the commit, without members, that makes a prepared version the table's newest.
-
-    :param interval: the time whose rows it changes. :param expired: the table's new hull of expired ranges,
-        if it grows.
+def written_out(stamped: Stamped[TableRecord]) -> TableRecord:
+    """Return the table's record with the time of its job's last epoch commit: the next commit replaces the stamp that
+    was it.
     """
-    record, name, ref = stamped.record, publication.table.name, prepared.ref
-    before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
-    schema = None if record.ref is None else record.ref.schema_id
-    changes = (*record.changes, *(AppliedChange(change, schema) for change in publication.changes))
-    moved = replace(record, ref=ref, earlier=before, heard=record.heard or stamped.at, changes=changes)
-    if expired is not None:
-        moved = replace(moved, expired=expired)
-    updates: list[Any] = [Put(stamped.key, moved)]
-    if prepared.swap is not None:
-        updates.append(prepared.swap)
-    base = publication.base
-    if base is None or (base.table_uuid, base.schema_id) != (ref.table_uuid, ref.schema_id):
-        key = schema_key(stamped.key.domain, name, ref.table_uuid, ref.schema_id)
-        updates.append(Put(key, SchemaRecord(schema=prepared.schema)))
-    delta = TableDelta(
-        table=name,
-        interval=interval,
-        revision=0,
-        watermark=record.progress.watermark,
-        ref=ref.lasting(),
-        rows=0,
-    )
-    commit = CommitRecord(change_set=publication.change_set, members=(), by=by, tables=(delta,))
-    return updates, Number(commit, expected=publication.csn)
+    return replace(stamped.record, heard=stamped.record.heard or stamped.at)
 
 
-def hull_commit(
-    stamped: Stamped[TableRecord], expired: Interval, *, defaults: Defaults
-) -> tuple[Put, Number]:
-    """Return update and number of the commit that tells readers of the table's hull; it changes no row."""
-    record = stamped.record
-    before = (newest_version(stamped), *record.earlier)[: defaults.states_remembered]
-    moved = replace(record, expired=expired, earlier=before, heard=record.heard or stamped.at)
-    name = ChangeSetId(f"{stamped.key.item}@{time_key(expired.end)}#expired")
-    commit = CommitRecord(change_set=name, members=(), by="retention", tables=())
-    return Put(stamped.key, moved), Number(commit)
+def told_hull(
+    commit: CommitBuilder, stamped: Stamped[TableRecord] | None, hull: Interval | None
+) -> Transaction:
+    """Return the transaction of *commit*, which tells readers of the table's new *hull*, if there is one."""
+    if stamped is None or hull is None:
+        return commit.unnumbered()
+    commit.move(stamped, replace(written_out(stamped), expired=hull))
+    # No row changes, and nothing names the CSN: a publish in between need not make it start again.
+    return commit.transaction(expiry(stamped.key.item, hull), by="retention", any_csn=True)
+
+
+def expiry(table: str, expired: Interval) -> ChangeSetId:
+    """Return the name of the commit by which *expired* leaves *table*."""
+    return ChangeSetId(f"{table}@{time_key(expired.end)}#expired")

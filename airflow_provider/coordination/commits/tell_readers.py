@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import DependentReaders
@@ -21,36 +22,34 @@ from airflow_provider.stores.base import Exists, Put, Reading
 def tell_readers(
     context: Context,
     job: Job,
-    reading: Reading,
+    commit: CommitBuilder,
     moved: Sequence[tuple[Stamped[TableRecord], TableRecord]],
-) -> tuple[list[Exists], list[Put]]:
-    """Return what the registration of *job* requires and writes for the readers of its *moved* tables.
+) -> None:
+    """Add what the registration of *job* requires and writes for the readers of its *moved* tables.
 
     Attempts that took time that is to come for empty begin again, and so do those that aligned with the calendar of
     before: also one that begins after the registration has looked at the readers, and one that reuses the inputs of
     an attempt that has failed.
 
-    :param reading: has the topology, and the rewrite logs of the tables.
+    :param commit: its reading has the topology, and the rewrite logs of the tables.
     :param moved: records of the tables, each as it was read and as it will be.
     :raises TopologyError: committed epochs took that time for empty.
     """
-    requires, updates = [], []
     names = [TableName(stamped.key.item) for stamped, _ in moved]
     for name, (stamped, after) in zip(names, moved, strict=True):
         span = uncovered(stamped.record.progress, after.progress)
         since = after.cadence.until(stamped.record.cadence)
         if span is None and since is None:
             continue
-        log: Stamped[RewriteLog] = reading.records[rewrite_log_key(job.domain, name)]
+        log: Stamped[RewriteLog] = commit.reading.records[rewrite_log_key(job.domain, name)]
         told = log
         if since is not None:
-            told = replace(told, record=with_calendar(told, since, reading.head.csn + 1, context.defaults))
+            told = replace(told, record=with_calendar(told, since, commit.csn, context.defaults))
         if span is not None:
-            requires += _unread(context, job, reading, (name, span), own=names)
+            commit.require(*_unread(context, job, commit.reading, (name, span), own=names))
             told = replace(told, record=with_rewrite(told, span, context.defaults))
-        requires.append(Exists(log.key, log.version))
-        updates.append(Put(log.key, told.record))
-    return requires, updates
+        commit.hold(log)
+        commit.update(Put(log.key, told.record))
 
 
 def _unread(

@@ -262,6 +262,7 @@ class _Mover:
                         store=SameStore(self.incarnations[1]),
                         requires=(self._still_arriving(),),
                         updates=tuple(written[head]),
+                        # Not made by CommitBuilder: the source store has decided on the commit, which keeps its CSN.
                         number=Number(self.led.record(commit.key, commit.record), expected=head),
                     )
                 )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from airflow_provider.coordination.attempts.reserve import await_unreserved
 from airflow_provider.coordination.commits.claims import claimed_versions, end_expired
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import reading_jobs
 from airflow_provider.coordination.commits.expired_states import (
     SINCE_FORMAT,
@@ -20,7 +21,12 @@ from airflow_provider.coordination.commits.expired_states import (
 )
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed, refuse_sealed_domain
-from airflow_provider.coordination.commits.table_commits import hull_commit, prepared_or_moved, table_commit
+from airflow_provider.coordination.commits.table_commits import (
+    expiry,
+    prepared_or_moved,
+    told_hull,
+    written_out,
+)
 from airflow_provider.coordination.commits.versions import (
     forget_versions,
     remember_versions,
@@ -36,8 +42,8 @@ from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import newest_version, reached
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.errors import Conflict, InvalidInput, Unavailable
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName, domain_name
-from airflow_provider.domain.interval import Interval, as_utc, time_key
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.interval import Interval, as_utc
 from airflow_provider.domain.records import (
     Key,
     Kind,
@@ -53,8 +59,6 @@ from airflow_provider.domain.version import (
     shown,
 )
 from airflow_provider.stores.base import (
-    Absent,
-    Exists,
     MetadataStore,
     Put,
     Reading,
@@ -179,46 +183,32 @@ class Retention:
             return
         self._refuse_needed(domain, name, stamped, barrier)
         epoch = stamped.record.cadence.ending_at(barrier)
-        requires, updates, hull = self._recorded(reading, stamped, epoch)
-        publication = prepared = number = None
-        if stamped.record.kind is TableKind.FULL:
-            publication, prepared = self._without_slice(reading, stamped, epoch)
-            moved, number = table_commit(
-                stamped,
-                epoch,
-                publication,
-                prepared,
-                by="retention",
-                defaults=self.defaults,
-                expired=hull,
-            )
-            updates += moved
-        elif hull is not None:
-            put, number = hull_commit(stamped, hull, defaults=self.defaults)
-            updates.append(put)
-        self.store.transact(
-            Transaction(
-                domain=domain,
-                store=SameStore(reading.head.incarnation),
-                requires=(*(unchanged(reading, key) for key in (table, retention, topology)), *requires),
-                updates=tuple(updates),
-                number=number,
-            )
-        )
-        if publication is not None and prepared is not None:
-            self.formats[publication.table.format].published(publication, prepared)
+        commit = CommitBuilder(domain, reading, self.defaults)
+        commit.require(*(unchanged(reading, key) for key in (table, retention, topology)))
+        hull = self._record(commit, stamped, epoch)
+        if stamped.record.kind is not TableKind.FULL:
+            self.store.transact(told_hull(commit, stamped, hull))
+            return
+        publication, prepared = self._without_slice(commit, stamped, epoch)
+        after = replace(written_out(stamped), expired=hull or stamped.record.expired)
+        commit.show(stamped, after, epoch, publication, prepared)
+        self.store.transact(commit.transaction(publication.change_set, by="retention"))
+        self.formats[publication.table.format].published(publication, prepared)
 
-    def _recorded(
-        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
-    ) -> tuple[list[Exists | Absent], list[Any], Interval | None]:
-        """Return requirements and updates that expire *epoch*, and the table's hull if it has to grow."""
+    def _record(
+        self, commit: CommitBuilder, stamped: Stamped[TableRecord], epoch: Interval
+    ) -> Interval | None:
+        """Add to *commit* that *epoch* is expired; return the table's hull if it has to grow."""
         domain, name = stamped.key.domain, TableName(stamped.key.item)
-        record = retention_of(domain, reading)
+        record = retention_of(domain, commit.reading)
         if self.store.format < SINCE_FORMAT:
-            return [], [Put(retention_key(domain), record.expiring(name, epoch))], None
+            commit.update(Put(retention_key(domain), record.expiring(name, epoch)))
+            return None
         requires, updates = expired_pages(self.store, domain, name, [epoch], self.defaults)
+        commit.require(*requires)
         # The retention record is written unchanged: claims in flight require its version, and are decided anew.
-        return requires, [Put(retention_key(domain), record), *updates], hull_of(stamped, epoch)
+        commit.update(Put(retention_key(domain), record), *updates)
+        return hull_of(stamped, epoch)
 
     def _page_ranges(self, domain: DomainName) -> bool:
         """Move some ranges of the domain's retention record into pages; return whether it has more."""
@@ -233,27 +223,16 @@ class Retention:
         table = table_key(domain, first.table)
         tables = self.store.read(domain, [table])
         stamped: Stamped[TableRecord] | None = tables.get(table)
-        requires, updates = expired_pages(self.store, domain, first.table, first.ranges[:most], self.defaults)
+        known = first.ranges[:most]
+        requires, updates = expired_pages(self.store, domain, first.table, known, self.defaults)
         left = replace(first, ranges=first.ranges[most:])
         after = replace(record, expired=(*([left] if left.ranges else []), *record.expired[1:]))
-        number, known = None, first.ranges[:most]
         hull = hull_of(stamped, Interval(known[0].start, known[-1].end)) if stamped and known else None
-        if stamped is not None and hull is not None:
-            put, number = hull_commit(stamped, hull, defaults=self.defaults)
-            updates.append(put)
-        self.store.transact(
-            Transaction(
-                domain=domain,
-                store=SameStore(reading.head.incarnation),
-                requires=(
-                    unchanged(tables, table),
-                    *(unchanged(reading, key) for key in (retention, topology)),
-                    *requires,
-                ),
-                updates=(Put(retention, after), *updates),
-                number=number,
-            )
-        )
+        commit = CommitBuilder(domain, reading, self.defaults)
+        commit.require(unchanged(tables, table), *(unchanged(reading, key) for key in (retention, topology)))
+        commit.require(*requires)
+        commit.update(Put(retention, after), *updates)
+        self.store.transact(told_hull(commit, stamped, hull))
         return bool(after.expired)
 
     def _refuse_needed(
@@ -278,24 +257,16 @@ class Retention:
                 )
 
     def _without_slice(
-        self, reading: Reading, stamped: Stamped[TableRecord], epoch: Interval
+        self, commit: CommitBuilder, stamped: Stamped[TableRecord], epoch: Interval
     ) -> tuple[Publication, Prepared]:
         """Prepare the table's next version, which has no rows of *epoch*."""
         record, name = stamped.record, TableName(stamped.key.item)
         if record.ref is None:
             raise _refused(name, epoch.end, "a barrier of a table with a commit")
-        publication = Publication(
-            table=_table(stamped.key.domain, name, record, record.ref.format),
-            base=record.ref,
-            removes=(epoch.end,),
-            adds=(),
-            shows=shown(record, record.progress, self.store.format),
-            csn=reading.head.csn + 1,
-            incarnation=reading.head.incarnation,
-            change_set=ChangeSetId(f"{name}@{time_key(epoch.end)}#expired"),
-            revision=0,
-            token=0,
-        )
+        table = _table(stamped.key.domain, name, record, record.ref.format)
+        shows = shown(record, record.progress, self.store.format)
+        version = commit.next_version(table, record.ref, shows, expiry(name, epoch))
+        publication = replace(version, removes=(epoch.end,))
         return publication, prepared_or_moved(self.store, self.formats, publication, stamped)
 
     # --- vacuuming ------------------------------------------------------------------------------------------------

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.end import fence_silent
+from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.declare import registered
-from airflow_provider.coordination.commits.register import furthest, other_jobs, registration_commit
+from airflow_provider.coordination.commits.register import furthest, other_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.skip import require_text
 from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import (
+    ChangeSetId,
     DomainName,
     JobName,
     TableName,
@@ -27,7 +29,7 @@ from airflow_provider.domain.identifiers import (
 from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
-from airflow_provider.stores.base import Exists, Put, Reading, SameStore, Transaction, pages
+from airflow_provider.stores.base import Put, Reading, pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +68,19 @@ class Retire:
             self._refuse_live(job)
         else:  # other jobs may have registered declarations that contradict it
             check_registration(replace(job, retired=""), others, None)
-        requires = [Exists(key, reading.records[key].version) for key in (topology, own)]
+        commit = CommitBuilder(domain, reading, self.context.defaults)
+        commit.hold(reading.records[topology], reading.records[own])
         before = reading.records[topology].record
-        updates = [Put(topology, replace(before, generation=before.generation + 1))]
+        commit.update(Put(topology, replace(before, generation=before.generation + 1)))
         if self.table is None:
-            updates.append(Put(own, replace(job, retired=self.why)))
+            commit.update(Put(own, replace(job, retired=self.why)))
         idle = [other for other in others.values() if other.retired == self._revived]
-        updates += [Put(job_key(domain, other.name), other) for other in idle]
+        commit.update(*(Put(job_key(domain, other.name), other) for other in idle))
         words = "retired" if self.why else "brought back"
-        number = registration_commit(
-            reading, f"{self.table or job.name}#{words} {before.generation}", moved, requires, updates
-        )
-        store.transact(
-            Transaction(
-                domain=domain,
-                store=SameStore(reading.head.incarnation),
-                requires=tuple(requires),
-                updates=tuple(updates),
-                number=number,
-            )
-        )
+        for stamped, after in moved:
+            commit.move(stamped, after)
+        change_set = ChangeSetId(f"{self.table or job.name}#{words} {before.generation}")
+        store.transact(commit.transaction(change_set, by="registration"))
 
     @property
     def _revived(self) -> str:
