@@ -69,7 +69,7 @@ def publish(context: Context, attempt: Attempt) -> Published:
     :raises CheckFailed: one of the job's checks refused the output (R14).
     :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13).
     :raises Fenced: a newer attempt exists.
-    :raises DependentReaders: a revision, and committed readers depend on what it replaces.
+    :raises DependentReaders: the attempt is a revision, and committed epochs have read what it would replace.
     :raises InvalidInput: a sink is not WRITTEN.
     """
     check(context, attempt)
@@ -102,7 +102,7 @@ class _Decided:
 class Publish:
     """One request to publish; ``run`` may be repeated with the same answer.
 
-    :param verified: tables whose staged output was looked for: once a request, outside of the race for the head.
+    :param verified: tables whose staged output was found. Later tries of this request do not look again.
     """
 
     context: Context
@@ -110,7 +110,7 @@ class Publish:
     verified: set[TableName] = field(default_factory=set, repr=False)
 
     def run(self) -> Published:
-        """Publish at once; where others publish in the same domain, in one's turn, and in the end before them."""
+        """Try at once; take turns with others that publish in the domain; after several lost races reserve the head."""
         return Race(self.context, self.attempt).run(self._try)
 
     def _try(self, race: Race) -> Published | None:
@@ -232,7 +232,7 @@ class Publish:
         return found
 
     def _written(self, reading: Reading, record: AttemptRecord) -> list[AttemptEvent]:
-        """Return the events of the output; those of an only writer are in the read that was decided on."""
+        """Return the events of the output. With one writer *reading* has them, unless the output is adopted."""
         attempt = self.attempt
         if attempt.is_shared:
             log = state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
@@ -243,7 +243,7 @@ class Publish:
         return [reading.records[key].record for key in keys if key in reading.records]
 
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
-        """Requirements that keep readers from committing on what a rewrite replaces, none for a forward commit.
+        """Return requirements that fail if a reader commits on what this commit replaces; none if it replaces nothing.
 
         :raises DependentReaders: committed epochs have read it.
         """
@@ -260,9 +260,11 @@ class Publish:
         ]
 
     def _verify(self, sinks: list[_Sink], record: AttemptRecord, log: list[AttemptEvent]) -> bool:
-        """Return True if all staged output is there; False to look again: a newer try has rolled back its own.
+        """Return True if all staged output is there; False if the log changed meanwhile: publish decides anew.
 
-        :raises Unavailable: it has been deleted since it was WRITTEN (I6). :raises Fenced: by who overtook the attempt.
+        The log changes when a participant begins again: its newer try deletes what the earlier one has staged.
+
+        :raises Unavailable: output was deleted since it was WRITTEN (I6). :raises Fenced: a newer attempt exists.
         """
         attempt, store = self.attempt, self.context.store
         for sink in sinks:
@@ -330,7 +332,8 @@ class Publish:
             before = sink.hot.record
             moved = moved_table(before, attempt.interval, version.ref, sink.table.column_changes)
             if not before.progress.islands:
-                # No cut of the whole domain waited for it until now, so none may go back for it (R7).
+                # The table's first commit: cuts of the whole domain did not wait for it until now. They wait
+                # for it only beyond the furthest watermark, so that none goes back (R7).
                 moved = replace(moved, joins=furthest(self.context.store, attempt.domain))
             commit.show(sink.hot, moved, attempt.interval, publication, version)
             self._add_slice(commit, sink, record)
@@ -381,7 +384,7 @@ class Publish:
             commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
 
     def _published(self, csn: int) -> Published:
-        """The answer of the call that took *csn*, from what it recorded."""
+        """Return the answer to an earlier call that published at *csn*, from its commit record."""
         found = self.context.store.changes(self.attempt.domain, csn - 1, limit=1)[0]
         return self._answer(csn, found.at, found.record.tables)
 
