@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -90,27 +90,48 @@ def _tests(module: ast.Module) -> Iterator[tuple[str, str | None]]:
 
 
 def page() -> str:
-    """What docs/reference/rules.md must be."""
+    """Return what docs/reference/rules.md must be: a table of all rules, then the tests of each."""
     carried = tagged()
-    lines = [FRONT + "| rule | | not built yet | tests |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| {rule.name} | {rule.standing} | {rule.left} | {_listed(carried.get(rule.name, []))} |"
+    table = [
+        f"| {_linked(rule.name, carried)} | {rule.standing} | {rule.left} | {_counted(carried.get(rule.name, []))} |"
         for rule in rules()
     ]
-    lines += ["", "| invariant | tests |", "| --- | --- |"]
-    names = sorted((one for one in carried if one.startswith("I")), key=lambda name: int(name[1:]))
-    lines += [f"| {name} | {_listed(carried[name])} |" for name in names]
+    invariants = sorted((name for name in carried if name.startswith("I")), key=lambda name: int(name[1:]))
+    of_invariants = [f"| {_linked(name, carried)} | {_counted(carried[name])} |" for name in invariants]
+    carriers = [name for name in (*(rule.name for rule in rules()), *invariants) if name in carried]
+    lines = [
+        FRONT + "| rule | | not built yet | tests |",
+        "| --- | --- | --- | --- |",
+        *table,
+        "",
+        "| invariant | tests |",
+        "| --- | --- |",
+        *of_invariants,
+        *(line for name in carriers for line in ("", f"## {name}", "", *_listed(carried[name]))),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _listed(tests: list[tuple[str, str]]) -> str:
-    by_file: defaultdict[str, list[str]] = defaultdict(list)
+def _linked(name: str, carried: Container[str]) -> str:
+    return f"[{name}](#{name.lower()})" if name in carried else name
+
+
+def _by_file(tests: list[tuple[str, str]]) -> Mapping[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for path, name in tests:
-        by_file[path].append(name)
-    return "; ".join(
-        f"[{Path(path).stem}](../../{path}): {', '.join(f'`{name}`' for name in dict.fromkeys(names))}"
-        for path, names in by_file.items()
-    )
+        if name not in found[path]:
+            found[path].append(name)
+    return found
+
+
+def _counted(tests: list[tuple[str, str]]) -> str:
+    files = _by_file(tests)
+    return f"{sum(map(len, files.values()))} in {len(files)} files" if files else ""
+
+
+def _listed(tests: list[tuple[str, str]]) -> Iterator[str]:
+    for path, names in _by_file(tests).items():
+        yield f"- [{Path(path).stem}](../../{path}): {', '.join(f'`{name}`' for name in names)}"
 
 
 if __name__ == "__main__":
