@@ -144,8 +144,8 @@ try:
         epoch.write("t", spark.range(10).repartition(2))
 except Exception as error:
     print("ended:", error)
-from airflow_provider.spark import handover
-assert {PASSWORD[::-1]!r}[::-1] in handover.received().settings.store_url
+from airflow_provider.spark import launch_spec
+assert {PASSWORD[::-1]!r}[::-1] in launch_spec.received().settings.store_url
 seen = dict(spark.sparkContext.getConf().getAll())
 seen |= {{row.key: row.value for row in spark.sql("set -v").collect()}}
 Path(sys.argv[1]).write_text(json.dumps(seen, default=str))
