@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
                 page.goto(f"/plugin/epochs?domain={DOMAIN}")
                 row = page.get_by_role("group", name=f"Epochs of {REPORT.name}", exact=True)
                 row.get_by_role("button").nth(4).click()
-                page.get_by_role("region", name="Epoch").wait_for()
+                page.get_by_role("region", name="Epoch").get_by_text("Next step").wait_for()
                 page.mouse.move(0, 0)
                 page.screenshot(path=folder / f"page-{scheme}.png")
 
