@@ -1,4 +1,7 @@
-"""Validation of the inputs of an attempt: they are still what it has read (R13)."""
+"""Validation of the inputs of an attempt: they are still what it has read (R13).
+
+The decision is :func:`~airflow_provider.domain.publishing.invalidated`; here are the records and the error.
+"""
 
 from __future__ import annotations
 
