@@ -13,7 +13,7 @@ from airflow_provider.domain.version import TableRecord
 def inactive_since(
     job: Stamped[JobRecord], tables: Iterable[Stamped[TableRecord]], now: datetime
 ) -> datetime | None:
-    """Return the time since which *job* is inactive; None if it is not. A retired job has been inactive for good.
+    """Return the time since which *job* is inactive; None if it is not. A retired job is inactive for good.
 
     A job is heard of when it registers and when it moves one of its tables, by the store's clock. The barriers of its
     calendar that pass in silence count, not the age of its data: a backfill of an old year is not silent.

@@ -409,7 +409,7 @@ def vacuums(record: Record, world: World) -> None:
         world.retention.vacuum(DOMAIN)
     world.run(own, day(4))
     world.clock.advance(DEFAULTS.orphan_grace + PAST_TTL)
-    with record.of("vacuum: an attempt that nobody comes back to, and the next version", "R10, R16, R24"):
+    with record.of("vacuum: an attempt that no run begins again, and the next version", "R10, R16, R24"):
         world.retention.vacuum(DOMAIN)
 
 

@@ -255,7 +255,7 @@ def test_an_old_dag_serves_its_days_and_no_day_of_the_new_calendar(world: World)
     assert world.run(job, hour(1)).revision == 1
 
 
-def test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_successor(world: World) -> None:
+def test_a_changed_job_is_declared_anew_and_goes_to_a_successor(world: World) -> None:
     """R7: with the calendar that it has by now, and with another change after it."""
     world.run(changed(world), hour(1))
     world.run(world.job("d", cadence=HOURLY_FROM_3, on_rerun="keep"), hour(2))

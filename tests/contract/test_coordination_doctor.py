@@ -213,7 +213,7 @@ def test_a_wait_for_a_table_that_has_a_successor_is_none(world: World) -> None:
 
 
 def test_waits_for_who_fell_silent_and_for_what_was_expired(world: World) -> None:
-    """R9, R24, I9: a job that has been inactive, and a state that retention has taken back."""
+    """R9, R24, I9: an inactive job, and an expired state."""
     full = world.table("f", kind="full")
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))

@@ -255,7 +255,7 @@ PLANTED = (
         old="if since is not None and last is not None and last.end > since:",
         new="if since is not None and last is not None and last.end < since:",
         tests=(CALENDARS,),
-        by="test_a_job_that_has_changed_is_declared_anew_and_goes_to_an_successor",
+        by="test_a_changed_job_is_declared_anew_and_goes_to_a_successor",
     ),
     Mutant(
         name="a cut of the whole domain does not know the tables that were registered while it was made",

@@ -30,10 +30,10 @@ _SCHEDULED = "scheduled"
 _SILENT = timedelta(seconds=90)
 _REFUSED_LONGER = 15
 _OFTEN_LATE = "loose"
-"""A job for which only cuts of the whole domain wait, until it has been inactive."""
+"""A job for which only cuts of the whole domain wait, until it is inactive."""
 _LATER_S = 5400
 """Seconds after which the second half of the hours is computed in every second domain, and that job's in twice as many:
-it has been inactive then, and cuts of the whole domain go on without it."""
+it is inactive then, and cuts of the whole domain go on without it."""
 
 
 class Supervisor:

@@ -119,7 +119,7 @@ class Retention:
         commit of their own; an incremental table keeps all rows: only the barrier is gone.
 
         :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
-            read, unless it has been inactive (R9).
+            read, unless it is inactive (R9).
         :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         """
         checked = domain_name(domain)

@@ -365,7 +365,7 @@ function Rows({ grid, chosen, choose }) {
         h("small", null, `${row.job} · ${calendar(row.cadence)}${row.kind === "full" ? " · full table" : ""}`),
         h("small", null, row.watermark ? `complete to ${moment(row.watermark)}` : "nothing complete yet"),
         row.retired ? h("small", null, `retired: ${row.retired}`) : null,
-        row.inactive ? h("small", null, `inactive since ${moment(row.inactive)}: nobody waits for it`) : null),
+        row.inactive ? h("small", null, `inactive since ${moment(row.inactive)}: readers do not wait for it`) : null),
       h("div", { className: "ep-track", style: { width: scale.width }, role: "group", "aria-label": `Epochs of ${row.table}`, onKeyDown: move },
         row.cells.map((cell, index) => {
           const here = chosen?.table === row.table && chosen.start === cell.start;
