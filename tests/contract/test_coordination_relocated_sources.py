@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain import sizes, source_declarations
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
 from airflow_provider.domain.errors import RecordFull, TopologyError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource
@@ -47,6 +48,19 @@ class Landing:
         self.world.write(attempt)
         self.world.coordinator.publish(attempt)
         return [Path(file.uri).name for file in attempt.sources[0].files]
+
+    def begin(self, job: Job, epoch: Interval) -> Attempt | AlreadyCommitted:
+        return self.world.coordinator.begin(job, epoch, owner("meanwhile"), sources=FILES)
+
+    def begin_while(self, job: Job, epoch: Interval, meanwhile: Callable[[], object]) -> None:
+        """Begin, and let *meanwhile* happen once, right before the transaction."""
+        pending = [meanwhile]
+
+        def before(call: Call) -> None:
+            if call.method == "transact" and pending:
+                pending.pop()()
+
+        self.world.worker(FaultyStore(self.world.store, before)).begin(job, epoch, owner(), sources=FILES)
 
     def told(self) -> list[str]:
         symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
@@ -93,23 +107,30 @@ def test_an_older_declaration_reads_no_file_of_the_new_location(landing: Landing
         landing.world.begin(old, day(3), owner("older"), sources=FILES)
 
 
-def test_the_epoch_beside_that_begins_by_another_location_meanwhile_is_seen(landing: Landing) -> None:
-    """I11: neither name has a chain; of two begins the later one looks again."""
-    world = landing.world
-    old, new = landing.job("feed", BY_END, late="revision"), landing.job("feed_2", late="revision")
+@pytest.mark.parametrize("late", ["revision", "ignore"])
+def test_an_epoch_beside_that_begins_by_another_location_meanwhile_is_seen(
+    landing: Landing, late: str
+) -> None:
+    """I11: of two begins that find one file by two names the later one is refused; neither depends on a chain."""
+    old, new = landing.job("feed", BY_END, late=late), landing.job("feed_2", late=late)
     for number in range(1, 4):
         landing.land(number, f"{number}.csv")
     landing.run(old, day(1))
-    world.coordinator.register(new)
-    begun: list[Attempt] = []
-
-    def before(call: Call) -> None:
-        if call.method == "transact" and not begun:
-            begun.append(world.begin(old, day(2), owner("older"), sources=FILES))
-
-    slow = world.worker(FaultyStore(world.store, before))
+    landing.world.coordinator.register(new)
     with pytest.raises(TopologyError, match=r"3\.csv, that \[2024-01-02"):
-        slow.begin(new, day(3), owner(), sources=FILES)
+        landing.begin_while(new, day(3), meanwhile=lambda: landing.begin(old, day(2)))
+
+
+def test_a_far_epoch_that_begins_by_another_location_meanwhile_is_seen(landing: Landing) -> None:
+    """I11: each epoch of the old name reads all files of its year, and none of the two names has a chain."""
+    old = landing.job("dump", "{start:%Y}*.csv", late="ignore")
+    new = landing.job("daily", "{start:%Y-%m-%d}.csv", late="ignore")
+    (landing.directory / "2024-01-02.csv").write_text("x")
+    landing.run(old, day(2))
+    (landing.directory / f"{day(50).start:%Y-%m-%d}.csv").write_text("x")
+    landing.world.coordinator.register(new)
+    with pytest.raises(TopologyError, match=r"02-19\.csv, that \[2024-01-20.* has read as source 'dump'"):
+        landing.begin_while(new, day(50), meanwhile=lambda: landing.begin(old, day(20)))
 
 
 def test_a_location_that_shares_no_file_is_read(landing: Landing) -> None:

@@ -1,7 +1,8 @@
 """Bounds of an epoch's sources: as recorded first, otherwise as the sources answer now (I11).
 
-Bounds that depend on those of neighbouring barriers are recorded one after the other: each requires the version of
-the source's *chain* that it was decided on, and writes it anew. So of two begins that race one decides again.
+New bounds are recorded with a new version of their source's *chain*. Begins that depend on the bounds of other
+barriers, or on those of a name that the job has left, require the chain as it was when they looked: of two that race
+one decides again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Bounded:
     """Bounds that an attempt reads of each source, and the records to be written with them.
 
     :param bounds: with their files. :param records: required to be absent.
-    :param chains: required in the version that was read, and written anew.
+    :param chains: required in the version that was read, and written anew. :param others: written, not required.
     :param readers: requirements on the epochs that read these sources.
     :param is_new: another attempt at this revision of the epoch has read other bounds. :param notes: for the log.
     """
@@ -65,6 +66,7 @@ class Bounded:
     records: Mapping[Key, SourceRecord]
     chains: tuple[Key, ...]
     is_new: bool
+    others: tuple[Key, ...] = ()
     readers: tuple[Exists | Absent, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -74,9 +76,9 @@ class Bounded:
 
     @property
     def updates(self) -> Mapping[Key, Any]:
-        # A chain has no content: its new version makes a begin at a neighbouring barrier, which requires the old
-        # one, decide again (docs/decisions/source-bounds.md).
-        return {**self.records, **dict.fromkeys(self.chains, RewriteLog())}
+        # A chain has no content: its new version makes a begin at another barrier, which requires the old one, decide
+        # again (docs/decisions/source-bounds.md).
+        return {**self.records, **dict.fromkeys((*self.chains, *self.others), RewriteLog())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,12 +155,14 @@ class Bounding:
             self.key(choice.source, choice.bounds.revision): choice.record for choice in new if choice.record
         }
         _refuse_too_long(records.values())
+        chains = {
+            chain_key(self.job.domain, choice.source.name): choice.source.looks_around for choice in new
+        }
         return Bounded(
             bounds=tuple(choice.bounds for choice in chosen),
             records=records,
-            chains=tuple(
-                chain_key(self.job.domain, choice.source.name) for choice in new if choice.source.looks_around
-            ),
+            chains=tuple(chain for chain, looks_around in chains.items() if looks_around),
+            others=tuple(chain for chain, looks_around in chains.items() if not looks_around),
             is_new=False,
             readers=tuple(required for choice in chosen for required in choice.readers.required),
             notes=tuple(choice.note for choice in chosen if choice.note),

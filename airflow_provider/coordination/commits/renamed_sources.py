@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import product
 
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
-from airflow_provider.domain.between import neighbours, stays_same
+from airflow_provider.domain.between import stays_same
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName
@@ -42,7 +42,8 @@ def refuse_reading_twice(
     does not know of them.
 
     :param reading: has the job's record. :param bounds: what an attempt at *interval* would read.
-    :return: the chains and epochs that were looked at, as they were.
+    :return: the chains and epochs that were looked at, as they were: bounds that another epoch records by a left name
+        meanwhile write its chain, and a begin on recorded ones writes its epoch.
     :raises TopologyError: naming a file, and the epoch that has read it.
     """
     known = reading.get(job_key(job.domain, job.name))
@@ -56,10 +57,6 @@ def refuse_reading_twice(
     refuse_from_the_beginning(reader, job.domain, job, [known.record])
     left = [old for old in left if old.kind is SourceKind.FILES]
     asking = (job, known.record.writers)
-    if left:
-        required += _epochs_of_late_files(reader, job, interval, bounds)
-    if any(not old.looks_around for old in left):
-        required += _epochs_beside(reader, asking, interval)
     for old in left:
         for other, files, epoch in _reads_around(reader, asking, interval, old, bounds):
             required.append(epoch)
@@ -98,41 +95,6 @@ def _reads_late(source: Source) -> bool:
     return source.kind is SourceKind.FILES and source.late is Late.NEXT
 
 
-def _epochs_of_late_files(
-    reader: MetadataReader, job: Job, interval: Interval, bounds: Sequence[SourceBounds]
-) -> list[Exists | Absent]:
-    """Return the epochs at whose places *bounds* have files, as they are before the other sources are looked at.
-
-    One of them that begins meanwhile by a source without a chain reads these files, too.
-    """
-    sources = {source.name: source for source in job.sources}
-    late: set[Interval] = set()
-    for found in bounds:
-        source = sources[found.source]
-        uris = [file.uri for file in found.files if not lies_at(source, interval, file.uri)]
-        recorded = _recorded_around(reader, job, interval, source, _window(job, source)) if uris else ()
-        late |= {epoch for epoch in recorded if any(lies_at(source, epoch, uri) for uri in uris)}
-    keys = [
-        epoch_key(job.domain, job.name, epoch.start) for epoch in sorted(late, key=lambda epoch: epoch.start)
-    ]
-    reading = reader.read(job.domain, keys) if keys else None
-    return [unchanged(reading, key) for key in keys] if reading else []
-
-
-def _epochs_beside(
-    reader: MetadataReader, asking: tuple[Job, Sequence[JobName]], interval: Interval
-) -> list[Exists | Absent]:
-    """Return the epochs before and after *interval*, as they are before their bounds are looked at.
-
-    One of them that begins meanwhile, by a source without a chain, may read what lies at the place of *interval*.
-    """
-    job, writers = asking
-    beside = neighbours(job.cadence, interval)
-    keys = [epoch_key(job.domain, name, epoch.start) for epoch in beside for name in writers]
-    reading = reader.read(job.domain, keys)
-    return [unchanged(reading, key) for key in keys]
-
-
 def _reads_around(
     reader: MetadataReader,
     asking: tuple[Job, Sequence[JobName]],
@@ -162,9 +124,11 @@ def _reads_around(
         found = reader.read(job.domain, list(keys.values()))
         for (epoch, _), key in keys.items():
             stamped = found.get(key)
-            if stamped is not None and stamped.record.interval == epoch:
-                files = _files_of(reader, job, source, stamped.record, around[epoch])
-                yield epoch, files, unchanged(found, key)
+            stands = stamped is not None and stamped.record.interval == epoch
+            files = (
+                _files_of(reader, job, source, stamped.record, around[epoch]) if stamped and stands else ()
+            )
+            yield epoch, files, unchanged(found, key)
 
 
 def _files_of(
