@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     :returns: the exit code: 0 kept its promises, 1 did not, 2 could not start.
     """
     parser = _parser()
-    given = parser.parse_args(argv)
+    given, defaults = parser.parse_args(argv), Plan()
     home = given.home.resolve()
     if given.command == "run" and given.fault and not issubclass(STORES[given.store], ServerStore):
         parser.error(f"--fault: {given.store} has no server that could be broken; choose another --store")
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         if given.command == "run":
             plan = Plan(
                 days=given.days,
-                twin_days=given.twin_days,
+                twin_days=min(given.days, defaults.twin_days) if given.twin_days is None else given.twin_days,
                 port=given.port,
                 connect_port=given.connect_port,
                 store=given.store,
@@ -62,13 +62,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".demo", help="folder of all that is written")
     commands = parser.add_subparsers(dest="command", required=True)
     run_command = commands.add_parser("run", help="run the demo from its start to its end")
-    for name, kind, default, meaning in (
-        ("days", _positive, defaults.days, "days with the package"),
-        ("twin-days", _whole, defaults.twin_days, "days of the naive twin; 0 leaves it out"),
-    ):
-        run_command.add_argument(
-            f"--{name}", type=kind, default=default, help=f"{meaning} (default {default})"
-        )
+    run_command.add_argument(
+        "--days",
+        type=_positive,
+        default=defaults.days,
+        help=f"days with the package (default {defaults.days})",
+    )
+    run_command.add_argument(
+        "--twin-days",
+        type=_whole,
+        help=f"days of the naive twin; 0 leaves it out (default as --days, at most {defaults.twin_days})",
+    )
     _add_ports(run_command, str(defaults.port), str(defaults.connect_port))
     stores = "where the metadata are; a server is started in the demo's home"
     run_command.add_argument("--store", choices=sorted(STORES), default=defaults.store, help=stores)

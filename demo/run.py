@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ from airflow_provider.stores.factory import redacted
 from demo import figures
 from demo.books import A_DAY
 from demo.faults import Aim
-from demo.figures import BUDGET_S, FIRST_PUBLISH_BUDGET_S, Figures, ReadCounts
+from demo.figures import FIRST_PUBLISH_BUDGET_S, Figures, ReadCounts, budget_s
 from demo.phase import Outcome, Phase, Pipeline
 from demo.progress import Progress
 from demo.published import Published, cuts_there, published
@@ -91,6 +91,34 @@ class Result:
     cuts_there: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Seconds that each stage of a demo took, in order."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measured(self, stage: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.seconds[stage] = time.monotonic() - began
+
+    @property
+    def figures(self) -> Figures:
+        return {f"demo.seconds.{stage}": round(seconds, 1) for stage, seconds in self.seconds.items()}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{seconds:.0f} s {_STAGES[stage]}" for stage, seconds in self.seconds.items())
+
+
+_STAGES = {
+    "start": "to start Airflow, Spark and the store",
+    "epochs": "with epochs",
+    "twin": "of the naive twin",
+    "stop": "to stop everything",
+}
+
+
 def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     """Run the demo.
 
@@ -104,16 +132,18 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     """
     console = Console(highlight=False, soft_wrap=True)
     started, started_at = time.monotonic(), datetime.now(UTC)
+    stages = Stages()
     stack = DemoStack(home=home, plan=plan)
     with stack.claimed():
         console.print(
-            f"Budget: {BUDGET_S // 60} minutes on 2 cores, the first published epoch within "
-            f"{FIRST_PUBLISH_BUDGET_S // 60}. Everything that is written lies in {home}."
+            f"Budget: {budget_s(plan.days) // 60} minutes on 2 cores, the first published epoch within "
+            f"{FIRST_PUBLISH_BUDGET_S} seconds. Everything that is written lies in {home}."
         )
         stack.clear()
-        with _stopped_at_the_end(stack, console):
-            _prepare(stack, console)
-            result = _both_halves(stack, console, started, fault=fault)
+        with _stopped_at_the_end(stack, console, stages):
+            with stages.measured("start"):
+                _prepare(stack, console)
+            result = _both_halves(stack, console, started, stages, fault=fault)
     found: Figures = {
         **(figures.reading_figures("twin", result.twin.counts) if result.twin else {}),
         **figures.reading_figures("epochs", result.epochs.counts),
@@ -124,10 +154,11 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
         "demo.words.published": result.published_words,
         "demo.waits.deferred": len(result.epochs.waits),
         **({"demo.faults": stack.faults.counted} if stack.faults else {}),
+        **stages.figures,
         "demo.seconds": round(time.monotonic() - started, 1),
         "demo.first_publish_seconds": _seconds_to_first(result.published, started_at),
     }
-    return _conclude(console, stack, result, found, faults=FAULTS if fault else 0)
+    return _conclude(console, stack, result, found, stages, faults=FAULTS if fault else 0)
 
 
 def _prepare(stack: DemoStack, console: Console) -> None:
@@ -140,7 +171,9 @@ def _prepare(stack: DemoStack, console: Console) -> None:
     console.print(f"Airflow is up: {stack.airflow.base_url}")
 
 
-def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: bool) -> Result:
+def _both_halves(
+    stack: DemoStack, console: Console, started: float, stages: Stages, *, fault: bool
+) -> Result:
     plan = stack.plan
 
     def notes() -> tuple[str, ...]:
@@ -157,11 +190,15 @@ def _both_halves(stack: DemoStack, console: Console, started: float, *, fault: b
 
     if fault:
         stack.start_faults(aim_of(plan, reads=stack.reads), console.print)
-    epochs = _half(stack, console, started, _with_epochs(plan), notes)
+    with stages.measured("epochs"):
+        epochs = _half(stack, console, started, _with_epochs(plan), notes)
     if stack.faults:
         stack.faults.stop()
         stack.faults.check()
-    twin = _half(stack, console, started, _twin(plan.twin), tuple) if plan.twin else None
+    twin = None
+    if plan.twin:
+        with stages.measured("twin"):
+            twin = _half(stack, console, started, _twin(plan.twin), tuple)
     settings = stack.store.settings
     return Result(
         epochs=epochs,
@@ -251,7 +288,9 @@ def _seconds_to_first(found: Published, started_at: datetime) -> float:
     return round((found.first_at - started_at).total_seconds(), 1)
 
 
-def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures, *, faults: int) -> int:
+def _conclude(
+    console: Console, stack: DemoStack, result: Result, found: Figures, stages: Stages, *, faults: int
+) -> int:
     """Print the table, where to look, and the figures.
 
     :param faults: how many were promised.
@@ -275,10 +314,11 @@ def _conclude(console: Console, stack: DemoStack, result: Result, found: Figures
         f"Look around: `make up`, then {stack.airflow.base_url} (DAGs nyc_*, words and twin_*, page Epochs); "
         f"`make down` stops it. Logs are in {stack.home / 'logs'}, every read in {stack.reads}."
     )
+    console.print(f"Where the time went: {stages}.")
     broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days, faults=faults)
     broken += _unpublished(found, plan)
     broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]
-    for line in (*[f"broken promise: {one}" for one in broken], *figures.over_budget(found)):
+    for line in (*[f"broken promise: {one}" for one in broken], *figures.over_budget(found, days=plan.days)):
         console.print(line)
     for name, value in found.items():
         console.print(f"figure {name} {value:g}")
@@ -299,7 +339,7 @@ def _unpublished(found: Figures, plan: Plan) -> list[str]:
 
 
 @contextmanager
-def _stopped_at_the_end(stack: DemoStack, console: Console) -> Iterator[None]:
+def _stopped_at_the_end(stack: DemoStack, console: Console, stages: Stages) -> Iterator[None]:
     """Stop all processes at the end, also after Ctrl-C and SIGTERM; a second Ctrl-C does not interrupt that."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -308,7 +348,8 @@ def _stopped_at_the_end(stack: DemoStack, console: Console) -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         console.print("Stopping everything ...")
-        stack.stop()
+        with stages.measured("stop"):
+            stack.stop()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
 

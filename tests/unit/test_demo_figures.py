@@ -309,6 +309,16 @@ def test_every_familys_readers_are_read_on_for(tmp_path: Path, monkeypatch: pyte
     assert figures.count_reads(tmp_path, "words").cuts == len(waits) == 4
 
 
+@pytest.mark.parametrize(("days", "budget"), [(1, 180), (2, 180), (3, 360), (8, 360)])
+def test_a_time_above_its_budget_is_named(days: int, budget: int) -> None:
+    """A demo of at most two days has half the time of a longer one."""
+    times = {"demo.seconds": float(budget), "demo.first_publish_seconds": 60.0}
+    assert figures.over_budget(times, days=days) == []
+    assert figures.over_budget({**times, "demo.seconds": budget + 1.0}, days=days) == [
+        f"demo.seconds is {budget + 1}, the budget on 2 cores is {budget}"
+    ]
+
+
 @pytest.mark.parametrize(("twin_days", "columns"), [(2, 3), (0, 2)])
 def test_the_table_has_a_column_for_each_half_that_ran(
     log: ReadLog, tmp_path: Path, twin_days: int, columns: int
