@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         Late,
         PostgresSource,
     )
+    from airflow_provider.domain.table_kind import TableKind
     from airflow_provider.domain.topology import (
         Determinism,
         Edge,
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
         OnRerun,
         OnUpstreamRevision,
         Table,
-        TableKind,
         increment,
         previous,
         state,
@@ -131,7 +131,7 @@ _HOMES = {
     "Edge": "domain.topology",
     "Cadence": "domain.interval",
     "Interval": "domain.interval",
-    "TableKind": "domain.topology",
+    "TableKind": "domain.table_kind",
     "OnRerun": "domain.topology",
     "OnUpstreamRevision": "domain.topology",
     "OnForeignCommit": "domain.topology",

@@ -29,7 +29,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import FileSource, Source
-from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables.base import TableDropped
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner

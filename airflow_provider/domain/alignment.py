@@ -10,7 +10,6 @@ from enum import StrEnum
 from airflow_provider.domain.cut import Level, resolve
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import TableRecord, TableVersion
 
 _LONGEST_SEARCH = 1_000
@@ -85,7 +84,7 @@ def aligned(
 
 def _leading(tables: VersionedTables, limit: datetime | None) -> datetime | None:
     """Return the barrier of the tables that may not lag: the incremental ones, or the fastest where all are full."""
-    exact = {name: table for name, table in tables.items() if table[0].kind is TableKind.INCREMENTAL}
+    exact = {name: table for name, table in tables.items() if not table[0].kind.may_lag}
     if exact:
         return resolve(exact, limit)
     alone = (resolve({name: table}, limit) for name, table in tables.items())
@@ -94,7 +93,7 @@ def _leading(tables: VersionedTables, limit: datetime | None) -> datetime | None
 
 def _own(record: TableRecord, moved: TableVersion, barrier: datetime) -> datetime | None:
     """Return the barrier at which a table is read in a cut at *barrier*."""
-    if record.kind is TableKind.INCREMENTAL:
+    if not record.kind.may_lag:
         return barrier
     return resolve({TableName(""): (record, moved)}, barrier)
 

@@ -24,15 +24,7 @@ from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import (
-    Determinism,
-    Edge,
-    EdgeKind,
-    OnRerun,
-    OnUpstreamRevision,
-    Table,
-    TableKind,
-)
+from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun, OnUpstreamRevision, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 
 
@@ -196,7 +188,7 @@ def holder(
 
 def reads_of_skip(outputs: Iterable[Table]) -> tuple[Edge, ...]:
     """Return the edges of a skipped epoch: the state before of each full table, which the skip copies (R5)."""
-    return tuple(Edge(table.name, EdgeKind.PREVIOUS) for table in outputs if table.kind is TableKind.FULL)
+    return tuple(Edge(table.name, EdgeKind.PREVIOUS) for table in outputs if table.kind.copies_when_skipped)
 
 
 def next_revision(epoch: EpochRecord | None) -> int:
@@ -276,7 +268,7 @@ def resolve_inputs(
                     csn=csn,
                     ref=None if starts_here else moved.ref,
                     on_upstream_revision=edge.on_upstream_revision,
-                    origin=moved.origin if record.kind is TableKind.INCREMENTAL else None,
+                    origin=record.kind.low(moved.origin),
                 )
             )
         else:
@@ -321,9 +313,9 @@ def expired_inputs(
     for read in inputs:
         stamped = tables.get(read.table)
         newest = stamped.record.ref if stamped else None
-        full = stamped is not None and stamped.record.kind is TableKind.FULL
+        loses = stamped is not None and stamped.record.kind.loses_expired
         if retention.superseded(read.csn, read.ref, newest) or (
-            full and retention.range_at(read.table, read.high) is not None
+            loses and retention.range_at(read.table, read.high) is not None
         ):
             found.append(read)
     return found

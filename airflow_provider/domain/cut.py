@@ -14,7 +14,8 @@ from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.topology import Edge, EdgeKind, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.domain.version import (
     NOTHING_SHOWN,
     TOLD_APART_SINCE,
@@ -62,6 +63,10 @@ class State:
     csn: int
     ref: TableRef | None
     staged: tuple[Staged, ...] = ()
+
+    def has(self, end: datetime) -> bool:
+        """Return True if the slice that ends at *end* belongs to the state."""
+        return self.kind.has(end, low=self.low, barrier=self.barrier)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -283,7 +288,7 @@ def edge_range(edge: Edge, epoch: Interval, input_record: TableRecord) -> tuple[
         return moment if lag is None else cadence.floor(_before(moment, lag))
 
     high = aligned(epoch.start if edge.kind is EdgeKind.PREVIOUS else epoch.end)
-    if input_record.kind is TableKind.FULL:
+    if not input_record.kind.accumulates:
         return cadence.last_before(high), high
     if edge.kind is EdgeKind.INCREMENT:
         return aligned(epoch.start), high

@@ -17,7 +17,8 @@ from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.staying import Stayed
-from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Edge, EdgeKind, OnUpstreamRevision
 from airflow_provider.domain.version import Rewrite, RewriteLog
 
 
@@ -70,7 +71,7 @@ class Outdated:
 
     def is_read_at(self, kind: TableKind, barrier: datetime) -> bool:
         """Return True if the table's state at *barrier* has such rows."""
-        ended = kind is TableKind.FULL and self.end is not None and barrier > self.end
+        ended = not kind.accumulates and self.end is not None and barrier > self.end
         return self.start < barrier and not ended
 
 
@@ -208,7 +209,8 @@ def spread(
     """
 
     def copied(label: Outdated) -> Outdated:
-        if label.end is None or kinds.get(label.table) is not TableKind.FULL:
+        kind = kinds.get(label.table)
+        if label.end is None or kind is None or not kind.copies_when_skipped:
             return label
         return replace(label, end=kept(label.table, label.end))
 
@@ -241,9 +243,10 @@ def _last_reader(
     """
     if end is None or edge.as_of is not None:
         return None
-    if edge.kind is EdgeKind.PREVIOUS and kind is TableKind.FULL:
+    of_one_epoch = kind is not None and not kind.accumulates
+    if edge.kind is EdgeKind.PREVIOUS and of_one_epoch:
         return cadence.next_after(end)
-    if edge.kind is EdgeKind.INCREMENT or (edge.kind is EdgeKind.STATE and kind is TableKind.FULL):
+    if edge.kind is EdgeKind.INCREMENT or (edge.kind is EdgeKind.STATE and of_one_epoch):
         return end
     return end + edge.length if edge.kind is EdgeKind.WINDOW and edge.length is not None else None
 

@@ -23,7 +23,6 @@ from airflow_provider.domain.topology import (
     OnUpstreamRevision,
     Source,
     Table,
-    TableKind,
 )
 from airflow_provider.domain.version import TableRecord
 
@@ -90,7 +89,8 @@ class JobRecord:
     def has_full(self, table: str) -> bool:
         """Return True if the job owns or owned *table*, and the table is full, or its kind is unknown."""
         kinds = {output.name: output.kind for output in self.outputs}
-        return table in self.all_outputs and kinds.get(TableName(table)) is not TableKind.INCREMENTAL
+        kind = kinds.get(TableName(table))
+        return table in self.all_outputs and (kind is None or not kind.accumulates)
 
     def edge_on(self, table: str) -> Edge | None:
         return next((edge for edge in self.edges if edge.table == table), None)

@@ -26,20 +26,12 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Cadence, as_utc
 from airflow_provider.domain.source_bounds import Source as Source  # noqa: PLC0414  (declared with the edges, and imported with them)
+from airflow_provider.domain.table_kind import TableKind
 
 _MOST_EPOCHS = 1_000_000
 _FARTHEST = timedelta(days=36_525)
 """Longest distance into the past that an edge may read: a century."""
 _Member = TypeVar("_Member", bound=StrEnum)
-
-
-class TableKind(StrEnum):
-    """Relation of a table's state to its slices."""
-
-    INCREMENTAL = "incremental"
-    """The table is the sum of its slices, one slice per epoch."""
-    FULL = "full"
-    """Each slice is the whole state."""
 
 
 class EdgeKind(StrEnum):
@@ -212,7 +204,7 @@ def _edge(
             value=as_of,
             expected=f"a timedelta of zero or more, and at most {_FARTHEST.days} days",
         )
-    if kind in (EdgeKind.INCREMENT, EdgeKind.WINDOW) and table.kind is TableKind.FULL:
+    if kind in (EdgeKind.INCREMENT, EdgeKind.WINDOW) and not table.kind.accumulates:
         raise InvalidInput(
             field="inputs",
             value=f"{kind.value}({table.name})",
@@ -380,7 +372,7 @@ def _checked_outputs(outputs: Sequence[Table]) -> tuple[Table, ...]:
 def _as_input(value: Table | Edge | Source, domain: DomainName) -> Edge | Source:
     """Return *value* as an edge or source of a job of *domain*."""
     if isinstance(value, Table):
-        value = state(value) if value.kind is TableKind.FULL else increment(value)
+        value = increment(value) if value.kind.accumulates else state(value)
     if isinstance(value, Source):
         return value
     if not isinstance(value, Edge):

@@ -10,7 +10,7 @@ from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.record_format import since
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.watermark import Progress
 
 
@@ -182,8 +182,7 @@ def shown(record: TableRecord, progress: Progress, store_format: int) -> Shown:
     until = progress.watermark
     if until is None or progress.origin is None:
         return NOTHING_SHOWN
-    full = record.kind is TableKind.FULL
-    return Shown(record.cadence.last_before(until) if full else progress.origin, until)
+    return Shown(progress.origin if record.kind.accumulates else record.cadence.last_before(until), until)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import Source, SourceBounds
-from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table, TableKind
+from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import (
     columns,
@@ -255,7 +255,7 @@ class EpochRun:
 
         :raises InvalidInput: a full table whose base the job does not declare: an empty base would lose its rows.
         """
-        if sink.kind is not TableKind.FULL:
+        if sink.kind.accumulates:
             return None
         edges = {edge.table: edge.on_upstream_revision for edge in self.attempt.inputs}
         if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:

@@ -10,7 +10,6 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.spark import columns, reads, refusals, sinks
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.drafts import Draft, DraftingFormat
@@ -103,7 +102,7 @@ def copied(spark: SparkSession, table_format: DraftingFormat, draft: Draft) -> l
 
     :return: the files; None for a full table, whose draft's own files are published.
     """
-    if draft.place.table.kind is TableKind.FULL:
+    if draft.place.table.kind.shares_files:
         return None
     return sinks.stage(spark.table(name_of(draft)), draft.place, draft.info, table_format)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.interval import micros
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.sources.reader import ParquetRows
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
@@ -47,7 +46,7 @@ def dataframe(
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
     """
     df = files_dataframe(spark, table_format.files(state), table_format.arrow_schema(schema))
-    if with_epoch and state.kind is not TableKind.FULL:
+    if with_epoch and not state.kind.shares_files:
         return df
     rows = df.drop(df[quoted(EPOCH_COLUMN)])
     return rows.selectExpr("*", _epoch_of(state)) if with_epoch else rows

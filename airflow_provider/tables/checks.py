@@ -6,14 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TypeVar
 
 import pyarrow as pa
 
-from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable, UnknownName
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import (
@@ -176,13 +174,6 @@ def committable(
         checksum=digest.hexdigest(),
         schema_id=info.schema_id,
     )
-
-
-def in_state(state: State, barrier: datetime) -> bool:
-    """Return whether the slice that ends at *barrier* belongs to *state*."""
-    if state.kind is TableKind.FULL:
-        return barrier == state.barrier
-    return barrier <= state.barrier and (state.low is None or barrier > state.low)
 
 
 def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:

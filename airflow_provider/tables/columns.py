@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import column_name
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 FIELD_ID = b"PARQUET:field_id"
@@ -47,7 +47,7 @@ def table_schema(table: Table, schema: pa.Schema) -> pa.Schema:
     """
     check_names(table, schema.names)
     fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
-    epoch = pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=table.kind is TableKind.FULL)
+    epoch = pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=table.kind.shares_files)
     complete = pa.schema([*fields, epoch])
     check_paths(table, complete)
     _check_layout(table, complete)

@@ -325,7 +325,7 @@ class MemoryFormat(TableFormat):
             (output.interval.end, part.uri) for output in state.staged for part in output.committable.parts
         ]
         slices = [(barrier, uri) for barrier, uri in committed if barrier not in replaced] + staged
-        return [uri for barrier, uri in slices if checks.in_state(state, barrier)]
+        return [uri for barrier, uri in slices if state.has(barrier)]
 
     def shown_files(self, table: Table) -> list[str]:
         return [uri for _, uri in self._version(self._pointer(table)).shown]
@@ -334,7 +334,7 @@ class MemoryFormat(TableFormat):
         if state.ref is None or state.staged:
             return False
         hidden = self._version(state.ref.location).hidden
-        return not any(checks.in_state(state, barrier) for barrier, _ in hidden)
+        return not any(state.has(barrier) for barrier, _ in hidden)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
         target = self.arrow_schema(schema)

@@ -29,7 +29,8 @@ from airflow_provider.domain.source_bounds import (
     SourceBounds,
     Span,
 )
-from airflow_provider.domain.topology import Job, Table, TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import Committable
 from airflow_provider.spark import drafts
 from airflow_provider.stores.factory import catalog_of

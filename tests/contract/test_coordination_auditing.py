@@ -17,7 +17,8 @@ from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, slice_key
 from airflow_provider.domain.source_bounds import FileSource, SourceBounds
-from airflow_provider.domain.topology import OnUpstreamRevision, Table, TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import OnUpstreamRevision, Table, previous, state
 from airflow_provider.domain.version import CommitRecord, TableDelta
 from airflow_provider.stores.base import Number, Put, Transaction
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner

@@ -25,7 +25,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import Put, Transaction
 from tests.contract.coordination_world import DOMAIN, World, day, owner

@@ -16,7 +16,8 @@ from airflow_provider.domain.epoch import Attempt, Owner
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, PostgresSource, SourceBounds, Span
-from airflow_provider.domain.topology import Job, TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows, stage_rows
 from airflow_provider.testing.faults import Call, FaultyStore

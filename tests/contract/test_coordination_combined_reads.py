@@ -13,7 +13,7 @@ from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.stores.base import pages
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner
 from tests.contract.interruptions import STORE_CALLS, Interrupted, Interruption

@@ -15,7 +15,8 @@ from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import Job, TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 

@@ -16,7 +16,8 @@ from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
-from airflow_provider.domain.topology import OnForeignCommit, Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import (

@@ -12,7 +12,7 @@ from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid, lat
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
 DAY = timedelta(days=1)

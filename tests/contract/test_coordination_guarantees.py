@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import Backend, World
 from tests.guarantees import PAGE, PROMISES, SETTINGS, Promise, Setting, page
 

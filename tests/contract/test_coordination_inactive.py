@@ -10,7 +10,8 @@ from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
-from airflow_provider.domain.topology import TableKind, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 
 THREE_DAYS = timedelta(days=3)

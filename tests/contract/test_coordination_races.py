@@ -20,7 +20,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
-from airflow_provider.domain.topology import TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import previous, state
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import FaultyStore

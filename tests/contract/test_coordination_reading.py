@@ -14,7 +14,7 @@ from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -24,7 +24,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind, lease_key, topology_key
-from airflow_provider.domain.topology import Job, TableKind, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, state
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.arrow_attempts import read_rows

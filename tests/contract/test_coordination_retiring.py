@@ -24,14 +24,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.source_bounds import FileSource
-from airflow_provider.domain.topology import (
-    Job,
-    Table,
-    TableKind,
-    increment,
-    previous,
-    state,
-)
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table, increment, previous, state
 from airflow_provider.stores.base import Delete, Exists, Transaction
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner

@@ -22,7 +22,8 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import OnRerun, OnUpstreamRevision, TableKind, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import OnRerun, OnUpstreamRevision, previous, state
 from airflow_provider.operators.outcome import published_epochs
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore

@@ -15,16 +15,8 @@ from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import EpochError, FinalError, RetryableError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import (
-    Edge,
-    Job,
-    Table,
-    TableKind,
-    increment,
-    previous,
-    state,
-    window,
-)
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Edge, Job, Table, increment, previous, state, window
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, ORIGIN, Backend, barrier, day, owner, rows, values_of
 from tests.property.lineage import Content, Lineage, Read, Reason

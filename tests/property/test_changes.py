@@ -38,7 +38,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.source_bounds import FileSource, Late
-from airflow_provider.domain.topology import Job, TableKind, increment, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
 from tests.simulator.changing.ids import Ids

@@ -17,7 +17,7 @@ from airflow_provider.domain.records import Stamped, lease_key
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.session import Seen, Session
 from airflow_provider.domain.staleness import staleness, too_old
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.domain.watermark import Progress, merged
 

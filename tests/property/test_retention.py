@@ -22,7 +22,8 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, NotReady, Unavailable
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import lock_key
-from airflow_provider.domain.topology import TableKind, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, Rows, barrier, day, owner
 

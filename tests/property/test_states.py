@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import Job, Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.local_epochs import LocalEpochs
 from tests.services.directories import quick_directory
 

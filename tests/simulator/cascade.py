@@ -22,15 +22,8 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, micros
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
-from airflow_provider.domain.topology import (
-    Job,
-    Table,
-    TableKind,
-    increment,
-    previous,
-    state,
-    window,
-)
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table, increment, previous, state, window
 
 DOMAIN = DomainName("simulated")
 ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)

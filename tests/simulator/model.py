@@ -15,7 +15,7 @@ from airflow_provider.domain.epoch import Commitment, Provenance
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.source_bounds import SourceRecord
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from tests.simulator.cascade import (

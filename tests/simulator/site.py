@@ -17,7 +17,8 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import (
     CatalogSwap,

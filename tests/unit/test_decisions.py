@@ -38,13 +38,13 @@ from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, 
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
 from airflow_provider.domain.staleness import too_old
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import (
     Edge,
     EdgeKind,
     Job,
     OnRerun,
     Table,
-    TableKind,
     increment,
     previous,
     state,

@@ -30,16 +30,8 @@ from airflow_provider.domain.registration import (
     serves_once,
 )
 from airflow_provider.domain.source_bounds import FileSource, IcebergSource, Late, PostgresSource
-from airflow_provider.domain.topology import (
-    Job,
-    Table,
-    TableKind,
-    connections_of,
-    increment,
-    previous,
-    state,
-    window,
-)
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table, connections_of, increment, previous, state, window
 from tests.declarations import declared
 
 A, B, C = (Table(name) for name in "abc")

@@ -15,7 +15,7 @@ from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
 from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
-from airflow_provider.domain.topology import Edge, Job, TableKind
+from airflow_provider.domain.topology import Edge, Job
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
@@ -106,7 +106,7 @@ def refuse_dependents(
     jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
     for table in tables:
         full = any(
-            output.name == table and output.kind is TableKind.FULL for job in jobs for output in job.outputs
+            output.name == table and not output.kind.accumulates for job in jobs for output in job.outputs
         )
         for job, edge in readers_of(table, jobs):
             dependents = _dependents(reader, domain, (job, edge), interval, commits, full=full)

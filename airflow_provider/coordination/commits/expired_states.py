@@ -22,7 +22,6 @@ from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind, Stamped, expired_key, retention_key
 from airflow_provider.domain.retention import NOTHING_EXPIRED, RetentionRecord
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import (
     Absent,
@@ -76,7 +75,7 @@ class ExpiredStates:
         self.load(
             (read.table, read.high)
             for read in inputs
-            if (table := tables.get(read.table)) is not None and table.record.kind is TableKind.FULL
+            if (table := tables.get(read.table)) is not None and table.record.kind.loses_expired
         )
 
     def range_at(self, table: TableName, barrier: datetime) -> Interval | None:

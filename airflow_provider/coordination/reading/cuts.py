@@ -50,7 +50,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.base import TableFormat
@@ -351,7 +351,7 @@ def _states(found: Resolved, aligned: Aligned, csn: int) -> Mapping[TableName, S
             table=table,
             kind=record.kind,
             barrier=aligned.tables[table],
-            low=moved.origin if record.kind is TableKind.INCREMENTAL else None,
+            low=record.kind.low(moved.origin),
             csn=csn,
             ref=moved.ref,
         )

@@ -11,7 +11,6 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.topology import TableKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,8 +72,8 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
 
 
 def _only_grew(old: State, new: State) -> bool:
-    same_kind = old.kind is new.kind is TableKind.INCREMENTAL and old.low == new.low
-    return same_kind and old.barrier < new.barrier
+    same_kind = old.kind is new.kind and old.low == new.low
+    return same_kind and new.kind.accumulates and old.barrier < new.barrier
 
 
 def _compared(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:

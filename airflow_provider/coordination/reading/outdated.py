@@ -28,7 +28,8 @@ from airflow_provider.domain.outdated import (
 from airflow_provider.domain.publishing import last_dependent_end
 from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Edge, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages

@@ -13,7 +13,6 @@ from airflow_provider.coordination.reading.engine_names import refuse_names_alik
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
@@ -135,8 +134,8 @@ def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _
     columns = ", ".join(dialect.quoted(field.name) for field in schema)
     table = ".".join(dialect.quoted(name) for name in (catalog, domain, state.table))
     epoch, barrier = dialect.quoted(EPOCH_COLUMN), dialect.moment(state.barrier)
-    conditions = [f"{epoch} = {barrier}" if state.kind is TableKind.FULL else f"{epoch} <= {barrier}"]
-    if state.low is not None and state.kind is not TableKind.FULL:
+    conditions = [f"{epoch} <= {barrier}" if state.kind.accumulates else f"{epoch} = {barrier}"]
+    if state.low is not None and state.kind.accumulates:
         conditions.append(f"{epoch} > {dialect.moment(state.low)}")
     version = dialect.travel(state.ref.version if state.ref else 0)
     return f"SELECT {columns}\nFROM {table} {version}\nWHERE {' AND '.join(conditions)}"
@@ -160,7 +159,7 @@ def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
 
 def _of_state(column: str, state: State, dialect: _Dialect) -> str:
     """Return *column* of *state* as SQL: rows of a full table are of its barrier, whenever their file was written."""
-    if column == EPOCH_COLUMN and state.kind is TableKind.FULL:
+    if column == EPOCH_COLUMN and state.kind.shares_files:
         return f"{dialect.moment(state.barrier)} AS {dialect.quoted(column)}"
     return dialect.quoted(column)
 

@@ -31,7 +31,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, source_key, table_key
 from airflow_provider.domain.source_bounds import Source
-from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table, TableKind
+from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
@@ -151,7 +151,7 @@ def inputs_readiness(
             or _before_origin(edge.table, known, low, high)
             or _behind(edge, known, (low, high), behind_of(reading, name))
         )
-        if known[0].kind is TableKind.FULL and reached(*known, high):
+        if known[0].kind.loses_expired and reached(*known, high):
             refuse_expired(retention, found, {edge.table: high})
     missing += _incomplete(reader, name, inputs, source_readers or SourceReaders())
     return Readiness(barrier=interval.end, csn=reading.head.csn, missing=tuple(missing))

@@ -21,7 +21,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, Stamped, event_partition, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.base import MissingFile
@@ -90,7 +90,7 @@ def _stale_reads_of(
 ) -> Iterator[StaleRead]:
     name = TableName(stamped.key.item)
     # A skip of a full table reads what the table had before, without an edge.
-    skips = stamped.record.kind is TableKind.FULL
+    skips = stamped.record.kind.copies_when_skipped
     readers = [
         job
         for job in jobs

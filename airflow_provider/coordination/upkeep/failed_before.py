@@ -11,7 +11,6 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.stores.base import MetadataReader, pages
 
 
@@ -40,9 +39,9 @@ class FailedBefore:
         """Commands that end the failure; they name no domain."""
         if self.begins is None:
             return "repair the cause and clear its task."
-        is_full = any(table.kind is TableKind.FULL for table in self.job.outputs)
+        copies = any(table.kind.copies_when_skipped for table in self.job.outputs)
         # A skipped epoch of a full table copies the one before, which there is none of.
-        skip = "" if is_full else f"`airflow epochs skip {self.job.name} INTERVAL --reason …`, or "
+        skip = "" if copies else f"`airflow epochs skip {self.job.name} INTERVAL --reason …`, or "
         return f"clear its task; or {skip}declare the origin {self.begins.isoformat()}, if nothing is to come of it."
 
 

@@ -53,7 +53,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.retention import Version, still_needed
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import (
     TableRecord,
     shown,
@@ -186,7 +186,7 @@ class Retention:
         commit = CommitBuilder(domain, reading, self.defaults)
         commit.require(*(unchanged(reading, key) for key in (table, retention, topology)))
         hull = self._record(commit, stamped, epoch)
-        if stamped.record.kind is not TableKind.FULL:
+        if not stamped.record.kind.loses_expired:
             self.store.transact(told_hull(commit, stamped, hull))
             return
         publication, prepared = self._without_slice(commit, stamped, epoch)

@@ -34,7 +34,7 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import validate_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import Job, Table, TableKind
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
@@ -160,7 +160,7 @@ def _rows(context: Context, attempt: Attempt, sink: Table, schema: str) -> Itera
 
     :param schema: the columns to read it with.
     """
-    if sink.kind is not TableKind.FULL or all(read.table != sink.name for read in attempt.inputs):
+    if not sink.kind.copies_when_skipped or all(read.table != sink.name for read in attempt.inputs):
         return  # also a full table that has the epoch, where the attempt adds another one
     state, _ = read_input(context, attempt, sink.name)
     if state.ref is None:

@@ -17,7 +17,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import micros
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.domain.version import Committable, Part
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import TableRecreated
@@ -32,7 +31,7 @@ _METADATA_FILE = re.compile(r"v(\d+)(\.gz)?\.metadata\.json")
 
 def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Committable:
     """Write the manifests of the draft's last version; see :meth:`DraftingFormat.describe_draft`."""
-    if draft.place.table.kind is not TableKind.FULL:
+    if not draft.place.table.kind.shares_files:
         raise InvalidInput(
             field="kind",
             value=draft.place.table.kind.value,

@@ -17,7 +17,7 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.base import (
@@ -327,9 +327,8 @@ class IcebergFormat(DraftingFormat):
         with checks.translated(self._warehouse):
             pinned = [] if loaded is None else vacuuming.pinned(self._io, loaded.metadata)
             staying = {*(ref.location for ref in kept), *pinned}
-            shared = table.kind is TableKind.FULL
             return vacuuming.vacuum(
-                self._io, [ref.location for ref in expired], staying, shared_by_epochs=shared
+                self._io, [ref.location for ref in expired], staying, shared_by_epochs=table.kind.shares_files
             )
 
     def missing(

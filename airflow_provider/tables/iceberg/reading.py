@@ -11,7 +11,6 @@ from pyiceberg.manifest import DataFile, ManifestFile
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
-from airflow_provider.domain.topology import TableKind
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifest_files, manifests
@@ -64,7 +63,7 @@ class StateReader:
     def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
         """Yield the rows file by file."""
         pieces = (parquet_files.read(uri, target) for uri in self.files(state))
-        return (_of_one_epoch(rows, state) if state.kind is TableKind.FULL else rows for rows in pieces)
+        return (_of_one_epoch(rows, state) if state.kind.shares_files else rows for rows in pieces)
 
     def described(self, state: State) -> list[DataFile]:
         """Return the manifests' descriptions of the files of *state*, with counts and bounds; not cached."""
@@ -92,7 +91,7 @@ class StateReader:
         if state.ref is None:
             return
         high = micros(state.barrier)
-        low = None if state.low is None or state.kind is TableKind.FULL else micros(state.low)
+        low = None if state.low is None or not state.kind.accumulates else micros(state.low)
         for manifest in self._listed(state.ref.location):
             bounds = manifests.epochs_of(manifest)
             if bounds is None or (bounds[0] <= high and (low is None or bounds[1] > low)):
@@ -113,7 +112,7 @@ class StateReader:
 
 
 def _contains(state: State, barrier: int) -> bool:
-    return checks.in_state(state, from_micros(barrier))
+    return state.has(from_micros(barrier))
 
 
 def _of_one_epoch(rows: pa.Table, state: State) -> pa.Table:

@@ -16,7 +16,8 @@ from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.source_bounds import FileSource
-from airflow_provider.domain.topology import Source, Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Source, Table
 from airflow_provider.stores.codec import RECORDS
 
 HOSTILE_TEXT = 'o\'Hara; DROP TABLE "x" -- % _ \\ \u202e \U0001f40d \n\t\0'

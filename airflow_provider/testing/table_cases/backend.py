@@ -17,7 +17,8 @@ from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import (
     ALL_SHOWN,
     CommitRecord,

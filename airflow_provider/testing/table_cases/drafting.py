@@ -12,7 +12,8 @@ import pytest
 from airflow_provider.domain.columns import add, drop, widen
 from airflow_provider.domain.cut import Staged, State
 from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMismatch, Unavailable
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability, TableRecreated
 from airflow_provider.tables.drafts import Draft, DraftingFormat

@@ -9,7 +9,8 @@ from itertools import cycle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import ALL_SHOWN, Shown, TableRef
 from airflow_provider.testing.table_cases.backend import (
     Publisher,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Shown
 from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (

@@ -16,16 +16,8 @@ from random import Random
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.source_bounds import FileSource, Late, PostgresSource, Source
-from airflow_provider.domain.topology import (
-    EdgeKind,
-    Job,
-    Table,
-    TableKind,
-    increment,
-    previous,
-    state,
-    window,
-)
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import EdgeKind, Job, Table, increment, previous, state, window
 
 DOMAIN = DomainName("changing")
 ZERO = datetime(2024, 1, 1, tzinfo=UTC)

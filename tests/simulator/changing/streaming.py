@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import TableKind
+from airflow_provider.domain.table_kind import TableKind
 from tests.simulator.changing.attempts import Task, Try
 from tests.simulator.changing.plan import ZERO, Version
 from tests.simulator.changing.world import ChangingWorld

@@ -17,7 +17,8 @@ from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceRecord
-from airflow_provider.domain.topology import EdgeKind, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import EdgeKind
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import CommitRecord, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction

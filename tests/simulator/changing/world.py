@@ -20,7 +20,8 @@ from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.source_bounds import Late
-from airflow_provider.domain.topology import Table, TableKind
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import CommitRecord, TableRef
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import Put, Receipt, Transaction
