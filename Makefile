@@ -47,8 +47,9 @@ test: prepare lint docs ## Lint, build the docs site, then every tier but the sl
 	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' --budgets $(ARGS)
 
 .PHONY: test-quick
-test-quick: prepare ## The tiers unit, property (a short simulation) and contract, on memory and SQLite, 2 to 3 minutes
-	@$(PY) -m pytest -n $(WORKERS) -m 'unit or property or contract' -k 'not postgresql and not zookeeper' $(ARGS)
+test-quick: prepare ## The tiers unit, property (a short simulation) and contract, each once, without servers, 90 seconds
+	@$(PY) -m pytest -n $(WORKERS) -m '(unit or property or contract) and not thorough' --hypothesis-profile=quick \
+		-k 'not postgresql and not zookeeper' $(ARGS)
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers

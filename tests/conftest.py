@@ -36,6 +36,7 @@ hypothesis.settings.register_profile(
     derandomize=False,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],  # a busy machine is no finding
 )
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("epochs"), max_examples=20)
 hypothesis.settings.load_profile("epochs")
 
 
@@ -85,6 +86,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register a marker for each tier, choose the seed of this run, and let no worker be replaced."""
     for tier in TIERS.values():
         config.addinivalue_line("markers", f"{tier.name}: {tier.meaning}")
+    config.addinivalue_line(
+        "markers", "thorough: repeats on more stores, seeds or crashes what `make test-quick` runs"
+    )
     if config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
     config.option.maxworkerrestart = "0"  # xdist would ask a new one to run tests before it has collected any

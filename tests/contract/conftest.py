@@ -47,6 +47,8 @@ EMBEDDED = ("memory", "memory elsewhere", "sqlite")
 BOTH = "sqlite elsewhere"
 """What the last two have each of, where all of the coordination runs besides in the slow tier."""
 TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
+QUICK = ("memory", "iceberg")
+"""Of these two, what `make test-quick` runs."""
 SERVERS = ("postgresql", "zookeeper")
 MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
 """Where the named schedules of docs/anomalies.md run besides."""
@@ -83,7 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         "backend",
         [
-            *embedded,
+            *(name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in embedded),
             *(pytest.param(server, marks=marks) for server in servers),
             *(pytest.param(one, marks=pytest.mark.slow) for one in more),
             *by_statements,

@@ -13,6 +13,8 @@ from benchmarks.__main__ import ONCE, PARTS, SLOW, main
 from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store
 
+pytestmark = pytest.mark.thorough
+
 WITH_SPARK = {"share"}
 """Parts that the integration tier runs, beside its Spark."""
 SERVERS = {"sqlite": None, "postgresql": "postgresql", "zookeeper_1": "zookeeper", "zookeeper_3": "zookeeper"}

@@ -30,6 +30,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key
 from airflow_provider.stores.base import pages
 from airflow_provider.testing.faults import Fault
+from tests.property.examples import examples
 from tests.property.pipeline import DOMAIN, EPOCHS, JOBS, TABLES, Cascade, check_closure, check_cut
 
 HISTORIES = [set(JOBS), {"base", "side"}, {"base", "side", "pair"}]
@@ -246,7 +247,7 @@ def _may_differ() -> Iterator[None]:
 
 
 TestAttempts = Attempts.TestCase
-TestAttempts.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestAttempts.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)
 
 
 def test_a_cascade_runs_through() -> None:

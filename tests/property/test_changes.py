@@ -42,6 +42,7 @@ from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, owner
+from tests.property.examples import examples
 from tests.simulator.changing.ids import Ids
 from tests.simulator.changing.landing import Landing, LandingSource
 
@@ -452,4 +453,4 @@ def _by_epoch(pieces: Sequence[pa.Table]) -> Values:
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestChanges.settings = settings(max_examples=examples(50), stateful_step_count=30, deadline=None)

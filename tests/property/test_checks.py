@@ -28,6 +28,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.tables.expectations import proven, violated
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from tests.contract.coordination_world import ORIGIN, barrier
+from tests.property.examples import examples
 
 TABLE = Table("t")
 DAY = Interval(ORIGIN, barrier(1))
@@ -110,7 +111,7 @@ def test_the_rows_decide(rows: list[list[dict[str, Any]]], check: Check) -> None
     assert verdict(check, pieces) == holds(check, [row for one in rows for row in one])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=st.lists(ROWS, max_size=2), asked=st.lists(checks(), min_size=3, max_size=8))
 def test_statistics_prove_only_what_holds(rows: list[list[dict[str, Any]]], asked: list[Check]) -> None:
     """R14: of files as they are really written."""

@@ -26,6 +26,7 @@ from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import state
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, Backend, Rows, barrier, day, owner
+from tests.property.examples import examples
 
 DAYS = st.integers(1, 5)
 NAMES = st.sampled_from(["one", "two", "three"])
@@ -209,4 +210,4 @@ class Retention(RuleBasedStateMachine):
 
 
 TestRetention = Retention.TestCase
-TestRetention.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRetention.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

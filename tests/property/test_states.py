@@ -22,6 +22,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.local_epochs import LocalEpochs
+from tests.property.examples import examples
 from tests.services.directories import quick_directory
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -138,7 +139,7 @@ ASKED = st.tuples(
 """Tables, and the time that a reader asks for: a barrier, a moment between two, before the first, after the last."""
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @example(grown=0, steps=[((0, 2, 0), (["often"], None)), ((0, 0, 1), (["often"], None))])
 @given(grown=st.integers(0, 3), steps=st.lists(st.tuples(COMMITS, ASKED), min_size=1, max_size=8))
 def test_rows_read_are_the_state_at_any_time(
