@@ -9,8 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_provider.domain.epoch import FORMERLY
-from airflow_provider.domain.record_format import format_of, name_in
+from airflow_provider.domain.record_format import format_of, name_in, value_in
 from airflow_provider.stores.codec import KINDS_SINCE, RECORDS, VALUES_SINCE
 
 
@@ -46,7 +45,7 @@ def _places(wanted: Any, path: str, since: int, inside: tuple[type, ...]) -> Ite
             yield from _places(hints[field.name], here, number, (*inside, wanted))
     elif isinstance(wanted, type) and issubclass(wanted, Enum):
         for value in wanted:
-            yield Place(f"{path}={FORMERLY.get(value, value.value)}", max(since, VALUES_SINCE.get(value, 1)))
+            yield Place(f"{path}={value_in(value, 1)}", max(since, VALUES_SINCE.get(value, 1)))
     elif typing.get_origin(wanted) in (types.UnionType, typing.Union, tuple, list, dict, Mapping):
         pass
     for part in typing.get_args(wanted):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum, StrEnum
+from enum import StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName, validate_identity
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.record_format import formerly, since
+from airflow_provider.domain.record_format import formerly, members_formerly, since
 from airflow_provider.domain.records import Key, Stamped, event_key
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableRef
 
 
+@members_formerly(CHECK_FAILED="VETOED")
 class EpochState(StrEnum):
     """State of one revision of an epoch; derived from its barriers, never stored beside them."""
 
@@ -35,14 +35,6 @@ class EpochState(StrEnum):
     """Committed, and declared to have nothing new (R5)."""
     CHECK_FAILED = "CHECK_FAILED"
     """Ended by a failed check; the staged output is kept for inspection until the epoch is begun again."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> EpochState | None:
-        return cls.CHECK_FAILED if value == FORMERLY[cls.CHECK_FAILED] else None
-
-
-FORMERLY: Mapping[Enum, str] = {EpochState.CHECK_FAILED: "VETOED"}
-"""Members of enumerations that records of format 1 spell otherwise."""
 
 
 _DAG_ID = re.compile(r"[\w.-]+")

@@ -2,13 +2,17 @@
 
 Two versions of the package may use one store while its hosts are upgraded one after the other. Until
 ``airflow epochs db upgrade`` raises the store's format, all of them write records that the older one reads.
+
+What format 1 spells otherwise is declared where it is: a field by :func:`formerly`, the members of an enumeration by
+:func:`members_formerly`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 FORMAT = 2
 """The newest format, which a new store gets. Records of older formats are read as well."""
@@ -16,6 +20,10 @@ FORMAT = 2
 _SINCE: Final = "record format"
 _OPTIONAL: Final = "record format optional"
 _EARLIER: Final = "record format earlier name"
+_EARLIER_VALUES: Final[dict[type[Enum], Mapping[str, str]]] = {}
+"""Of each enumeration with renamed members: their values in format 1, by their names."""
+
+_Enumeration = TypeVar("_Enumeration", bound=type[Enum])
 
 
 def since(number: int, *, optional: bool = False) -> Mapping[str, Any]:
@@ -33,9 +41,31 @@ def formerly(name: str) -> Mapping[str, Any]:
     return {_EARLIER: name}
 
 
+def members_formerly(**values: str) -> Callable[[_Enumeration], _Enumeration]:
+    """Return a decorator for an enumeration: *values* are those that format 1 had for the members of these names."""
+
+    def mark(enumeration: _Enumeration) -> _Enumeration:
+        _EARLIER_VALUES[enumeration] = {enumeration[name].name: value for name, value in values.items()}
+        return enumeration
+
+    return mark
+
+
 def name_in(field: Field[Any], number: int) -> str:
     """Return the name of *field* in a store of the format *number*."""
     return str(field.metadata.get(_EARLIER, field.name)) if number == 1 else field.name
+
+
+def value_in(member: Enum, number: int) -> Any:
+    """Return the value of *member* in a store of the format *number*."""
+    earlier = _EARLIER_VALUES.get(type(member), {}) if number == 1 else {}
+    return earlier.get(member.name, member.value)
+
+
+def present_values(enumeration: type[Enum]) -> Mapping[str, Any]:
+    """Return the values of the members of *enumeration* that format 1 spelled otherwise, by their values there."""
+    earlier = _EARLIER_VALUES.get(enumeration, {})
+    return {value: enumeration[name].value for name, value in earlier.items()}
 
 
 def format_of(metadata: Mapping[str, Any]) -> int:

@@ -7,7 +7,8 @@ Changing a record: a new field has a default (older records lack it and get the 
 :func:`~airflow_provider.domain.record_format.since` which format it came with, as do new kinds
 (:data:`KINDS_SINCE`) and new values (:data:`VALUES_SINCE`). A store of an older format gets none of them, so
 that older versions of the package go on reading it. A field of format 1 that gets another name says so by
-:func:`~airflow_provider.domain.record_format.formerly`. Any other change needs a step in :data:`UPGRADES`.
+:func:`~airflow_provider.domain.record_format.formerly`, a value by
+:func:`~airflow_provider.domain.record_format.members_formerly`. Any other change needs a step in :data:`UPGRADES`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,18 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from airflow_provider.domain.epoch import FORMERLY, AttemptEvent, EpochRecord, LockRecord
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.lease import LeaseRecord
-from airflow_provider.domain.record_format import FORMAT, format_of, is_optional, name_in
+from airflow_provider.domain.record_format import (
+    FORMAT,
+    format_of,
+    is_optional,
+    name_in,
+    present_values,
+    value_in,
+)
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.reservation import ReservationRecord
@@ -163,7 +171,7 @@ class _Spelling:
             return dict(self._fields(value, plain, path))
         if isinstance(value, Enum):
             self.check(value, path)
-            return FORMERLY.get(value, plain) if self.number == 1 else plain
+            return value_in(value, self.number)
         if isinstance(value, list | tuple):
             return [self.of(item, spelled, path) for item, spelled in zip(value, plain, strict=True)]
         if isinstance(value, Mapping):
@@ -211,8 +219,14 @@ def _names_of(record: Any) -> Mapping[str, tuple[str, Any]]:
 _earlier_names: Callable[[Any], Mapping[str, tuple[str, Any]]] = cache(_names_of)
 
 
+def _is_enumeration(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Enum)
+
+
 def _is_renamed(hint: Any, above: tuple[Any, ...] = ()) -> bool:
-    """Return True if a value of the type *hint* holds a field that format 1 called otherwise."""
+    """Return True if a value of the type *hint* holds a field or a value that format 1 spelled otherwise."""
+    if _is_enumeration(hint):
+        return bool(present_values(hint))
     if not is_dataclass(hint):
         return any(_is_renamed(part, above) for part in get_args(hint))
     if hint in above:
@@ -225,9 +239,11 @@ _holds_renamed: Callable[[Any], bool] = cache(_is_renamed)
 
 
 def _by_present_names(hint: Any, plain: Any) -> Any:
-    """Return *plain*, a value of the type *hint* in format 1, with the present names of fields."""
+    """Return *plain*, a value of the type *hint* in format 1, with the present names of fields and values."""
     if plain is None or not _holds_renamed(hint):
         return plain
+    if _is_enumeration(hint):
+        return present_values(hint).get(plain, plain)
     if is_dataclass(hint):
         names = _earlier_names(hint)
         present = ((*names.get(name, (name, None)), value) for name, value in plain.items())
@@ -308,8 +324,15 @@ def _decode_other(key: Key, body: bytes) -> Any:
     if not steps:
         return _decode_current(key, bytes(envelope.record))
     plain = _plain.decode(envelope.record)
-    for step in steps:
-        plain = UPGRADES[key.kind, step](plain)
+    try:
+        for step in steps:
+            plain = UPGRADES[key.kind, step](plain)
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:  # another type than the field's stands in the record
+        raise _damaged(key, f"format {version}: {error}") from error
     return _decode_current(key, _in_order.encode(plain))
 
 

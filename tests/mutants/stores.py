@@ -85,6 +85,15 @@ PLANTED_IN_STORES = (
         by="test_an_older_store_gets_no_newer_field",
     ),
     Mutant(
+        name="values of the first format are read as if they had never been renamed",
+        rule="R36",
+        file="stores/codec.py",
+        old="        return present_values(hint).get(plain, plain)\n",
+        new="        return plain\n",
+        tests=(CODEC,),
+        by="test_the_first_format_keeps_its_names_of_fields_and_values",
+    ),
+    Mutant(
         name="what an older store cannot hold is left out without a word",
         rule="R36",
         file="stores/codec.py",

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import pytest
 
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.record_format import FORMAT, since
@@ -85,6 +86,21 @@ def test_an_older_format_with_a_way_up_is_read(monkeypatch: pytest.MonkeyPatch) 
     upgrades = {(Kind.TOPOLOGY, 0): lambda fields: {"generation": fields["number"]}}
     monkeypatch.setattr(codec, "UPGRADES", upgrades)
     assert decode(TOPOLOGY, b'{"format":0,"record":{"number":7}}') == TopologyRecord(generation=7)
+
+
+def test_the_first_format_keeps_its_names_of_fields_and_values() -> None:
+    event = replace(sample(Kind.EVENT), state=EpochState.CHECK_FAILED, participant_attempt=2)
+    body = encode(key_of(Kind.EVENT), event, 1)
+    fields = json.loads(body)["record"]
+    assert (fields["state"], fields["subtoken"]) == ("VETOED", 2)
+    assert decode(key_of(Kind.EVENT), body) == event
+    assert b'"CHECK_FAILED"' in encode(key_of(Kind.EVENT), event, 2)
+
+
+@pytest.mark.parametrize("record", ["[]", '{"state":[]}', '{"state":{"VETOED":1}}', '{"state":"REVOKED"}'])
+def test_a_damaged_record_of_the_first_format_is_reported(record: str) -> None:
+    with pytest.raises(StoreIncompatible, match="cannot be read as a AttemptEvent"):
+        decode(key_of(Kind.EVENT), f'{{"format":1,"record":{record}}}')
 
 
 def test_an_unknown_field_deep_inside_is_named() -> None:
