@@ -178,7 +178,7 @@ def test_the_three_zookeeper_servers_have_ids_of_their_own(raw: Document) -> Non
         assert raw["services"][f"zk{number}"]["environment"]["ZOO_MY_ID"] == number
 
 
-def test_the_page_of_secrets_lists_and_writes_what_the_files_ask_for(
+def test_secrets_page_lists_and_writes_every_variable_of_the_files(
     raw: Document, on_zookeeper: Document
 ) -> None:
     asked_for = (compose.variables(raw) | compose.variables(on_zookeeper)) - set(compose.versions())
@@ -193,7 +193,7 @@ def test_a_missing_secret_stops_the_start(raw: Document) -> None:
         compose.interpolated(raw, given)
 
 
-def test_the_dockerfile_takes_what_is_there_and_nothing_is_pinned_twice() -> None:
+def test_dockerfile_copies_existing_files_and_pins_no_version() -> None:
     text = DOCKERFILE.read_text()
     assert re.findall(r"^FROM (.*)$", text, re.MULTILINE) == [
         "apache/airflow:slim-${AIRFLOW_VERSION}-python${PYTHON_VERSION}"
@@ -223,7 +223,7 @@ def test_sparks_defaults_leave_room_for_both_applications(raw: Document) -> None
     assert defaults["spark.executor.cores"] == "1"
 
 
-def test_the_pages_manifests_take_what_is_there() -> None:
+def test_manifests_of_the_pages_use_existing_commands_and_connections() -> None:
     """Commands that Airflow takes, connections that they name, the tag that is pinned."""
     from airflow.cli import cli_parser
 

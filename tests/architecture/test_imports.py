@@ -56,7 +56,7 @@ def test_every_imported_library_is_required_by_name(folder: str, extras: tuple[s
     assert undeclared == {}
 
 
-def test_what_airflow_reads_in_every_process_imports_nothing_heavy() -> None:
+def test_modules_read_by_every_airflow_process_import_no_heavy_library() -> None:
     """The connection's form comes from the stores themselves, which say it without their libraries."""
     program = (
         "import sys; before = set(sys.modules); from airflow_provider import provider_info; "
@@ -165,7 +165,7 @@ LIGHT = {
 
 
 @pytest.mark.parametrize("name", sorted(LIGHT))
-def test_what_every_airflow_process_loads_is_light(name: str) -> None:
+def test_modules_loaded_by_every_airflow_process_are_light(name: str) -> None:
     program = (
         f"import sys; {LIGHT[name]}; before = set(sys.modules); "
         f"import airflow_provider.{name}; print(*sorted(set(sys.modules) - before))"

@@ -52,7 +52,7 @@ def test_a_run_without_an_end_is_ended_with_all_that_it_started(tmp_path: Path) 
             time.sleep(0.05)
 
 
-def test_a_run_says_what_failed(tmp_path: Path) -> None:
+def test_run_returns_its_failure(tmp_path: Path) -> None:
     assert (
         run(tmp_path, ("-c", "print('seed 7: I2: a gap'); raise SystemExit(1)")).failure
         == "seed 7: I2: a gap"
@@ -67,7 +67,7 @@ def test_a_run_without_a_test_is_no_verdict(tmp_path: Path) -> None:
         run(tmp_path, ("-m", "pytest", "-p", "no:cacheprovider", "-k", "no_such_test"))
 
 
-def test_who_is_told_to_end_leaves_no_copy_and_no_process(tmp_path: Path) -> None:
+def test_terminated_run_leaves_no_copy_and_no_process(tmp_path: Path) -> None:
     begun = subprocess.Popen(
         [sys.executable, "-m", "tests.mutants"],
         cwd=ROOT,

@@ -53,7 +53,7 @@ def test_constraints_satisfy_setup_cfg() -> None:
     assert unmet == [], "run: make constraints"
 
 
-def test_the_environment_has_what_the_constraints_pin() -> None:
+def test_environment_has_the_pinned_versions() -> None:
     pins = _constraints()
     installed = {one.name: importlib.metadata.version(one.name) for one in _requirements()}
     other = {name: found for name, found in installed.items() if found != pins[canonicalize_name(name)]}

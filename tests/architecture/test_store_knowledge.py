@@ -55,5 +55,5 @@ def test_a_text_that_names_a_store_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["memory", "file:///srv", "sqlite3", "iceberg"])
-def test_what_names_no_store_is_passed_over(text: str) -> None:
+def test_text_without_a_store_is_not_matched(text: str) -> None:
     assert not NAMES_A_STORE.search(text)

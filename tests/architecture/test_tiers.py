@@ -297,13 +297,13 @@ def test_a_worker_that_is_killed_is_a_failure_with_the_name_of_its_test(
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
-def test_workers_tell_what_stops_the_run(run: Run) -> None:
+def test_workers_report_the_error_that_stops_the_run(run: Run) -> None:
     result = run("def test_homeless(): pass", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*tests without a tier: *::test_homeless*"])
 
 
-def test_what_two_workers_do_at_the_same_time_counts_once() -> None:
+def test_overlapping_work_of_two_workers_counts_once() -> None:
     assert covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]) == 4.0
     assert covered([]) == 0.0
 
@@ -312,7 +312,7 @@ def test_workers_have_an_order_for_every_tier() -> None:
     assert sorted(ORDER_OF_WORKERS) == sorted(TIERS)
 
 
-def test_workers_are_given_what_takes_long_first() -> None:
+def test_workers_get_the_longest_modules_first() -> None:
     """Spark's modules, then tiers in their order for workers, in each the modules with the most tests."""
     given = [
         ("tests/contract/test_few.py::test_1", "contract"),

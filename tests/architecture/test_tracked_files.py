@@ -32,7 +32,7 @@ def _lines_with(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_the_pattern_finds_what_it_must() -> None:
+def test_pattern_finds_machine_paths_and_registries() -> None:
     home, scheme = "/home/", "https://"
     for text in (
         f"{home}ann/epochs",

@@ -121,7 +121,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built
     assert _names(built["wheel"]) - package == set()
 
 
-def test_the_source_distribution_holds_the_package_and_what_builds_it(built: Built) -> None:
+def test_source_distribution_holds_the_package_and_its_build_files(built: Built) -> None:
     built_by = {"LICENSE", "README.md", "pyproject.toml", "setup.cfg"}
     assert _names(built["sdist"]) == _tracked(*PACKAGES) | built_by | {"PKG-INFO"}
 
@@ -131,7 +131,7 @@ def test_the_simulator_and_the_servers_are_no_part_of_the_package() -> None:
     assert testing.isdisjoint({"simulation", "simulator", "servers"})
 
 
-def test_what_is_installed_works_without_the_checkout(installed: Path, tmp_path: Path) -> None:
+def test_installed_package_works_without_the_checkout(installed: Path, tmp_path: Path) -> None:
     program = (
         "import json, airflow_provider, airflow_provider.testing.pytest_plugin as plugin; "
         "print(json.dumps([airflow_provider.__file__, airflow_provider.__version__, plugin.__file__]))"

@@ -154,7 +154,7 @@ CALLS: dict[str, tuple[Call, Iterable[str]]] = {
 
 
 @pytest.mark.parametrize("what", sorted(CALLS))
-def test_a_request_that_nobody_means_writes_nothing(local_epochs: LocalEpochs, what: str) -> None:
+def test_invalid_request_writes_nothing(local_epochs: LocalEpochs, what: str) -> None:
     """R5, R7, R23: in each argument of a request."""
     local_epochs.commit(J, "2024-05-01", {T: [{"a": 1}]})
     before = written(local_epochs)
@@ -165,7 +165,7 @@ def test_a_request_that_nobody_means_writes_nothing(local_epochs: LocalEpochs, w
 
 @pytest.mark.parametrize("what", ["reason", "by"])
 @pytest.mark.parametrize("act", [skip, retire])
-def test_who_ends_something_says_it_in_words_that_can_be_kept(
+def test_reason_and_author_must_be_storable_text(
     local_epochs: LocalEpochs, act: Callable[..., object], what: str
 ) -> None:
     """R5, R7: what is no text, blank, or more than a store keeps."""

@@ -84,7 +84,7 @@ def test_each_side_of_a_comparison_has_a_store_of_its_own(store: Store) -> None:
     upgrade_schema(second)
 
 
-def test_a_commit_without_what_is_measured_is_named_with_each_figure(
+def test_a_commit_without_the_measured_code_is_named_with_each_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such as one before a package of that name: what is installed is not measured in its place."""
@@ -105,7 +105,7 @@ def test_a_commit_without_what_is_measured_is_named_with_each_figure(
         (["--against", "HEAD", "--slow"], ""),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_anything_is_measured(
+def test_incomparable_arguments_are_refused_before_any_measurement(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
@@ -115,12 +115,12 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_measured(
 
 
 @pytest.mark.parametrize(("pairs", "left_out"), [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
-def test_the_spread_of_a_ratio_leaves_out_what_a_median_lies_between(pairs: int, left_out: int) -> None:
+def test_spread_leaves_out_ranks_outside_the_confidence_interval(pairs: int, left_out: int) -> None:
     """From tables of confidence intervals of a median by ranks: of 20 values the 6th to the 15th."""
     assert against.left_out_of(pairs) == left_out
 
 
-def test_a_figure_above_what_is_asked_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_figure_above_its_limit_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     slow = against.Comparison(name="publish.x", before_ms=1.0, now_ms=1.2, ratios=[1.2, 1.0, 1.3])
     result = against.Result(compared=[slow])
     assert against.report(result, 1.1) == 1

@@ -97,7 +97,7 @@ def test_another_warehouse_is_refused(local_epochs: LocalEpochs) -> None:
         epochs.cut(RIDES)
 
 
-def test_what_is_closed_is_not_read(local_epochs: LocalEpochs) -> None:
+def test_closed_connection_reads_no_rows(local_epochs: LocalEpochs) -> None:
     local_epochs.commit(LOAD, "2024-05-01", {RIDES: ROWS})
     with connect(local=local_epochs) as epochs:
         cut = epochs.cut(RIDES)

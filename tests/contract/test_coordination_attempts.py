@@ -144,7 +144,7 @@ def _published(world: World, attempt: Attempt) -> None:
         (_published, "it has published the epoch", "its rows are committed", 1),
     ],
 )
-def test_an_attempt_that_is_over_is_told_what_ended_it(
+def test_ended_attempt_gets_the_cause_of_its_end(
     world: World, end: Callable[[World, Attempt], None], why: str, step: str, found: int
 ) -> None:
     """R10: a newer token exists only where another attempt has begun; the command that shows more can be typed."""
@@ -195,7 +195,7 @@ def test_att2_pause_beyond_the_ttl(world: World) -> None:
     refuse_all(world, paused, committable)
 
 
-def test_att2_silence_alone_ends_nobody(world: World) -> None:
+def test_att2_silence_alone_ends_no_attempt(world: World) -> None:
     """R10: who was silent beyond its lock, and was overtaken by nobody, publishes."""
     attempt = world.begin(world.job("d"), day(1))
     world.clock.advance(10 * PAST_TTL)

@@ -47,7 +47,7 @@ def revise(world: World, table: str, job: str, epoch: Interval) -> int:
 
 
 @pytest.mark.parametrize("policy", [OnUpstreamRevision.CASCADE, OnUpstreamRevision.IGNORE])
-def test_a_committed_epoch_whose_input_has_changed_is_named(world: World, policy: OnUpstreamRevision) -> None:
+def test_committed_epoch_with_a_changed_input_is_named(world: World, policy: OnUpstreamRevision) -> None:
     """I4: the epoch, the table, the time that changed and the commit; edges that ignore are not asked."""
     source = world.job("source")
     world.run(source, day(1))

@@ -104,7 +104,7 @@ def test_how_a_file_that_came_late_is_read(world: World, tmp_path: Path, on_reru
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
 
 
-def test_who_has_read_the_same_bounds_stands_on_them(world: World, tmp_path: Path) -> None:
+def test_readers_of_equal_bounds_share_one_source_revision(world: World, tmp_path: Path) -> None:
     """I11: bound back to what D has read, the source has a third revision; E makes no fourth beside D."""
     d, e, f = two_jobs(world, tmp_path)
     late_file(world, tmp_path, d, e)
@@ -121,7 +121,7 @@ def test_who_has_read_the_same_bounds_stands_on_them(world: World, tmp_path: Pat
     assert world.rows("d", "e", "g") == {"d": [(1, 1)], "e": [(1, 1)], "g": [(1, 1)]}
 
 
-def test_what_never_read_a_source_does_not_stand_on_it(world: World, tmp_path: Path) -> None:
+def test_epoch_before_the_source_was_declared_does_not_depend_on_it(world: World, tmp_path: Path) -> None:
     """I11: D declares the source from its second day on, and its first has a reader."""
     e = world.job("e", inputs=[feed(tmp_path)])
     world.run(world.job("d"), day(1))
@@ -179,7 +179,7 @@ def test_bind_and_a_reader_that_begins_meanwhile(world: World, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["previous", "skip", "state"])
-def test_what_reads_over_ranges_waits(world: World, tmp_path: Path, kind: str) -> None:
+def test_range_readers_wait_for_the_recomputed_epoch(world: World, tmp_path: Path, kind: str) -> None:
     """R18: a job's own next epoch, the copy that a skip would make of a full table, and whole states."""
     table = world.table("d", kind=TableKind.FULL if kind == "skip" else TableKind.INCREMENTAL)
     inputs = [feed(tmp_path), *([previous(table)] if kind == "previous" else [])]
@@ -275,7 +275,7 @@ def test_a_lease_keeps_the_label_that_it_was_claimed_with(world: World, tmp_path
 
 
 @pytest.mark.parametrize("reader", ["another job", "its own past"])
-def test_what_has_committed_readers_is_not_left_behind(world: World, tmp_path: Path, reader: str) -> None:
+def test_epoch_with_committed_readers_is_not_left_behind(world: World, tmp_path: Path, reader: str) -> None:
     """R18: it could not be computed again, so nothing is bound; who reads it by `ignore` is no reason."""
     own = [previous(world.table("d"))] if reader == "its own past" else []
     d = world.job("d", inputs=[feed(tmp_path), *own])
@@ -295,7 +295,7 @@ def test_what_has_committed_readers_is_not_left_behind(world: World, tmp_path: P
 
 
 @pytest.mark.parametrize("over", ["retired", "left"])
-def test_what_nothing_can_compute_again_is_not_left_behind(world: World, tmp_path: Path, over: str) -> None:
+def test_epoch_that_no_job_can_recompute_is_not_left_behind(world: World, tmp_path: Path, over: str) -> None:
     """R18: the epoch of a job that is retired, or a table that its job has left."""
     both = [world.table("d"), world.table("d2")]
     d = world.job("d", outputs=both, inputs=[feed(tmp_path)])
@@ -368,7 +368,7 @@ def test_more_epochs_behind_than_the_topology_holds() -> None:
 # --- how they catch up --------------------------------------------------------------------------------------------
 
 
-def test_a_source_that_is_bound_back_to_what_it_was(world: World, tmp_path: Path) -> None:
+def test_source_is_bound_back_to_earlier_bounds(world: World, tmp_path: Path) -> None:
     """I11: who has read the same is not behind, whichever number it has; who has read the other is."""
     d, e, f = two_jobs(world, tmp_path)
     late_file(world, tmp_path, d, e)

@@ -189,7 +189,7 @@ def test_a_try_after_one_that_failed_aligns_with_the_calendar_of_now(world: Worl
     assert world.rows("r", "s") == {name: [(3, 106)] for name in ("r", "s")}
 
 
-def test_readers_whom_the_new_calendar_gives_the_same_barrier_publish(world: World) -> None:
+def test_readers_with_the_same_barrier_in_the_new_calendar_publish(world: World) -> None:
     """R13: a change of calendar is no rewrite; exact readers and those of earlier barriers go on."""
     for number in (1, 2, 3):
         world.run(world.job("d"), day(number), [number])
@@ -205,7 +205,7 @@ def test_readers_whom_the_new_calendar_gives_the_same_barrier_publish(world: Wor
         world.coordinator.publish(attempt)
 
 
-def test_a_later_rewrite_keeps_what_is_known_of_the_calendar(world: World) -> None:
+def test_later_rewrite_keeps_the_recorded_calendar_change(world: World) -> None:
     """R13: both are in one record; the attempt began before both."""
     first, _ = with_readers(world)
     begun: list[Attempt] = []
@@ -269,7 +269,7 @@ def test_a_changed_job_is_declared_anew_and_goes_to_a_successor(world: World) ->
     assert world.cut("d").barrier == barrier(3) + 4 * HOUR
 
 
-def test_what_is_computed_keeps_its_calendar(world: World) -> None:
+def test_computed_day_keeps_its_calendar(world: World) -> None:
     """R7: nobody makes hours of a day that is committed, or open."""
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
         changed(world, 4)
@@ -280,7 +280,7 @@ def test_what_is_computed_keeps_its_calendar(world: World) -> None:
     world.coordinator.register(world.job("e", cadence=HOURLY_FROM_3))
 
 
-def test_what_is_committed_to_a_table_that_the_job_leaves_keeps_its_calendar(world: World) -> None:
+def test_committed_day_of_a_left_table_keeps_its_calendar(world: World) -> None:
     """R7: the first hour would be taken for the day that is committed, when tables and cadence change at once."""
     for number in range(1, 5):
         world.run(world.job("d"), day(number), [number])
@@ -310,7 +310,7 @@ def test_an_attempt_of_the_old_calendar_publishes_nothing(world: World) -> None:
         world.coordinator.publish(attempt)
 
 
-def test_what_a_day_left_is_deleted_by_its_first_hour(table_world: World) -> None:
+def test_first_hour_deletes_staged_output_of_the_dead_day(table_world: World) -> None:
     """R7, R16: an attempt that died before the change staged for the day; it and the hour have one record."""
     world = table_world
     daily = world.job("d")
@@ -444,7 +444,7 @@ def hours(job: Job, origin: int = 1) -> list[Interval]:
     return job.cadence.split(Interval(barrier(origin), barrier(origin + 1)))
 
 
-def test_chg2_the_last_hour_of_a_day_whose_attempt_failed(table_world: World) -> None:
+def test_chg2_last_hour_survives_rollback_of_the_failed_day(table_world: World) -> None:
     """R7, R16: hour 23 commits, or is WRITTEN, before hour 0 begins, which undoes what the day left."""
     world = table_world
     world.run(world.job("d"), day(1), [1])

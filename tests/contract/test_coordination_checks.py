@@ -116,7 +116,7 @@ FAILING: dict[str, tuple[Check, str, str]] = {
 }
 
 
-def test_what_holds_is_published(table_world: World) -> None:
+def test_output_that_passes_its_checks_is_published(table_world: World) -> None:
     """R14: all kinds of checks on rows that keep them; the log says so."""
     published = table_world.coordinator.publish(
         written(table_world, job(table_world, *PASSING.values()), GOOD)
@@ -135,7 +135,7 @@ def test_nothing_to_look_at_keeps_all_but_counts(table_world: World) -> None:
 
 
 @pytest.mark.parametrize("case", list(FAILING))
-def test_what_does_not_hold_is_refused(world: World, case: str) -> None:
+def test_output_that_fails_a_check_is_refused(world: World, case: str) -> None:
     """R14: the error names the check, the figure and a row; nothing is published."""
     check, figure, sample = FAILING[case]
     error = refused(world, not_null("flights", "id"), check, rows=GOOD)
@@ -278,7 +278,7 @@ def test_a_failed_check_is_told_to_the_try_that_it_ended(world: World) -> None:
     refuse_check_failed(world.store, declared, [day(2), day(3), day(4)], owner())
 
 
-def test_a_retry_never_adopts_what_was_refused(world: World) -> None:
+def test_a_retry_never_adopts_refused_output(world: World) -> None:
     """R14, R16: also of a job that keeps its first output; its begin deletes what was kept."""
     declared = job(world, not_null("flights", "carrier"), determinism=Determinism.KEEP_FIRST)
     attempt = written(world, declared, GOOD)
@@ -292,7 +292,7 @@ def test_a_retry_never_adopts_what_was_refused(world: World) -> None:
     assert world.coordinator.publish(again).revision == 1
 
 
-def test_what_is_adopted_is_checked_first(world: World) -> None:
+def test_adopted_output_is_checked_before_publish(world: World) -> None:
     """R14, R16: complete output whose writer died before the checks does not slip past them."""
     declared = job(world, not_null("flights", "carrier"))
     attempt = written(world, declared, GOOD)
@@ -308,7 +308,7 @@ def test_what_is_adopted_is_checked_first(world: World) -> None:
     assert world.staged() == []
 
 
-def test_what_was_checked_is_not_checked_again(world: World) -> None:
+def test_checked_output_is_not_checked_again(world: World) -> None:
     """R14: by the retry that adopts it, and after the publish."""
     asked: list[str] = []
 
@@ -341,7 +341,7 @@ def test_another_check_is_another_declaration(world: World) -> None:
     assert isinstance(world.coordinator.begin(milder, day(1), owner(generation=1)), AlreadyCommitted)
 
 
-def test_what_earlier_checks_have_passed_is_not_adopted_under_others(world: World) -> None:
+def test_output_passed_by_earlier_checks_is_not_adopted_under_new_checks(world: World) -> None:
     """R14, R16: the checks that judge an output are those of the declaration under which it is published."""
     attempt = written(world, job(world, not_null("flights", "id")), GOOD)
     world.coordinator.check(attempt)
@@ -359,7 +359,7 @@ def test_sql_sees_the_rows_of_the_epoch_in_an_output_that_its_job_reads(world: W
         world.run(declared, day(2), [-1])
 
 
-def test_a_failed_check_of_a_revision_leaves_what_is_committed(world: World) -> None:
+def test_failed_check_of_a_revision_keeps_the_committed_revision(world: World) -> None:
     """R14, R4: readers go on with revision 1."""
     declared = job(world, row_count("flights", at_most=2))
     world.coordinator.publish(written(world, declared, GOOD[:1]))

@@ -91,7 +91,7 @@ def test_a_change_is_a_commit_of_its_own_before_the_epoch(table_world: World) ->
     assert len(world.commits()) == number + 1, "nothing is changed twice"
 
 
-def test_columns_that_nobody_declared_are_refused(table_world: World) -> None:
+def test_undeclared_columns_are_refused(table_world: World) -> None:
     """R32: an author's slip changes no table, whether a column is missing, new or of another type."""
     world = table_world
     job = declared(world)
@@ -264,7 +264,7 @@ def test_a_new_table_has_all_declared_changes_from_its_first_write(table_world: 
         write(world, attempt, A)
 
 
-def test_whoever_is_ahead_of_the_first_commit_begins_again(world: World) -> None:
+def test_attempt_ahead_of_the_first_commit_begins_again(world: World) -> None:
     """R32: two declarations before the first commit; the older one publishes first."""
     old, new = declared(world), declared(world, add("more", "double"))
     first = world.begin(old, day(1), owner("old"))
@@ -323,7 +323,7 @@ def test_uncommitted_rows_are_read_under_the_newest_columns(table_world: World) 
     assert rows == [{**A, "more": None}, {"id": 2, "name": "b", "more": None}]
 
 
-def test_nothing_is_wrong_with_a_domain_whose_columns_change(table_world: World) -> None:
+def test_doctor_and_retention_accept_changed_columns(table_world: World) -> None:
     """R17, R32: for the doctor, and for retention, which deletes versions of before and keeps their rows."""
     world = table_world
     ran(world, declared(world), day(1), A)

@@ -113,9 +113,7 @@ def test_r20_a_reader_of_an_older_head_takes_no_revision_back(world: World) -> N
         ("consistency", {"consistency": "altogether"}),
     ],
 )
-def test_uncommitted_reads_refuse_what_they_would_not_keep(
-    world: World, field: str, asked: dict[str, Any]
-) -> None:
+def test_uncommitted_reads_refuse_a_common_time(world: World, field: str, asked: dict[str, Any]) -> None:
     """R19: tables that need not agree have no common time; a wish is refused, not dropped."""
     run_days(world, "d", 1, 2)
     with pytest.raises(InvalidInput, match="need not agree") as refused:

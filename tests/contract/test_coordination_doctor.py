@@ -54,7 +54,7 @@ def test_a_healthy_domain_has_no_symptom(table_world: World) -> None:
         examine(world.store, world.formats, "nowhere")
 
 
-def test_what_others_committed(table_world: World) -> None:
+def test_doctor_reports_foreign_commits(table_world: World) -> None:
     """R17: a compaction is told, and needs nobody; other rows need somebody, unless they can be adopted."""
     world = table_world
     job = world.job("t", [world.table("left"), adopting(world, "right")])
@@ -72,7 +72,7 @@ def test_what_others_committed(table_world: World) -> None:
     assert "roll the table back" in left.next_step
 
 
-def test_rows_that_nobody_can_take_over(table_world: World) -> None:
+def test_doctor_does_not_advise_recovery_of_rows_it_would_refuse(table_world: World) -> None:
     """R17, R18: recovering is not advised where it would be refused, and the reason is told."""
     world = table_world
     job = world.job("t", [adopting(world, name) for name in ("gone", "early", "read")])
@@ -135,7 +135,7 @@ def test_attempts_that_ended_or_fell_silent(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])
-def test_what_failed_before_a_table_begins_is_told(world: World, kind: str) -> None:
+def test_failed_epoch_before_the_first_commit_is_reported(world: World, kind: str) -> None:
     """R7: a job without an origin begins where it commits first, and waits for nothing before that."""
     job = world.job("t", [world.table("t", kind=kind)], origin=None)
     for number in (1, 2, 5):
@@ -165,7 +165,7 @@ def test_what_failed_before_a_table_begins_is_told(world: World, kind: str) -> N
     assert "job t" not in told(world), "the epoch before it is none"
 
 
-def test_what_failed_first_and_was_computed_later_is_not_told(world: World) -> None:
+def test_failed_epoch_computed_later_is_not_reported(world: World) -> None:
     """R7: nor is what a job with an origin waits for, nor what failed of a job that is over."""
     job = world.job("t", origin=None)
     for number in (1, 2):
@@ -186,7 +186,7 @@ def test_what_failed_first_and_was_computed_later_is_not_told(world: World) -> N
     assert list(told(world)) == [f"new {newest}"], "it is named once"
 
 
-def test_waits_that_nobody_ends(world: World) -> None:
+def test_endless_waits_are_reported(world: World) -> None:
     """I9: an input that no job has ever written, and one whose job is retired; a wait for a job at work is none."""
     t = world.table("t")
     world.run(world.job("t"), day(1))
@@ -212,7 +212,7 @@ def test_a_wait_for_a_table_that_has_a_successor_is_none(world: World) -> None:
     assert told(world) == {}
 
 
-def test_waits_for_who_fell_silent_and_for_what_was_expired(world: World) -> None:
+def test_waits_for_inactive_jobs_and_expired_states_are_reported(world: World) -> None:
     """R9, R24, I9: an inactive job, and an expired state."""
     full = world.table("f", kind="full")
     for number in (1, 2, 3):
@@ -251,7 +251,7 @@ def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
         assert [one.found for one in symptoms] == ["it has moved to elsewhere"] * urgent
 
 
-def test_what_was_left_is_told_and_vacuumed(table_world: World) -> None:
+def test_orphans_and_ended_leases_are_reported_and_vacuumed(table_world: World) -> None:
     """R16, R23: a zombie's files and a lease that has ended need nobody: the next vacuum takes them."""
     world = table_world
     job = world.job("t")
@@ -378,7 +378,7 @@ def test_an_interrupted_move(world: World, state: MoveState, way: str) -> None:
     assert "db move" in found.next_step
 
 
-def test_the_graces_of_what_is_told(world: World) -> None:
+def test_orphans_are_reported_only_after_their_grace(world: World) -> None:
     """R16: before its grace is over, nothing is called left over."""
     world.run(world.job("t"), day(1))
     zombie = world.begin(world.job("t"), day(2))

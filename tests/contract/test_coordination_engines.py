@@ -99,7 +99,7 @@ def test_epochs_below_the_origin_appear_when_they_reach_it(table_world: World) -
     assert world.engine_rows("d") == [(number, number) for number in (3, 4, 5)]
 
 
-def test_changed_columns_leave_what_is_shown(table_world: World) -> None:
+def test_changed_columns_keep_the_shown_rows(table_world: World) -> None:
     """R17, R32."""
     world = table_world
     job = world.job("d", [world.table("d", kind="full")])

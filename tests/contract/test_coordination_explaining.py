@@ -34,7 +34,7 @@ class Watched(FaultyStore):
 
 
 @pytest.mark.parametrize("seconds", [2, 7])
-def test_a_wait_ends_on_time_and_listens_for_what_it_has_not_seen(world: World, seconds: int) -> None:
+def test_a_wait_ends_on_time_and_listens_for_unseen_commits(world: World, seconds: int) -> None:
     """R35: it asks the store for what comes after its last look, and never for longer than it has left."""
     for number in (1, 2):
         world.run(world.job("d"), day(number))
@@ -49,7 +49,7 @@ def test_a_wait_ends_on_time_and_listens_for_what_it_has_not_seen(world: World, 
     )
 
 
-def test_what_a_job_waits_for_is_named_once(world: World) -> None:
+def test_late_input_of_a_job_is_named_once(world: World) -> None:
     """R6: of several inputs only the one that is late."""
     world.run(world.job("a"), day(1))
     world.coordinator.register(world.job("b"))
@@ -61,7 +61,7 @@ def test_what_a_job_waits_for_is_named_once(world: World) -> None:
 @pytest.mark.parametrize(
     ("name", "dag"), [("team.orders-v2", " of DAG team.orders-v2"), ("ada@laptop", ""), ("skip by ada", "")]
 )
-def test_only_what_may_be_a_dag_is_called_one(world: World, name: str, dag: str) -> None:
+def test_only_valid_dag_ids_are_called_dags(world: World, name: str, dag: str) -> None:
     """Section 10: who starts a program by hand, or skips, is none."""
     orders = world.job("orders")
     world.run(orders, day(1))
@@ -74,7 +74,7 @@ def test_only_what_may_be_a_dag_is_called_one(world: World, name: str, dag: str)
     assert [one.names_dag for one in told.holders] == [bool(dag)]
 
 
-def test_who_brings_what_is_waited_for_is_told(world: World) -> None:
+def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> None:
     """Section 10: job, DAG and run, also of the open epoch itself; a name that nobody knows is asked about."""
     orders = world.job("orders")
     world.run(orders, day(1))
@@ -149,7 +149,7 @@ def test_an_epoch_that_is_not_over_is_waited_for(world: World) -> None:
     assert explain(world.store, DOMAIN, "d", job.cadence.ended_by(now)).waiting_for == ()
 
 
-def test_a_job_without_origin_is_asked_for_what_has_ended(world: World) -> None:
+def test_job_without_origin_is_asked_for_its_last_ended_epoch(world: World) -> None:
     """Section 10: before anything is committed the epoch to run is the last one that is over."""
     job = world.job("d", origin=None)
     world.coordinator.register(job)
@@ -171,7 +171,7 @@ def test_all_that_an_epoch_waits_for_is_told(world: World) -> None:
     assert missing.startswith("never: no owner yet")
 
 
-def test_what_a_retired_job_had_is_told(world: World) -> None:
+def test_explain_tells_epochs_of_a_retired_job(world: World) -> None:
     """R7, R24: an epoch that it committed waits for nothing, one that it did not for nobody; a barrier may be gone."""
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2, 3):

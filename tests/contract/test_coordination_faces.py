@@ -163,7 +163,7 @@ def test_engines_travel_to_states_that_the_catalog_shows_and_to_no_others(iceber
     assert "read_parquet" in queries(world.cuts, older, "duckdb")["d"]
 
 
-def test_r22_no_text_for_what_cannot_be_read(world: World, iceberg: World) -> None:
+def test_r22_unreadable_states_have_no_query_text(world: World, iceberg: World) -> None:
     """An unknown engine, no view in Trino, memory tables, unpublished output, a cut that is over."""
     two_tables(world)
     two_tables(iceberg)
@@ -210,7 +210,7 @@ def test_diff_of_two_cuts(table_world: World) -> None:
     assert back == {"d": ([], [(3, 3)]), "f": (both, [(3, 3)])}
 
 
-def test_diff_tells_what_came_to_an_epoch_that_was_empty(table_world: World) -> None:
+def test_diff_names_files_that_came_to_an_empty_epoch(table_world: World) -> None:
     """R5: all files of before are there still; of those that came, not all are of later epochs."""
     job = table_world.job("d")
     table_world.run(job, day(1), [1])

@@ -121,7 +121,7 @@ CHANGES: dict[str, Callable[[Load], Sides]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_reads_another_source_is_no_fill(load: Load, change: str) -> None:
+def test_epoch_that_reads_another_source_is_no_fill(load: Load, change: str) -> None:
     """R7, I7: all tables of the epoch are computed again together; none is added from other rows than the others."""
     world = load.world
     before, after = CHANGES[change](load)
@@ -158,7 +158,7 @@ def test_several_epochs_of_which_one_is_a_fill(load: Load) -> None:
 
 
 @pytest.mark.parametrize("reads", ["less", "the same"])
-def test_what_reads_nothing_else_is_a_fill(load: Load, reads: str) -> None:
+def test_epoch_that_reads_no_other_source_is_a_fill(load: Load, reads: str) -> None:
     """R7: also where the declaration has left a source since."""
     feed, notes = load.source("feed"), load.source("notes", "notes")
     old = load.job("t1", feed, notes)

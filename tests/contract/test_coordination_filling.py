@@ -118,7 +118,7 @@ def test_chg4_nothing_else_stops_without_a_word(world: World) -> None:
     )
 
 
-def test_a_fill_reads_what_the_commit_has_read(world: World) -> None:
+def test_a_fill_reads_the_inputs_of_the_commit(world: World) -> None:
     """I7: also by an edge that ignores what became of it since, so that both tables are of the same rows."""
     source = world.job("s")
     edge = increment(source.outputs[0], on_upstream_revision="ignore")
@@ -131,7 +131,7 @@ def test_a_fill_reads_what_the_commit_has_read(world: World) -> None:
     assert values_of(read_rows(world.coordinator, attempt, "s")) == [(3, 3)]
 
 
-def test_a_fill_of_what_can_be_read_no_longer_is_refused(world: World) -> None:
+def test_fill_with_unreadable_inputs_is_refused(world: World) -> None:
     """I7: the newest rows are others; here the columns of an input have changed since."""
     source = world.job("s")
     edge = increment(source.outputs[0], on_upstream_revision="ignore")
@@ -161,7 +161,7 @@ def test_a_fill_of_other_rows_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("determinism", ["keep_first", "replace_cascade"])
-def test_what_is_computed_otherwise_each_time_is_no_fill(world: World, determinism: str) -> None:
+def test_nondeterministic_job_without_readers_recomputes_all_tables(world: World, determinism: str) -> None:
     """R7: then all of its tables are computed again together, where nobody has read them."""
     new = rolled_back(world, determinism=determinism)
     with pytest.raises(DependentReaders):
@@ -176,7 +176,7 @@ def test_a_fill_where_no_epoch_may_be_computed_again(world: World) -> None:
     assert isinstance(world.coordinator.begin(new, day(4), owner()), AlreadyCommitted)
 
 
-def test_a_reader_of_what_a_fill_adds_minds_its_inputs(world: World) -> None:
+def test_reader_of_a_filled_table_depends_on_inputs_of_both_revisions(world: World) -> None:
     """R18: the filled epoch depends on all that its tables were computed from, in both revisions."""
     source = world.job("s")
     old, new = versions(world, inputs=[increment(source.outputs[0])])
@@ -189,7 +189,7 @@ def test_a_reader_of_what_a_fill_adds_minds_its_inputs(world: World) -> None:
     world.run(world.job("r", inputs=[state(new.outputs[1])], origin=barrier(1)), day(3))
 
 
-def test_what_a_fill_wrote_beside_is_vacuumed(table_world: World) -> None:
+def test_extra_output_of_a_fill_is_vacuumed(table_world: World) -> None:
     """R16: the tables that stay have been written again; a day later nothing of it is left."""
     new = rolled_back(table_world)
     table_world.run(new, day(4), [4], owner("cleared"))
@@ -222,7 +222,7 @@ def test_a_fill_outlives_a_merge_of_the_rewrites_in_the_log(world: World) -> Non
 
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])
-def test_a_reader_of_a_table_that_its_job_has_left_is_told_what_helps(world: World, kind: str) -> None:
+def test_reader_of_a_left_table_gets_a_working_next_step(world: World, kind: str) -> None:
     """R7: running or skipping the job as it is declared writes the table no more."""
     old, new = versions(world, kind)
     reader = world.job("r", inputs=[new.outputs[1]])
@@ -279,14 +279,14 @@ def test_a_reader_of_a_retired_table_is_told_to_leave_it_out(world: World) -> No
     world.run(reader, day(2), [2])
 
 
-def test_a_job_that_nobody_knows_yet_is_told_what_it_lacks(world: World) -> None:
+def test_unregistered_job_gets_its_missing_inputs(world: World) -> None:
     """R12: also of its own past, which it is about to register."""
     table = world.table("t")
     with pytest.raises(NotReady, match="t: needs"):
         world.begin(world.job("j", [table], inputs=[previous(table)]), day(2))
 
 
-def test_a_fill_adopts_no_output_that_a_whole_revision_left(world: World, tmp_path: Path) -> None:
+def test_a_fill_adopts_no_output_of_a_whole_revision(world: World, tmp_path: Path) -> None:
     """R7, R16: its table begins meanwhile where the epoch lacks it; one epoch's tables are of the same files."""
     folder = tmp_path / f"{day(2).start:%Y-%m-%d}"
     folder.mkdir()

@@ -76,7 +76,7 @@ def adopting(world: World, name: str = "t") -> Table:
     return world.table(name, on_foreign_commit="adopt")
 
 
-def test_a_compaction_disturbs_nobody(table_world: World) -> None:
+def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> None:
     """R17: neither the writer of the table, nor who reads it; it is no commit and no rewrite."""
     world = table_world
     job, reader = world.job("t"), world.job("r", inputs=[world.table("t")])
@@ -146,7 +146,7 @@ def test_other_rows_are_adopted_before_columns_change(table_world: World) -> Non
     ]
 
 
-def test_an_adoption_whose_reply_is_lost_is_found_done(table_world: World) -> None:
+def test_adoption_with_a_lost_reply_is_found_done(table_world: World) -> None:
     """R15, R17: asked again, it finds nothing to be adopted; the begin that wanted it goes on."""
     world = table_world
     world.run(world.job("t", [adopting(world)]), day(1), [1])
@@ -186,7 +186,7 @@ def test_other_rows_are_adopted_where_it_is_declared(table_world: World) -> None
     assert world.rows("t") == {"t": [(1, 5), (2, 2)]}
 
 
-def test_an_adoption_is_a_rewrite_to_who_has_read(table_world: World) -> None:
+def test_an_adoption_is_a_rewrite_for_its_readers(table_world: World) -> None:
     """R13, R17: an attempt that read the epoch begins again, and then reads the other program's rows."""
     world = table_world
     world.run(world.job("t", [adopting(world)]), day(1), [1])
@@ -201,7 +201,7 @@ def test_an_adoption_is_a_rewrite_to_who_has_read(table_world: World) -> None:
     assert [one.adopted for one in recover(world.coordinator.context, DOMAIN).tables] == [False]
 
 
-def test_what_a_committed_epoch_has_read_is_not_adopted(table_world: World) -> None:
+def test_rows_are_not_adopted_into_an_epoch_with_committed_readers(table_world: World) -> None:
     """R17, R18: the readers are named, and nothing is changed."""
     world = table_world
     job = world.job("t", [adopting(world)])
@@ -248,7 +248,7 @@ def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World,
     assert isinstance(world.coordinator.publish(attempts[4]), Published)
 
 
-def test_a_retired_job_has_no_say_in_what_is_adopted(table_world: World) -> None:
+def test_declaration_of_a_retired_job_does_not_decide_adoption(table_world: World) -> None:
     """R7, R17: what its successor declares counts, and nobody declares anything where there is none."""
     world = table_world
     for name in ("left", "taken"):
@@ -280,7 +280,7 @@ def test_two_publishes_adopt_once(table_world: World) -> None:
 
 
 @pytest.mark.parametrize("call", ["table.compare", "store.transact", "table.published", "table.prepare"])
-def test_who_dies_while_adopting_leaves_nothing_half_done(table_world: World, call: str) -> None:
+def test_interrupted_adoption_is_finished_by_the_next_publish(table_world: World, call: str) -> None:
     """R15, R17: the next publish of the attempt adopts, or finds that it is done."""
     world = table_world
     job = world.job("t", [adopting(world)])

@@ -104,7 +104,7 @@ class Orders:
         return [(one.found, one.next_step) for one in symptoms if one.found.startswith("bounds that came")]
 
 
-def test_the_next_epoch_reads_what_a_skipped_one_had_recorded(world: World) -> None:
+def test_next_epoch_reads_the_rows_recorded_for_a_skipped_one(world: World) -> None:
     """I11: each row is read by one epoch; computed after all, the skipped one has none of them."""
     orders = Orders(world)
     orders.commits(1, 1)
@@ -116,7 +116,7 @@ def test_the_next_epoch_reads_what_a_skipped_one_had_recorded(world: World) -> N
     assert orders.told == []
 
 
-def test_an_epoch_that_failed_later_reads_what_a_skipped_one_had_recorded(world: World) -> None:
+def test_failed_later_epoch_reads_the_rows_recorded_for_a_skipped_one(world: World) -> None:
     """I11: its bounds begin where those of the skipped one did, whether it is tried again or skipped as well."""
     orders = Orders(world)
     orders.commits(1, 1)
@@ -142,7 +142,7 @@ def test_a_skipped_epoch_that_fails_when_it_is_run_after_all_gives_back(world: W
     assert orders.commits(3, 4, owner(try_number=2)) == [2, 3, 4, 5]
 
 
-def test_a_skipped_epoch_whose_run_fails_a_check_gives_back(world: World) -> None:
+def test_skipped_epoch_gives_back_rows_after_a_failed_check(world: World) -> None:
     """R5, R14: its end is an end like others, and the next epoch reads the rows."""
     orders = Orders(world)
     orders.jobs["load"] = world.job("load", inputs=[ORDERS], checks=[row_count("load", at_least=1)])
@@ -157,7 +157,7 @@ def test_a_skipped_epoch_whose_run_fails_a_check_gives_back(world: World) -> Non
     assert orders.told == []
 
 
-def test_a_skipped_epoch_whose_run_dies_is_skipped_again(world: World) -> None:
+def test_skipped_epoch_with_a_dead_run_is_skipped_again(world: World) -> None:
     """I11: doctor names what it has recorded, and the next skip gives that back, too."""
     orders = Orders(world)
     orders.commits(1, 1)
@@ -235,7 +235,7 @@ def test_rows_stay_where_an_epoch_beyond_the_window_was_committed(world: World) 
 
 
 @pytest.mark.parametrize("is_over", ["begins later", "retired"])
-def test_rows_of_a_failed_epoch_that_nobody_runs_any_more_are_named(world: World, is_over: str) -> None:
+def test_rows_of_an_abandoned_failed_epoch_are_named(world: World, is_over: str) -> None:
     """I11: its job begins later by now, or is retired, and a later epoch went on behind them."""
     orders = Orders(world)
     orders.fails(1, 3)
@@ -291,7 +291,7 @@ def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(world: W
 
 
 @pytest.mark.parametrize("revised", [False, True])
-def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, revised: bool) -> None:
+def test_skip_that_adds_a_table_keeps_the_bounds_of_the_commit(world: World, revised: bool) -> None:
     """I11, R5: also where a revision that failed has recorded other bounds since."""
     orders = Orders(world)
     source = PostgresSource("orders", "orders", connection="shop", id_column="id", late="revision")
@@ -308,7 +308,7 @@ def test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read(world: World, 
     assert orders.commits(3, 4) == [3, 4]
 
 
-def test_a_fill_of_what_is_there_no_longer_is_refused_before_it_is_computed(world: World) -> None:
+def test_fill_from_vanished_rows_is_refused_before_it_is_computed(world: World) -> None:
     """R5, R7: its error names the way out, which computes all tables of the epoch from what is there now."""
     source, orders = IcebergSource("orders", "shop.sales.orders"), Orders(world)
     orders.jobs["load"] = world.job("load", inputs=[source])
@@ -395,7 +395,7 @@ def test_a_calendar_does_not_change_while_bounds_are_recorded(world: World) -> N
 
 
 @pytest.mark.parametrize("finer", [False, True], ids=["longer epochs", "shorter epochs"])
-def test_what_another_calendar_recorded_is_in_nobodys_midst(world: World, finer: bool) -> None:
+def test_bounds_recorded_in_another_calendar_refuse_the_declaration(world: World, finer: bool) -> None:
     """I11: a job left the source, changed its calendar, and reads it again: rows would be in the midst of its epoch."""
     daily, halves, third = (
         Cadence("@daily"),
@@ -445,7 +445,7 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
     "then",
     ["fails", "falls silent", "is retired", "another job leaves the source", "another job fails without it"],
 )
-def test_files_of_a_skipped_epoch_are_named_whatever_comes_after(
+def test_files_of_a_skipped_epoch_stay_named_after_later_runs(
     world: World, tmp_path: Path, then: str
 ) -> None:
     """R5: a run by a declaration that left the source fails or falls silent, a successor goes on, or another job

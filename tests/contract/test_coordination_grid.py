@@ -47,7 +47,7 @@ def days(world: World, table: str = "d", **wish: Any) -> list[float]:
     return [(one.end - barrier(0)) / DAY for one in cells(world, table, **wish)]
 
 
-def test_a_cell_tells_how_far_the_newest_attempt_is_and_what_readers_get_meanwhile(world: World) -> None:
+def test_cell_tells_the_newest_attempts_progress_and_the_readable_revision(world: World) -> None:
     """R1: from nothing to its commit, over a revision that is never published."""
     job = world.job("j", [world.table("d"), world.table("e")])
     world.run(job, day(1), [7])
@@ -139,7 +139,7 @@ def test_the_epoch_that_a_range_begins_in_is_shown_as_it_is(world: World) -> Non
     assert found[day(2)].committed is not None
 
 
-def test_what_was_computed_is_shown_wherever_the_table_begins(world: World) -> None:
+def test_computed_epochs_before_the_first_one_are_shown(world: World) -> None:
     """R12: of a job without an origin, an epoch before the first one, too; the gap between is waited for."""
     for number in (4, 5, 2):
         world.run(world.job("d", origin=None), day(number), [number])
@@ -149,7 +149,7 @@ def test_what_was_computed_is_shown_wherever_the_table_begins(world: World) -> N
     assert not shown(world, max_cells=4).left_out
 
 
-def test_epochs_that_nobody_began_are_left_out_by_name(world: World) -> None:
+def test_grid_tells_that_due_epochs_are_left_out(world: World) -> None:
     """R12: the first of those that are due is not shown, and that is told."""
     world.run(world.job("d"), day(5), [5])
     assert days(world, max_cells=4) == [2, 3, 4, 5]
@@ -267,7 +267,7 @@ def test_a_barrier_that_no_cut_can_be_had_at(world: World) -> None:
     assert [cell.expired for cell in cells(world).values()] == [False, False]
 
 
-def test_who_worked_on_the_latest_epochs(world: World) -> None:
+def test_dags_of_the_latest_epochs(world: World) -> None:
     """By their DAGs: the newest epoch of each job counts, whether it is committed or being computed."""
     assert latest_dags(world.store, DOMAIN) == frozenset()
     before, done, still = (replace(owner(), dag_id=name) for name in ("before", "done", "still"))

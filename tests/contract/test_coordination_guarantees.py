@@ -49,5 +49,5 @@ def test_a_promise_stands_for_iceberg_tables(iceberg: World, promise: Promise, k
     assert promise.observed(iceberg, kind) is promise.stated(setting)
 
 
-def test_the_page_is_what_is_stated() -> None:
+def test_guarantees_page_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "run: python -m tests.guarantees"

@@ -52,7 +52,7 @@ def test_a_silent_job_holds_no_cut_of_the_domain_back(world: World) -> None:
     assert altogether(world) == barrier(2), "it is waited for again"
 
 
-def test_who_asks_for_its_tables_waits_for_them(world: World) -> None:
+def test_cut_of_an_inactive_jobs_tables_waits_for_them(world: World) -> None:
     """R9: the barrier of a cut is still one that every table in it has reached."""
     for job in (world.job("d"), world.job("e", inactive_after=1)):
         world.run(job, day(1))
@@ -82,7 +82,7 @@ def test_a_new_declaration_is_a_sign_of_life(world: World) -> None:
     assert inactive_jobs(world.store, DOMAIN) == {}
 
 
-def test_what_retention_does_to_its_table_is_no_sign_of_life(world: World) -> None:
+def test_retention_does_not_make_a_job_active(world: World) -> None:
     """R9, R24: the commit that expires a slice of a full table is not the job's own."""
     full = world.table("f", kind=TableKind.FULL)
     job = world.job("f", [full], inactive_after=3)

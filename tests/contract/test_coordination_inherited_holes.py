@@ -100,7 +100,7 @@ _TAKEN_OVER = [
 
 
 @pytest.mark.parametrize(("tables", "earlier", "alone"), _TAKEN_OVER)
-def test_a_hole_that_a_job_takes_over_is_named_with_what_ends_it(
+def test_inherited_hole_is_named_with_its_next_step(
     world: World, tables: str, earlier: tuple[int, ...], alone: bool
 ) -> None:
     """R5, R7, I1: a reader of the hole goes on, and so do cuts of the whole domain; what j has computed stays."""
@@ -217,7 +217,7 @@ def test_an_epoch_of_its_own_that_is_no_fill_names_the_way_out(world: World) -> 
     assert world.rows("t1", "u", at=barrier(2)) == {"t1": [(1, 1), (2, 2)], "u": [(1, 1), (2, 2)]}
 
 
-def test_what_was_skipped_for_a_table_alone_can_be_run_after_all(world: World) -> None:
+def test_epoch_skipped_for_one_table_can_be_run_later(world: World) -> None:
     """R5: where no other job has computed the epoch for another table."""
     retire(world, left(world, (1, 2, 3), 2))
     job = successor(world, "t2", "u")
@@ -229,7 +229,7 @@ def test_what_was_skipped_for_a_table_alone_can_be_run_after_all(world: World) -
     assert world.rows("t2", "u")["u"] == [(2, 20), (4, 4)]
 
 
-def test_a_new_table_without_columns_is_named_with_what_helps(world: World) -> None:
+def test_new_table_without_columns_is_named_with_its_next_step(world: World) -> None:
     """R5, R7: the error of the skip says what goes first, and then the skip works."""
     retire(world, left(world, (1, 2, 3), 2))
     job = successor(world, "t2", "u")
@@ -266,7 +266,7 @@ def test_several_holes_are_named_apart(world: World) -> None:
     assert world.cut("t2").barrier == barrier(5), "day 6 is yet to be run"
 
 
-def test_what_a_skip_of_a_table_wrote_beside_is_vacuumed(table_world: World) -> None:
+def test_extra_output_of_a_table_skip_is_vacuumed(table_world: World) -> None:
     """R16: the tables that have the epoch were written, too; a day later nothing of it is left."""
     world = table_world
     retire(world, left(world, (1, 2, 3), 2))

@@ -205,7 +205,7 @@ def test_a_window_that_shrinks_would_read_files_twice(world: World, tmp_path: Pa
 
 
 @pytest.mark.parametrize("who", ["load", "another"])
-def test_a_source_that_was_left_stays_what_it_was(world: World, tmp_path: Path, who: str) -> None:
+def test_left_source_keeps_its_bounds_and_declaration(world: World, tmp_path: Path, who: str) -> None:
     """I11: its bounds stay, so that it comes back as it was declared, to its job and to others."""
     week = {"complete": none_needed(), "late_window": timedelta(days=7)}
     job = loading(world, f"{tmp_path}/{PATTERN}", **week)
@@ -221,7 +221,7 @@ def test_a_source_that_was_left_stays_what_it_was(world: World, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("late", ["ignore", "next"])
-def test_src1_what_is_ignored_is_counted(world: World, tmp_path: Path, late: str) -> None:
+def test_src1_ignored_files_are_counted(world: World, tmp_path: Path, late: str) -> None:
     """A metric tells how many files within the window of a source nobody will read."""
     source = FileSource(
         "landing", f"{tmp_path}/{PATTERN}", late, complete=none_needed(), late_window=timedelta(days=2)
@@ -315,7 +315,7 @@ def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Pa
 
 
 @pytest.mark.parametrize("late", ["next", "revision", "ignore"])
-def test_src1_what_no_epoch_reads_is_named(world: World, tmp_path: Path, late: str) -> None:
+def test_src1_unread_files_are_named(world: World, tmp_path: Path, late: str) -> None:
     """I11: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""
     options = {"complete": none_needed(), "late": late, "late_window": timedelta(days=2)}
     job = loading(world, f"{tmp_path}/{PATTERN}", **options)
@@ -370,9 +370,7 @@ def test_a_begin_looks_at_the_epoch_before_however_short_the_window_is(
 
 
 @pytest.mark.parametrize("way", ["taken away", "the next epoch's", "bound anew"])
-def test_what_is_named_where_a_late_file_is_refused_ends_the_refusal(
-    world: World, tmp_path: Path, way: str
-) -> None:
+def test_each_next_step_for_a_refused_late_file_works(world: World, tmp_path: Path, way: str) -> None:
     """I11: it is read by no epoch, by the next, or by its own."""
     location = f"{tmp_path}/{PATTERN}"
     job = loading(world, location, late="refuse", complete=none_needed())

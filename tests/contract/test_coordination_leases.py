@@ -82,7 +82,7 @@ def test_lea3_a_shorter_renewal_shortens_nothing(world: World) -> None:
     assert world.leases.find(DOMAIN, "report") == longer
 
 
-def test_lea4_a_reader_whose_lease_ended_is_told(world: World) -> None:
+def test_lea4_reader_with_an_ended_lease_gets_an_error(world: World) -> None:
     """R22: no rows after the end of the lease, nor of a READ_COMMITTED cut after its grace."""
     cascade(world)
     lease, plain = leased(world), world.cut("d", "e")
@@ -182,7 +182,7 @@ def test_r23_bad_requests_are_refused(world: World, given: dict[str, object], fi
     assert world.exactly() == before
 
 
-def test_r23_what_may_never_be_committed_cannot_be_held(world: World) -> None:
+def test_r23_unpublished_output_cannot_be_leased(world: World) -> None:
     """R23: nobody keeps output that is not published."""
     cascade(world)
     dirty = world.cut("d", level=Level.READ_UNCOMMITTED)
@@ -249,7 +249,7 @@ def test_r23_of_two_owners_one_gets_the_id(world: World) -> None:
     assert world.leases.all(DOMAIN) == winners
 
 
-def test_r23_who_asks_again_holds_for_as_long_as_he_says_now(world: World) -> None:
+def test_r23_repeated_lease_takes_its_new_duration(world: World) -> None:
     """R23: the retry of a short read may be a long one."""
     cascade(world)
     lease = leased(world, ttl=MINUTE)
@@ -265,7 +265,7 @@ def test_r23_who_asks_again_holds_for_as_long_as_he_says_now(world: World) -> No
     assert world.leases.find(DOMAIN, "report") is None
 
 
-def test_r23_what_is_still_held_is_read_by_the_same_cut(world: World) -> None:
+def test_r23_cut_reads_its_tables_that_are_still_leased(world: World) -> None:
     """R22, R23: of the cut that was leased only what was released is over."""
     cascade(world)
     lease = leased(world)
@@ -379,7 +379,7 @@ def test_nothing_is_claimed_of_a_domain_that_is_moved(world: World) -> None:
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])
 @pytest.mark.parametrize("what", ["acquire", "expire"])
-def test_who_looked_before_a_move_began_looks_again(world: World, what: str, kind: str) -> None:
+def test_transaction_decided_before_a_move_is_refused(world: World, what: str, kind: str) -> None:
     """Between the look and the transaction the domain is sealed: what was decided is not done."""
     job = world.job("t", [world.table("t", kind=kind)])
     world.run(job, day(1))

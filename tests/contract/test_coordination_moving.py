@@ -117,7 +117,7 @@ def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:
         moved(places, "third", "first")
 
 
-def test_what_has_arrived_stays_so_when_its_job_is_declared_anew(places: Places) -> None:
+def test_moved_domain_stays_moved_when_its_job_is_declared_again(places: Places) -> None:
     """R7: the move, which has ended, may be repeated, and changes nothing."""
     run(places["first"], job("j", LEFT), 1, 1)
     before = moved(places, "first", "second")
@@ -127,7 +127,7 @@ def test_what_has_arrived_stays_so_when_its_job_is_declared_anew(places: Places)
     assert (again.csn, again.tables) == (before.csn + 1, before.tables)
 
 
-def test_what_has_arrived_stays_so_when_it_cannot_be_moved_on(places: Places) -> None:
+def test_moved_domain_stays_moved_when_a_further_move_is_refused(places: Places) -> None:
     """R23: a lease keeps it where it is, as if nobody had asked."""
     run(places["first"], job("j", LEFT), 1, 1)
     moved(places, "first", "second")
@@ -149,7 +149,7 @@ def test_what_has_arrived_stays_so_when_it_cannot_be_moved_on(places: Places) ->
         (MoveState.ARRIVED, None),
     ],
 )
-def test_what_ends_jobs_and_takes_rows_over_stands_still_too(
+def test_retiring_and_recovery_are_refused_during_a_move(
     world: World, state: MoveState, refused: type[Exception] | None
 ) -> None:
     """R7, R17: neither is done in a store that the domain leaves or has not wholly arrived in."""

@@ -294,7 +294,7 @@ def test_an_older_epoch_of_a_job_that_reads_its_own_past(world: World) -> None:
         world.begin(both, day(1), owner("again"))
 
 
-def test_what_an_older_version_left_below_the_origin(world: World) -> None:
+def test_readers_go_on_over_rows_of_an_older_version_below_the_origin(world: World) -> None:
     """R12, R36: it let readers commit over a backfill that was half done; they go on, and see none of it."""
     job = backfilled(world, None, 1, 2, 3, 4)
     key = table_key(DOMAIN, world.table("d").name)

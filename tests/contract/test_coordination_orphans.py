@@ -63,7 +63,7 @@ def states(world: World, number: int) -> list[EpochState]:
     return [one.record.state for one in world.coordinator.barriers(DOMAIN, world.job("t").name, day(number))]
 
 
-def test_what_a_zombie_writes_is_vacuumed(table_world: World) -> None:
+def test_output_of_a_zombie_is_vacuumed(table_world: World) -> None:
     """R16: after the grace, and as often as it comes back; what was published stays."""
     world = table_world
     job = world.job("t")
@@ -81,7 +81,7 @@ def test_what_a_zombie_writes_is_vacuumed(table_world: World) -> None:
         zombie_writes(world, zombie)
 
 
-def test_what_a_former_owner_left_is_vacuumed(table_world: World) -> None:
+def test_orphans_of_a_former_owner_are_vacuumed(table_world: World) -> None:
     """R7, R16: a zombie of a retired job writes into the table that another one has now."""
     world = table_world
     job = world.job("t")
@@ -96,7 +96,7 @@ def test_what_a_former_owner_left_is_vacuumed(table_world: World) -> None:
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
-def test_an_epoch_that_nobody_begins_again_is_vacuumed(table_world: World) -> None:
+def test_output_of_an_abandoned_epoch_is_vacuumed(table_world: World) -> None:
     """R16: complete output, too; the attempt is fenced first, so that nobody adopts what is gone."""
     world = table_world
     dead = world.begin(world.job("t"), day(1))
@@ -120,7 +120,7 @@ def test_an_epoch_that_nobody_begins_again_is_vacuumed(table_world: World) -> No
     assert world.rows("t") == {"t": [(1, 2)]}
 
 
-def test_what_may_still_be_published_stays(table_world: World) -> None:
+def test_publishable_output_is_not_vacuumed(table_world: World) -> None:
     """R16: of a live attempt, of one that a retry may adopt, and of one that another has adopted."""
     world = table_world
     job = world.job("t")
@@ -155,7 +155,7 @@ def test_adopted_output_is_no_orphan_after_the_next_revision(table_world: World)
     assert world.rows_of(lease.cut) == {"t": [(1, 1)]}
 
 
-def test_what_a_try_that_published_anothers_output_wrote_itself_is_vacuumed(table_world: World) -> None:
+def test_own_output_of_an_adopting_try_is_vacuumed(table_world: World) -> None:
     """R16: the commit of adopted output ends the try that adopted, and what it wrote besides is nobody's."""
     world = table_world
     dead, adopting = adopted(world, world.job("t"))
@@ -168,7 +168,7 @@ def test_what_a_try_that_published_anothers_output_wrote_itself_is_vacuumed(tabl
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
-def test_what_a_check_refused_stays(table_world: World) -> None:
+def test_output_refused_by_a_check_is_not_vacuumed(table_world: World) -> None:
     """R14, R16: it is kept to be looked at until the epoch is begun again."""
     world = table_world
     table = world.table("t")
@@ -195,7 +195,7 @@ def test_adopted_output_that_failed_a_check_stays(table_world: World) -> None:
     assert staged(world) == {first.token}
 
 
-def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
+def test_output_unknown_to_the_store_is_not_vacuumed(table_world: World) -> None:
     """R16, R33: a token that it has not given out, or an epoch that nobody began, may be of a lost history."""
     world = table_world
     job = world.job("t")
@@ -213,7 +213,7 @@ def test_what_the_store_cannot_tell_stays(table_world: World) -> None:
     assert staged(world) == {1, 7}
 
 
-def test_a_compaction_keeps_no_vacuum_from_what_was_left(table_world: World) -> None:
+def test_orphans_are_vacuumed_after_a_compaction(table_world: World) -> None:
     """R16, R17: store and catalog agree on the rows, so that what no commit names is nobody's."""
     world = table_world
     job = world.job("t")
@@ -286,7 +286,7 @@ def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
     assert world.rows("t") == {"t": [(number, number) for number in (1, 2, 3, 4)]}
 
 
-def test_what_was_published_stays_when_it_is_replaced(table_world: World) -> None:
+def test_replaced_published_output_is_not_an_orphan(table_world: World) -> None:
     """R16, R24: it goes as a version that nobody claims, not as what an attempt has left."""
     world = table_world
     job = world.job("t")
@@ -313,7 +313,7 @@ def test_an_epoch_that_is_computed_again_and_again_keeps_no_orphan(table_world: 
     assert world.rows("t") == {"t": [(1, 3)]}
 
 
-def test_what_was_left_in_a_table_that_its_job_has_left_is_vacuumed(table_world: World) -> None:
+def test_orphans_in_a_left_table_are_vacuumed(table_world: World) -> None:
     """R7, R16: nobody declares it any more, and the store knows it."""
     world = table_world
     t, u = world.table("t"), world.table("u")
@@ -356,7 +356,7 @@ def test_adopted_output_that_is_published_while_a_vacuum_looks_stays(table_world
     assert world.rows("t") == {"t": [(1, 1)]}
 
 
-def test_what_a_fenced_try_of_a_participant_writes_is_vacuumed(table_world: World) -> None:
+def test_output_of_a_fenced_participant_try_is_vacuumed(table_world: World) -> None:
     """R10, R16: after its attempt was published, too; what was published stays, of every participant."""
     world = table_world
     attempt = world.begin(world.job("t"), day(1), participants=2)

@@ -41,7 +41,7 @@ def test_events_come_in_the_order_of_commits(world: World) -> None:
 
 
 @pytest.mark.parametrize("taken", range(5))
-def test_whoever_dies_gets_the_rest_again(world: World, taken: int) -> None:
+def test_restarted_consumer_gets_the_remaining_events(world: World, taken: int) -> None:
     """R35: a consumer that kept the position of the last event it took care of misses none, wherever it died."""
     pair(world, 1, 2)
     first = list(islice(events(world.store, DOMAIN), taken))
@@ -52,7 +52,7 @@ def test_whoever_dies_gets_the_rest_again(world: World, taken: int) -> None:
     assert again == ({first[-1:][0] and (first[-1].csn, "left")} if taken % 2 else set())
 
 
-def test_who_follows_hears_of_later_commits(world: World) -> None:
+def test_follower_gets_later_commits(world: World) -> None:
     """R35: it waits without asking all the time; a registration is a commit of no table."""
     pair(world, 1)
     heard: list[Event] = []

@@ -231,7 +231,7 @@ def test_a_newer_attempt_fences_all_participants_and_undoes_all_their_tries(worl
         world.coordinator.join(attempt, 2, owner())
 
 
-def test_a_try_deletes_what_all_tries_before_it_staged(world: World) -> None:
+def test_a_try_deletes_staged_output_of_all_earlier_tries(world: World) -> None:
     """R10: also what the first one wrote after the second had joined."""
     attempt = begin(world)
     zombie = world.coordinator.join(attempt, 0, owner())
@@ -241,7 +241,7 @@ def test_a_try_deletes_what_all_tries_before_it_staged(world: World) -> None:
     assert world.data() == set()
 
 
-def test_what_participants_wrote_is_counted_together(world: World) -> None:
+def test_rows_of_all_participants_are_counted_together(world: World) -> None:
     """R10: the slice and the commit have the rows of all of them."""
     attempt = begin(world)
     for number in range(MAPPED):
@@ -252,7 +252,7 @@ def test_what_participants_wrote_is_counted_together(world: World) -> None:
     assert [delta.rows for delta in world.commits()[0].record.tables] == [MAPPED, MAPPED]
 
 
-def test_an_abort_deletes_what_all_participants_staged(world: World) -> None:
+def test_an_abort_deletes_staged_output_of_all_participants(world: World) -> None:
     attempt = begin(world)
     for number in range(MAPPED):
         world.write(world.coordinator.join(attempt, number, owner()), [number])
@@ -285,7 +285,7 @@ def test_a_participant_ends_nothing_for_the_others(world: World) -> None:
     assert world.coordinator.epoch(DOMAIN, JobName("nobody"), day(1)) is None
 
 
-def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
+def test_participants_cannot_join_complete_or_checked_output(world: World) -> None:
     """R10, R14, R16: once the output is checked or adopted, no part of it changes any more."""
     checked = begin(world, checks=[row_count("d", at_least=1)])
     for number in range(MAPPED):
@@ -305,7 +305,7 @@ def test_nobody_joins_what_is_complete_or_checked(world: World) -> None:
 
 
 @pytest.mark.parametrize("decide", [EpochService.complete, EpochService.check])
-def test_nobody_joins_what_is_decided_on_meanwhile(
+def test_join_is_refused_if_the_output_is_completed_meanwhile(
     world: World, decide: Callable[[EpochService, Attempt], None]
 ) -> None:
     """R10: the output is declared complete, or checked, between a try's look at the log and its join."""
@@ -394,7 +394,7 @@ def resume_open(world: World, job: Job, name: Begun) -> Attempt:
     return attempt
 
 
-def test_an_attempt_whose_claims_were_ended_is_taken_up_and_told(world: World) -> None:
+def test_attempt_with_ended_claims_is_resumed_and_its_heartbeat_refused(world: World) -> None:
     """R10, R23: nobody has begun the epoch again, so that it is not over; its first heartbeat is refused."""
     job = world.job("j", [world.table("d")])
     name = Begun.of(world.begin(job, day(1), participants=2, shared_ttl=SHARED_TTL))
@@ -468,7 +468,7 @@ def test_participants_may_all_be_silent_while_they_wait_for_workers(world: World
 
 
 @pytest.mark.parametrize("ttl", [timedelta(seconds=1), timedelta(days=400), 60, -SHARED_TTL])
-def test_a_silence_that_nobody_means_is_refused(world: World, ttl: Any) -> None:
+def test_invalid_lock_ttl_is_refused(world: World, ttl: Any) -> None:
     job = world.job("j", [world.table("d")])
     with pytest.raises(InvalidInput, match="lock_ttl.*a timedelta from"):
         world.coordinator.begin(job, day(1), owner(), participants=2, shared_ttl=ttl)

@@ -138,7 +138,7 @@ def test_a_calendar_that_was_made_longer_reads_no_part_of_its_folders(world: Wor
         begun(world, daily, day(2))
 
 
-def test_an_epoch_that_is_committed_keeps_what_it_has_read(world: World, tmp_path: Path) -> None:
+def test_committed_epoch_keeps_its_bounds(world: World, tmp_path: Path) -> None:
     """I11, A2: files that come to places in between later refuse a new taking of bounds, and no attempt at the old."""
     job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}/*.csv")
     land(tmp_path, f"{DATE}T00/a.csv")
@@ -177,7 +177,7 @@ def test_a_source_that_is_not_complete_waits(world: World, tmp_path: Path) -> No
         begun(world, job, day(1))
 
 
-def test_what_comes_to_a_part_of_an_epoch_later_is_named(world: World, tmp_path: Path) -> None:
+def test_late_files_of_a_part_of_an_epoch_are_named(world: World, tmp_path: Path) -> None:
     """I11, A1: no begin looks there again; doctor does, also for a source that ignores what comes late."""
     job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}.csv", late="ignore")
     land(tmp_path, f"{DATE}T00.csv")

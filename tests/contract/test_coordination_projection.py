@@ -114,7 +114,7 @@ def test_the_retry_of_a_dead_publish_moves_the_pointers(world: World) -> None:
     assert all(reached(world, name) for name in ("left", "right"))
 
 
-def test_a_publish_whose_reply_was_lost_moves_the_pointers(world: World) -> None:
+def test_repeated_publish_after_a_lost_reply_moves_the_pointers(world: World) -> None:
     """R15, R17: asking again does what the first call had yet to do."""
     attempt = world.begin(world.job("t"), day(1))
     world.write(attempt)
@@ -137,7 +137,7 @@ def test_epochs_publish_while_pointers_lag(world: World) -> None:
     assert reached(world, "t")
 
 
-def test_recover_moves_what_lags_and_says_so(world: World) -> None:
+def test_recover_moves_and_reports_lagging_pointers(world: World) -> None:
     """R17: of all tables of the domain."""
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.register(world.job("never run"))
@@ -258,7 +258,7 @@ def test_while_the_catalog_is_away_cuts_go_on_and_publishing_waits(iceberg: Worl
     assert reached(world, "t")
 
 
-def test_what_is_committed_when_the_catalog_goes_away_stays_committed(iceberg: World) -> None:
+def test_commit_stays_when_the_catalog_goes_away(iceberg: World) -> None:
     world = iceberg
     job = world.job("t")
     world.run(job, day(1))
@@ -273,7 +273,7 @@ def test_what_is_committed_when_the_catalog_goes_away_stays_committed(iceberg: W
     assert reached(world, "t")
 
 
-def test_what_the_pointer_may_name_is_not_deleted(iceberg: World) -> None:
+def test_versions_that_the_pointer_may_name_are_not_deleted(iceberg: World) -> None:
     world = iceberg
     job = world.job("t")
     world.run(job, day(1))
@@ -339,7 +339,7 @@ def test_a_catalog_that_is_no_database_is_refused(tmp_path: Path) -> None:
         service.formats["iceberg"]
 
 
-def test_a_pointer_that_is_behind_hides_nothing_of_what_was_left(world: World) -> None:
+def test_lagging_pointer_does_not_hide_orphans(world: World) -> None:
     """R16, R17: what the store recorded is what was published, wherever the pointer is."""
     job = world.job("job", [world.table("t")])
     zombie = world.begin(job, day(1))

@@ -60,7 +60,7 @@ def test_att2_a_holder_that_wakes_in_time_is_not_overtaken(world: World) -> None
     world.coordinator.publish(holder)
 
 
-def test_att2_a_heartbeat_that_comes_too_late_revives_nobody(world: World) -> None:
+def test_att2_late_heartbeat_revives_no_attempt(world: World) -> None:
     """R10: the holder is overtaken between the read and the write of its heartbeat."""
     job = world.job("d")
     holder = world.begin(job, day(1))
@@ -85,7 +85,7 @@ def test_lea10_a_heartbeat_after_the_end_of_its_claims_is_told(world: World) -> 
         ended.heartbeat(attempt)
 
 
-def test_att2_an_abort_that_comes_too_late_ends_nobody_else(world: World) -> None:
+def test_att2_late_abort_does_not_end_the_successor(world: World) -> None:
     """R10: the attempt is overtaken between the read and the write of its abort; the other's rows stay."""
     job = world.job("d")
     zombie = world.begin(job, day(1))
@@ -293,7 +293,7 @@ def test_output_of_inputs_that_were_computed_again_is_not_adopted(world: World) 
     assert retry.inputs[0].csn == 2
 
 
-def test_der10_a_gap_holds_back_those_who_read_their_past(world: World) -> None:
+def test_der10_gap_holds_back_jobs_that_read_their_past(world: World) -> None:
     """R12: a job with a past stops at the epoch that is missing; others of the domain go on."""
     job, other = world.job("d", inputs=[previous(world.table("d"))]), world.job("e")
     world.run(job, day(1))

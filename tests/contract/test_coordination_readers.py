@@ -60,7 +60,7 @@ def test_each_lost_read_is_asked_again(world: World, question: Callable[[Any, Wo
         assert len(store.calls) > len(counting.calls)
 
 
-def test_a_retrying_reader_answers_what_the_store_answers(world: World) -> None:
+def test_a_retrying_reader_returns_the_answers_of_the_store(world: World) -> None:
     """Each part of a question reaches the store."""
     for number in (1, 2, 3):
         world.run(world.job("t"), day(number))
@@ -173,7 +173,7 @@ def test_a_jobs_wait_is_over_when_its_begin_would_be_ready(world: World, kind: s
 
 
 @pytest.mark.parametrize(("first", "early", "late"), [(3, 3, 5), (3, 4, 5), (2.25, 2, 3)])
-def test_a_job_waits_for_what_lies_before_a_tables_first_epoch(
+def test_a_job_waits_for_epochs_before_a_tables_first_one(
     world: World, first: float, early: int, late: int
 ) -> None:
     """R6: without a declared origin nobody can tell "nothing there" from "not yet": its begin is not ready either."""

@@ -297,7 +297,7 @@ def test_der4_nothing_altogether_yet(world: World) -> None:
 # --- defaults ------------------------------------------------------------------------------------------------
 
 
-def test_a_read_that_says_nothing_gets_what_is_configured(world: World) -> None:
+def test_a_read_without_options_gets_the_configured_ones(world: World) -> None:
     """Each read can override it."""
     d, _ = jobs(world)
     world.run(d, day(3), [3])

@@ -207,7 +207,7 @@ def test_a_folder_that_a_change_of_location_passes_by_is_named(landing: Landing,
     assert not any("3.csv" in text for text in landing.told())
 
 
-def test_a_file_whose_epoch_was_computed_again_by_another_location_is_named(landing: Landing) -> None:
+def test_file_of_an_epoch_recomputed_from_another_location_is_named(landing: Landing) -> None:
     """I11: the old name has read it for that epoch; the new one looks there for the epoch that the old one keeps."""
     old, new = landing.job("feed", BY_END), landing.job("feed_2")
     for number in range(1, 6):
@@ -318,7 +318,7 @@ def test_no_source_that_a_job_has_left_is_forgotten(
     assert world.exactly() == before
 
 
-def test_what_a_successor_had_read_for_its_own_table_is_named_for_the_one_it_took_over(
+def test_late_file_read_for_the_own_table_is_named_for_the_taken_over_table(
     landing: Landing,
 ) -> None:
     """I11: its epoch has read the late file, and has written no row of the table that it took over since."""
@@ -347,7 +347,7 @@ def test_what_a_successor_had_read_for_its_own_table_is_named_for_the_one_it_too
     assert landing.told() == []
 
 
-def test_what_is_read_late_after_a_table_was_given_away_is_named_for_it(landing: Landing) -> None:
+def test_late_file_read_after_a_table_was_given_away_is_named_for_it(landing: Landing) -> None:
     """I11: the job goes on with its other table, and is ahead of the successor."""
     world, feed = landing.world, [landing.source("feed")]
     tables = [world.table("kept"), world.table("load")]
@@ -370,7 +370,7 @@ def test_what_is_read_late_after_a_table_was_given_away_is_named_for_it(landing:
     assert "late.csv" in text
 
 
-def test_what_a_successor_reads_late_for_the_table_it_took_over_is_not_named(landing: Landing) -> None:
+def test_late_file_read_for_the_taken_over_table_is_not_named(landing: Landing) -> None:
     """I11: by its own name for the folder, and beside what the job before has read."""
     world, job = landing.world, landing.job("feed")
     tables, inputs = [world.table("own"), world.table("load")], [landing.source("feed_2")]

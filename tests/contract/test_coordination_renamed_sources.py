@@ -93,7 +93,7 @@ def test_the_declaration_that_has_read_a_late_file_computes_its_epoch_again(land
     assert landing.run(old, day(1), owner("by the older version")) == ["a.csv"]
 
 
-def test_an_older_declaration_does_not_read_what_the_new_name_has_read(landing: Landing) -> None:
+def test_older_declaration_does_not_read_files_read_by_the_new_name(landing: Landing) -> None:
     """I11: the other way round: an older version of the DAG computes an epoch again."""
     old, new = landing.job("feed"), landing.job("feed_2")
     landing.land(1, "a.csv")
@@ -238,7 +238,7 @@ def test_files_that_were_replaced_are_named_by_a_source_that_was_left(
         assert landing.told() == []
 
 
-def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landing) -> None:
+def test_file_of_the_old_folder_read_by_the_new_name_is_not_named(landing: Landing) -> None:
     """I11: an epoch that was computed again by the new name has read the late file."""
     old, new = landing.job("feed"), landing.job("feed_2")
     landing.land(1, "a.csv")
@@ -249,7 +249,7 @@ def test_what_the_new_name_has_read_of_an_old_folder_is_not_named(landing: Landi
 
 
 @pytest.mark.parametrize("late", ["next", "revision"])
-def test_what_an_older_name_has_read_late_is_not_named(landing: Landing, late: str) -> None:
+def test_late_file_read_by_the_older_name_is_not_named(landing: Landing, late: str) -> None:
     """I11: an older version of the DAG reads it; who moves it, as doctor would say, has it read twice."""
     old, new = landing.job("feed"), landing.job("feed_2", late=late)
     landing.world.coordinator.register(old)
@@ -295,7 +295,7 @@ def test_files_that_a_job_misses_since_it_reads_another_source_there_are_named(l
     assert "move them to where a coming epoch looks: job other has left source feed" in found[0]
 
 
-def test_a_run_that_reads_another_source_does_not_hide_what_its_job_misses(landing: Landing) -> None:
+def test_run_of_another_source_does_not_hide_the_jobs_missed_file(landing: Landing) -> None:
     """I11: an older version of a DAG has computed the barrier of the late file, computes it again, and dies."""
     world, job, older = landing.world, landing.job("feed"), landing.job("feed_2")
     world.coordinator.register(older)
@@ -328,7 +328,7 @@ def test_an_older_rule_reads_no_file_that_the_newer_one_has_read_late(landing: L
 
 
 @pytest.mark.parametrize("holder", ["a failed attempt", "a revision that was replaced"])
-def test_what_only_earlier_bounds_of_the_old_name_have_is_named(landing: Landing, holder: str) -> None:
+def test_file_only_in_superseded_bounds_of_the_old_name_is_named(landing: Landing, holder: str) -> None:
     """I11: bounds on which no epoch stands any more have read nothing."""
     world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
     landing.land(1, "a.csv")
@@ -363,7 +363,7 @@ def test_a_shared_folder_is_read_once_in_whichever_order(landing: Landing, late_
     assert read == ["a.csv"]
 
 
-def test_a_job_that_reads_without_its_source_for_a_while_is_told_what_it_misses(landing: Landing) -> None:
+def test_job_without_its_source_for_a_while_gets_its_missed_file_named(landing: Landing) -> None:
     """I11: the other job, which shares the source, has read the late file at that barrier; also once it is retired."""
     world, job = landing.world, landing.job("feed")
     other = world.job("other", inputs=job.sources)
@@ -497,7 +497,7 @@ def test_late_files_that_a_job_misses_by_its_skip_are_named(landing: Landing) ->
     assert landing.told() == []
 
 
-def test_what_one_job_misses_is_named_although_another_has_read_it(landing: Landing) -> None:
+def test_file_missed_by_one_job_and_read_by_another_is_named(landing: Landing) -> None:
     """R5, I11: by another name, and also while doctor looks at files of an epoch that a job has skipped."""
 
     def job(name: str, source: str) -> Job:

@@ -24,7 +24,7 @@ def renewed(world: World) -> str:
     return incarnation
 
 
-def test_what_was_begun_before_changes_nothing(world: World) -> None:
+def test_attempt_begun_before_the_restore_changes_nothing(world: World) -> None:
     """R33: by no call; the next attempt of the same run takes over at once, and all that was committed is read."""
     world.run(world.job("t"), day(1), [1])
     before = world.begin(world.job("t"), day(2))
@@ -46,7 +46,7 @@ def test_what_was_begun_before_changes_nothing(world: World) -> None:
     assert tables_ahead(world.store, world.formats) == []
 
 
-def test_no_table_is_ahead_that_nobody_declares_any_more(world: World) -> None:
+def test_restore_check_includes_tables_of_retired_jobs(world: World) -> None:
     """R7, R33: those of retired jobs are asked, too; one that never had a commit is like one that is not there."""
     world.run(world.job("t"), day(1), [1])
     world.coordinator.register(world.job("idle"))
@@ -59,7 +59,7 @@ def test_no_table_is_ahead_that_nobody_declares_any_more(world: World) -> None:
     world.retention.vacuum(DOMAIN)
 
 
-def test_what_another_attempt_of_the_same_token_published_is_not_its_own(world: World) -> None:
+def test_commit_of_another_attempt_with_the_same_token_is_not_taken_for_its_own(world: World) -> None:
     """R33: the restored store gives a lost token out again; whoever had it before is told that it is over."""
     known = world.store.read(DOMAIN, []).head.incarnation
     renewed(world)

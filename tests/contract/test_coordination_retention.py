@@ -91,7 +91,7 @@ def test_lea1_a_long_read_outlives_retention(table_world: World) -> None:
     assert table_world.rows("f") == {"f": [(11, 11)]}
 
 
-def test_r24_the_grid_tells_what_is_expired(table_world: World) -> None:
+def test_r24_grid_shows_expired_barriers(table_world: World) -> None:
     """R24: a barrier at which no cut can be had; what was published there is told all the same."""
     full_job(table_world, 3)
     table_world.retention.expire(DOMAIN, "f", barrier(2))
@@ -155,7 +155,7 @@ def test_lea2_a_claim_appears_while_a_vacuum_looks(world: World) -> None:
     assert world.data() == world.newest_data("d")
 
 
-def test_r24_what_a_table_was_at_the_horizon_can_be_claimed(world: World) -> None:
+def test_r24_table_version_at_the_horizon_can_be_claimed(world: World) -> None:
     """R24: the newest version up to the horizon is kept; those before it are gone."""
     job = world.job("d")
     cuts = []
@@ -261,7 +261,7 @@ def test_r24_the_inputs_of_a_live_attempt_stay(world: World) -> None:
     assert found["value"].to_pylist() == [1]
 
 
-def test_r24_what_a_table_was_before_an_open_epoch_stays(world: World) -> None:
+def test_r24_baseline_of_an_open_attempt_is_kept(world: World) -> None:
     """R24: the baseline of an attempt that is open, and silent for however long; it goes when the attempt has ended."""
     job = full_job(world, 1)
     attempt = world.begin(job, day(2))
@@ -277,7 +277,7 @@ def test_r24_what_a_table_was_before_an_open_epoch_stays(world: World) -> None:
     assert world.data() < before
 
 
-def test_r24_what_a_table_was_before_the_first_try_stays(world: World) -> None:
+def test_r24_baseline_of_the_first_try_is_kept(world: World) -> None:
     """R24: a retry at the same revision keeps the baseline of the try before it, whatever was published since."""
     job = full_job(world, 1)
     world.begin(job, day(2))
@@ -309,7 +309,7 @@ def test_und3_a_try_after_one_that_ended_has_a_baseline_of_its_own(world: World)
     assert {number for number, _ in world.rows("d")["d"]} == {1}
 
 
-def test_r23_whoever_waited_for_a_silent_attempt_begins_once_its_claims_are_ended(world: World) -> None:
+def test_r23_waiting_run_begins_once_claims_of_a_silent_attempt_are_ended(world: World) -> None:
     """R23: to end what it claims does not let its lock begin anew."""
     job = full_job(world)
     world.begin(job, day(1))
@@ -375,7 +375,7 @@ def test_a_vacuum_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
     assert set(world.pointers.objects) == before
 
 
-def test_r24_a_wait_for_what_is_expired_is_over(world: World) -> None:
+def test_r24_wait_for_an_expired_barrier_fails(world: World) -> None:
     """R24: waiting says which table, and what is kept, instead of "ready"; a job's wait asks what its begin does."""
     full_job(world, 4)
     daily = world.job("d")
@@ -402,7 +402,7 @@ def test_r24_a_wait_for_what_is_expired_is_over(world: World) -> None:
     assert "no barrier of its cadence" in str(check(world.store, DOMAIN, ["d"], barrier(1.5)))
 
 
-def test_r24_a_job_that_reads_with_a_lag_waits_for_what_it_reads(world: World) -> None:
+def test_r24_job_that_reads_with_a_lag_waits_for_the_lagged_barrier(world: World) -> None:
     """R24: it is told of what is expired there, and not of what is expired at its own barrier."""
     full = full_job(world, 4).outputs[0]
     for number in (1, 3):
@@ -424,7 +424,7 @@ def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_expired(world: 
     assert found["value"].to_pylist() == [1]
 
 
-def test_r24_explain_tells_what_is_expired(world: World) -> None:
+def test_r24_explain_names_expired_states(world: World) -> None:
     """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
     full_job(world, 4)
     reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], inactive_after=1)
@@ -439,7 +439,7 @@ def test_r24_explain_tells_what_is_expired(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", [5, 6, 4.5, 3, 4])
-def test_r24_what_is_needed_is_not_expired(world: World, number: float) -> None:
+def test_r24_needed_states_are_not_expired(world: World, number: float) -> None:
     """R24: the newest state, no state at all, and one that a job has yet to read are refused by name."""
     full_job(world, 5)
     world.run(world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))]), day(1), [1])
@@ -452,7 +452,7 @@ def test_r24_what_is_needed_is_not_expired(world: World, number: float) -> None:
     world.retention.expire(DOMAIN, "f", barrier(2))
 
 
-def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> None:
+def test_r24_after_retention_the_warehouse_has_only_kept_versions(world: World) -> None:
     """I12: revisions and expired days are gone, and nothing else."""
     full, incremental = full_job(world, 4), world.job("d")
     for number in (1, 2, 3):
@@ -475,7 +475,7 @@ def test_r24_after_retention_the_warehouse_has_what_is_kept(world: World) -> Non
     assert (again.deleted, again.claimed) == ((), 0)
 
 
-def test_r19_a_vacuum_leaves_what_was_read_without_a_lease(world: World) -> None:
+def test_r19_vacuum_keeps_versions_readable_without_a_lease(world: World) -> None:
     """R19, R24: what stood when the grace began may have been read since: it stays, however old its own commit is."""
     job = world.job("d")
     world.run(job, day(1), [1])

@@ -43,7 +43,7 @@ def retired(world: World, days: int = 2, **options: Any) -> Job:
     return job
 
 
-def test_a_table_that_its_job_has_left_comes_back_as_what_it_was(table_world: World) -> None:
+def test_left_table_comes_back_only_with_its_former_kind(table_world: World) -> None:
     """R7: its slices would be added up, or taken for the whole state, otherwise than the declaration says."""
     world = table_world
     job = world.job("j", [world.table("d")])
@@ -71,7 +71,7 @@ def test_a_retired_table_comes_back_by_a_declaration_that_the_job_has_not_had(wo
     assert world.rows("d", "d2") == {"d": [(1, 1), (2, 2)], "d2": [(1, 1), (2, 2)]}
 
 
-def test_der12_a_job_that_leaves_keeps_what_it_has_and_holds_nobody_back(table_world: World) -> None:
+def test_der12_retired_job_keeps_its_commits_and_holds_back_no_reader(table_world: World) -> None:
     """R7: readers read on; cuts of the whole domain go on; who waits for more is told why it will not come."""
     world = table_world
     world.run(world.job("e"), day(1), [1])
@@ -205,9 +205,7 @@ def test_another_job_takes_a_table_over(table_world: World) -> None:
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["nothing committed", "a day committed"])
-def test_who_declares_a_table_of_another_job_is_told_how_to_take_it_over(
-    world: World, committed: bool
-) -> None:
+def test_job_that_declares_anothers_table_gets_the_takeover_command(world: World, committed: bool) -> None:
     """R6, R7: an experiment whose code failed owns its table; the error names what ends that, and it does."""
     trial = world.job("trial", [world.table("d")])
     if committed:
@@ -265,7 +263,7 @@ def test_a_table_that_its_job_has_left(world: World) -> None:
         world.coordinator.retire(DOMAIN, "j", table="d2", **WHY)
 
 
-def test_who_comes_back_does_not_bring_what_it_has_left(world: World) -> None:
+def test_revived_job_does_not_bring_back_its_retired_table(world: World) -> None:
     """R7: a table that was retired alone stays so, holds back nothing, and can be taken over."""
     d, d2 = world.table("d"), world.table("d2")
     world.run(world.job("j", [d, d2]), day(1), [1])
@@ -392,7 +390,7 @@ def test_it_is_taken_over_with_another_calendar_from_now_on(world: World) -> Non
     assert world.cut("d").barrier == epoch.end
 
 
-def test_what_a_retired_job_has_read_stays(world: World) -> None:
+def test_committed_reads_of_a_retired_job_stay(world: World) -> None:
     """R7, R18: its committed epochs are readers as before; what it had yet to read is kept no longer."""
     full = world.table("f", kind=TableKind.FULL)
     source = world.job("f", [full])
@@ -418,7 +416,7 @@ def test_the_successor_of_a_job_that_builds_on_its_past(world: World) -> None:
     assert (attempt.inputs[0].high, attempt.inputs[0].ref is None) == (barrier(1), False)
 
 
-def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
+def test_revived_job_must_fit_declarations_made_meanwhile(world: World) -> None:
     """R6, R7: of two declarations that cannot be together the one that comes second is refused, also by revive."""
     a, b = world.table("a"), world.table("b")
     world.coordinator.register(world.job("b", [b]))
@@ -436,7 +434,7 @@ def test_who_comes_back_must_go_with_what_came_meanwhile(world: World) -> None:
     assert world.exactly() == before
 
 
-def test_the_sources_of_a_retired_job_are_what_they_were(world: World) -> None:
+def test_sources_of_a_retired_job_keep_their_bounds(world: World) -> None:
     """R6, I11: their bounds stay recorded, so that the name cannot stand for other files."""
     world.coordinator.register(world.job("d", inputs=[FileSource("feed", "/a", late="ignore")]))
     world.coordinator.retire(DOMAIN, "d", **WHY)
@@ -450,7 +448,7 @@ def test_the_sources_of_a_retired_job_are_what_they_were(world: World) -> None:
 
 
 @pytest.mark.parametrize("other", ["new", "e"])
-def test_what_a_retired_job_declares_is_retired_too(world: World, other: str) -> None:
+def test_tables_newly_declared_by_a_retired_job_are_retired(world: World, other: str) -> None:
     """R7: a table that is new, or that it takes over; others may have it, and the job gets it when it is revived."""
     world.run(world.job("e"), day(1))
     world.coordinator.retire(DOMAIN, "e", **WHY)

@@ -30,7 +30,7 @@ def test_origin_moves_back_when_epochs_come_out_of_order(world: World) -> None:
     assert world.rows("d") == {"d": [(n, n) for n in range(2, 8)]}
 
 
-def test_time_before_the_chain_is_a_rewrite_to_who_read_all_of_it(world: World) -> None:
+def test_epoch_before_the_chain_is_a_rewrite_for_state_readers(world: World) -> None:
     """R13: an epoch before an undeclared origin changes what a state reader had read: it is told, and refused."""
     job = world.job("d", origin=None)
     reader = world.job("r", inputs=[state(world.table("d"))], origin=None)
@@ -163,7 +163,7 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
     assert world.begin(job, day(3), owner("manual")).revision == 2
 
 
-def test_a_reader_of_what_was_there_some_time_before_is_named(world: World) -> None:
+def test_reader_with_a_lag_is_named(world: World) -> None:
     """R18: the epoch that has read a day as of a lag begins after that day has ended."""
     job = world.job("d")
     late = increment(world.table("d"), as_of=timedelta(hours=12))
@@ -377,7 +377,7 @@ def test_a_label_names_the_newest_commit_that_any_of_its_rows_does_not_know(worl
     assert found == [(again[-1].csn, day(1).start, day(3).end)]
 
 
-def test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read(world: World) -> None:
+def test_job_that_builds_on_its_past_passes_outdated_rows_on(world: World) -> None:
     """R18: each of its later states has rows of the one before, and so does what reads them."""
     full = world.table("r", kind="full")
     source = world.job("d")

@@ -59,7 +59,7 @@ def test_parallel_epochs_of_one_job_publish_at_once(table_world: World) -> None:
     assert world.cut("d").barrier == barrier(threads)
 
 
-def test_of_many_who_begin_one_epoch_at_once_one_gets_it(world: World) -> None:
+def test_one_of_many_simultaneous_begins_gets_the_epoch(world: World) -> None:
     """R10: eight runs ask for one epoch; one holds it, the others are told who."""
     job = world.job("d")
     world.coordinator.register(job)

@@ -40,7 +40,7 @@ def leases(world: World, job: Job) -> None:
     [(begins, Kind.EPOCH), (leases, Kind.LEASE)],
     ids=lambda given: getattr(given, "__name__", given),
 )
-def test_what_does_not_fit_changes_nothing(
+def test_oversized_record_changes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, work: Callable[[World, Job], None], kind: Kind
 ) -> None:
     """R10, R19: there is neither an attempt nor a lock; the message names the record, its bytes and the limit."""

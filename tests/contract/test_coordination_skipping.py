@@ -83,7 +83,7 @@ def test_skipping_again_changes_nothing(world: World) -> None:
     assert world.exactly() == before
 
 
-def test_blanks_around_who_and_why_are_not_kept(world: World) -> None:
+def test_blanks_around_author_and_reason_are_not_kept(world: World) -> None:
     """R5: they come from a command line or a form."""
     world.run(world.job("d"), day(2), [2])
     world.coordinator.skip(DOMAIN, "d", day(1), f"  {WHY}\n", by=" ada ")
@@ -93,7 +93,7 @@ def test_blanks_around_who_and_why_are_not_kept(world: World) -> None:
 
 
 @pytest.mark.parametrize("on_rerun", list(OnRerun))
-def test_what_is_committed_is_left(world: World, on_rerun: OnRerun) -> None:
+def test_skip_leaves_a_committed_epoch(world: World, on_rerun: OnRerun) -> None:
     """R5: whatever the job does with epochs that it has computed, and also while one is computed again."""
     d = world.job("d", on_rerun=on_rerun)
     for number in (1, 3):
@@ -105,7 +105,7 @@ def test_what_is_committed_is_left(world: World, on_rerun: OnRerun) -> None:
 
 
 @pytest.mark.parametrize("on_rerun", list(OnRerun))
-def test_what_was_skipped_can_be_run_after_all(world: World, on_rerun: OnRerun) -> None:
+def test_skipped_epoch_can_be_run_later(world: World, on_rerun: OnRerun) -> None:
     """R5: whatever the job does with epochs that it has computed; a run is not told that all is done."""
     d = world.job("d", on_rerun=on_rerun)
     world.run(d, day(2), [2])
@@ -116,7 +116,7 @@ def test_what_was_skipped_can_be_run_after_all(world: World, on_rerun: OnRerun) 
     assert explain(world.store, DOMAIN, "d", day(1)).state is EpochState.COMMIT
 
 
-def test_what_was_skipped_and_read_stays(world: World) -> None:
+def test_skipped_epoch_with_a_reader_stays_skipped(world: World) -> None:
     """R5, R18: a reader of the gap keeps it as it was, like any other input."""
     d, e = world.job("d"), world.job("e", inputs=[world.table("d")])
     world.run(d, day(2), [2])
@@ -141,7 +141,7 @@ def test_inputs_and_checks_hold_no_skip_back(world: World) -> None:
     assert world.rows("d") == {"d": []}
 
 
-def test_a_full_table_has_what_it_had(table_world: World) -> None:
+def test_skip_keeps_the_state_of_a_full_table(table_world: World) -> None:
     """R5: nobody declares a whole state empty; a job that builds on its past goes on from there."""
     world = table_world
     full = world.table("f", kind=TableKind.FULL)
@@ -306,7 +306,7 @@ def test_a_bad_skip_names_its_field_and_writes_nothing(world: World, case: str) 
     assert world.exactly() == before
 
 
-def test_jobs_and_tables_that_nobody_knows(world: World) -> None:
+def test_skip_of_unknown_jobs_and_tables(world: World) -> None:
     """R5: a job that never ran, and one that never wrote."""
     with pytest.raises(UnknownName):
         skip(world, day(1))

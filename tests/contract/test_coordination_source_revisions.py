@@ -137,7 +137,7 @@ def test_a_revision_that_came_to_nothing_binds_no_other_job(world: World, tmp_pa
     assert world.rows("d", "e") == {"d": [(1, 500)], "e": [(1, 500)]}
 
 
-def test_what_was_read_before_a_later_revision_is_not_published(world: World, tmp_path: Path) -> None:
+def test_attempt_on_an_older_source_revision_is_not_published(world: World, tmp_path: Path) -> None:
     """I11, R13: an attempt that began on the older revision loses; its retry reads the newer one."""
     d, e = (world.job(name, inputs=[feed(tmp_path)]) for name in "de")
     land(tmp_path, 1, x="5")
@@ -239,7 +239,7 @@ def test_bounds_that_another_job_stands_on_are_kept(world: World, tmp_path: Path
             world.coordinator.publish(first)
 
 
-def test_who_commits_meanwhile_keeps_the_bounds(world: World, tmp_path: Path) -> None:
+def test_epoch_committed_meanwhile_keeps_its_bounds(world: World, tmp_path: Path) -> None:
     """I11, A8: the other's epoch is as it was when its bounds are taken anew, or the begin looks again."""
     d, e = (world.job(name, inputs=[feed(tmp_path, "next")]) for name in "de")
     for job in (d, e):
@@ -292,7 +292,7 @@ def test_a_source_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> N
     assert any("feed: revision 2, bound anew by ada: it was mended" in note for note in log)
 
 
-def test_only_what_is_recorded_is_bound_anew(world: World, tmp_path: Path) -> None:
+def test_only_recorded_sources_are_bound_again(world: World, tmp_path: Path) -> None:
     world.coordinator.register(world.job("d", inputs=[feed(tmp_path, "next")]))
     with pytest.raises(UnknownName, match="declares a source 'fed'; the domain has feed"):
         bind(world.coordinator.context, DOMAIN, "fed", day(1), FILES, reason="why", by="ada")

@@ -168,7 +168,7 @@ def test_jobs_that_share_a_source_say_the_same_of_it(world: World) -> None:
 # --- revisions of a source ---------------------------------------------------------------------------------------
 
 
-def test_a_revision_of_an_epoch_reads_what_the_first_has_read(world: World, lake: Lake) -> None:
+def test_later_revision_of_an_epoch_reads_the_first_ones_bounds(world: World, lake: Lake) -> None:
     """I11: unless the source says otherwise."""
     job = world.job("a", inputs=[prices()])
     lake.append(1)
@@ -316,7 +316,7 @@ def test_files_that_changed_twice_are_recorded_twice(world: World, tmp_path: Pat
     assert world.store.read(DOMAIN, [key]).records[key].record.bounds == second.sources[0]
 
 
-def test_an_epoch_that_was_skipped_reads_what_others_have_read(world: World, tmp_path: Path) -> None:
+def test_skipped_epoch_run_later_reads_the_bounds_of_other_readers(world: World, tmp_path: Path) -> None:
     """R5, I11: the skip has read nothing; to run it after all is no reason for another revision of its source."""
     skipped, other = (loading(world, tmp_path, "revision", name) for name in ("skipped", "other"))
     landed(tmp_path, "01/a.csv")

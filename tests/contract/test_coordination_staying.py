@@ -228,7 +228,7 @@ def test_a_fill_and_a_skip_mix_nothing(world: World) -> None:
     assert cut.outdated == ()
 
 
-def test_what_is_not_computed_the_same_again_is_no_fill(world: World) -> None:
+def test_nondeterministic_job_recomputes_all_its_tables(world: World) -> None:
     """R7, R18: a job that is not deterministic computes all its tables anew, and those that it has left stay."""
     options: dict[str, Any] = {"determinism": "keep_first"}
     world.run(world.job("d", outputs=[world.table("d2")], **options), day(1), [1])

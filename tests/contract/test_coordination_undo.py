@@ -44,7 +44,7 @@ def add_up(own: EpochService, attempt: Attempt) -> None:
     write_rows(own, attempt, "sum", rows([last + sum(added)], attempt.token))
 
 
-def test_und1_what_a_dead_try_added_is_not_added_twice(world: World) -> None:
+def test_und1_rows_of_a_dead_try_are_not_added_twice(world: World) -> None:
     """R16: the sum is 10; a try adds 5 and dies, the next adds 5: 15, from the recorded input state."""
     amounts, total = summing(world)
     for number, value in ((1, 10), (2, 5)):
@@ -91,7 +91,7 @@ def test_und3_inputs_outlive_a_long_silence(world: World) -> None:
 
 
 @pytest.mark.parametrize("fold", [max, min, lambda values: int("".join(map(str, values)))])
-def test_und6_what_cannot_be_subtracted_is_computed_anew(world: World, fold: object) -> None:
+def test_und6_fold_without_an_inverse_is_computed_again(world: World, fold: object) -> None:
     """R16: a fold without an inverse saw a row that is retracted: the next attempt folds what is there."""
     assert callable(fold)
     source, folded = world.job("d"), world.job("f", inputs=[state(world.table("d"))])
@@ -143,7 +143,7 @@ def test_und8_a_table_that_was_made_again_is_another_one(world: World) -> None:
     assert world.content() == before
 
 
-def test_what_a_dead_try_wrote_into_a_table_that_its_job_has_left_is_deleted(world: World) -> None:
+def test_output_of_a_dead_try_in_a_left_table_is_deleted(world: World) -> None:
     """R16, R7: whatever the job declares when it is tried again; the table's new owner keeps what it wrote there."""
     both = world.job("d", [world.table("d"), world.table("e")])
     world.run(both, day(1), [1])
@@ -196,7 +196,7 @@ def stuck(world: World) -> EpochService:
     return world.worker(formats=TableFormats({"memory": lambda: tables}, projected=world.formats.projected))
 
 
-def test_what_a_try_was_to_undo_is_undone_after_others_have_ended_it(world: World) -> None:
+def test_interrupted_rollback_is_finished_by_the_next_begin(world: World) -> None:
     """R16, R7: a try dies while it deletes, and is ended as a silent one: the next begin deletes that as well."""
     job = world.job("d")
     world.write(world.begin(job, day(1)), [1])
@@ -211,7 +211,7 @@ def test_what_a_try_was_to_undo_is_undone_after_others_have_ended_it(world: Worl
     assert world.rows("d") == {"d": [(1, 2)]}
 
 
-def test_what_a_try_was_to_undo_in_a_table_that_its_job_has_left_is_undone(world: World) -> None:
+def test_interrupted_rollback_in_a_left_table_is_finished(world: World) -> None:
     """R16, R7: a try dies while it deletes, and the job leaves a table before the next: nothing stays in it."""
     both = world.job("d", [world.table("d"), world.table("e")])
     world.write(world.begin(both, day(1)), [1])

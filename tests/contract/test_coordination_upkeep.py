@@ -187,7 +187,7 @@ def test_a_cut_looks_for_expired_barriers_only_where_there_are_some(world: World
     assert (gone.value.tables, gone.value.kept) == (("one", "three"), (barrier(3), barrier(5)))
 
 
-def test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired(world: World) -> None:
+def test_reader_forgets_its_pages_when_more_is_expired(world: World) -> None:
     """R24: a reader that lives for long keeps pages only while nothing is expired."""
     job = world.job("t")
     for number in range(1, 8):

@@ -412,7 +412,7 @@ def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
     as_it_was(copied)
 
 
-def test_what_is_no_copy_is_refused(copied: Copied) -> None:
+def test_folder_that_is_no_copy_is_refused(copied: Copied) -> None:
     """R33: the same warehouse, and a folder within the original's."""
     for warehouse in (copied.source.warehouse, f"{copied.source.warehouse}/{DOMAIN}"):
         with pytest.raises(InvalidInput) as refused:

@@ -133,7 +133,7 @@ def test_outsiders_filter_by_columns_partitions_and_statistics(folder: Path, pub
     assert found.scan(EqualTo(EPOCH_COLUMN, barrier)).to_arrow().num_rows == 3
 
 
-def test_the_metadata_stays_small_and_says_what_was_published(folder: Path, publisher: Publisher) -> None:
+def test_metadata_stays_small_and_names_the_published_commit(folder: Path, publisher: Publisher) -> None:
     """R26, R33: it carries domain, CSN and incarnation, and tells other programs' cleanup to leave it alone."""
     table = publisher.table()
     commits = KEPT_METADATA_FILES + 8
@@ -158,7 +158,7 @@ def test_the_metadata_stays_small_and_says_what_was_published(folder: Path, publ
     assert len(publisher.format.files(first)) == 1
 
 
-def test_a_tag_of_somebody_else_keeps_its_snapshot(folder: Path, publisher: Publisher) -> None:
+def test_foreign_tag_keeps_its_snapshot(folder: Path, publisher: Publisher) -> None:
     table = publisher.table()
     ref = publisher.publish(table, day(0), [1])
     outside(folder, table).manage_snapshots().create_tag(ref.version, "audit").commit()

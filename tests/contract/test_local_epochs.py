@@ -78,7 +78,7 @@ def test_rows_of_a_test_are_read_as_any_others(local_epochs: LocalEpochs) -> Non
         ("new_revision", "to compute it anew, clear its task (outside of Airflow: ask with another run_id"),
     ],
 )
-def test_how_to_compute_anew_what_is_committed_is_told(
+def test_committed_epoch_names_the_step_that_recomputes_it(
     local_epochs: LocalEpochs, on_rerun: str, step: str
 ) -> None:
     job = Job("load", outputs=[RIDES], cadence="@daily", on_rerun=on_rerun)
@@ -93,7 +93,7 @@ def test_how_to_compute_anew_what_is_committed_is_told(
     assert answer.value.committed.csn == published.csn
 
 
-def test_files_that_came_late_to_what_is_kept_are_told(local_epochs: LocalEpochs, tmp_path: Path) -> None:
+def test_late_files_of_a_kept_epoch_are_reported(local_epochs: LocalEpochs, tmp_path: Path) -> None:
     """I11: how many, and the command that lets the epoch read them."""
     source = FileSource(
         "feed", f"{tmp_path}/{{start:%Y-%m-%d}}-*.csv", late="revision", complete=none_needed()
@@ -233,7 +233,7 @@ def test_rows_that_do_not_fit_the_table_are_told_and_leave_nothing_open(local_ep
         ("file", "make the folder"),
     ],
 )
-def test_what_is_no_folder_is_refused(
+def test_a_path_that_is_no_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: Any, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -291,7 +291,7 @@ def test_a_source_without_files_and_an_input_without_rows_are_not_ready(local_ep
         ({"job": "load"}, "job"),
     ],
 )
-def test_arguments_must_agree_with_what_is_handed_over(
+def test_arguments_must_agree_with_the_launch_spec(
     local_epochs: LocalEpochs,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

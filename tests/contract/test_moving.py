@@ -254,7 +254,7 @@ def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochServi
     assert publish(target, DOUBLE, 2, [4]) == 5
 
 
-def test_what_cannot_be_moved_is_refused(site: Site, services: tuple[EpochService, EpochService]) -> None:
+def test_impossible_moves_are_refused(site: Site, services: tuple[EpochService, EpochService]) -> None:
     source, target = services
     with pytest.raises(UnknownName, match="not in sqlite"):
         site.move(source, target)

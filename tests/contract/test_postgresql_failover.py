@@ -157,7 +157,7 @@ def test_ha1_a_standby_without_the_last_commits_is_promoted(postgresql_pair: Pai
     work.service.close()
 
 
-def test_what_was_decided_before_a_new_incarnation_waits_and_is_refused(
+def test_transaction_of_an_earlier_incarnation_waits_and_is_refused(
     postgresql: PostgresqlServer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """R33: `airflow epochs db restored` is at work when a transaction of before comes, a commit or a record alone."""

@@ -258,7 +258,7 @@ def authority(postgresql: PostgresqlServer) -> Iterator[Path]:
     postgresql.restart()
 
 
-def test_an_encrypted_connection_knows_whom_it_trusts(url: str, authority: Path) -> None:
+def test_encrypted_connection_verifies_host_and_certificate(url: str, authority: Path) -> None:
     secure = f"?sslmode=verify-full&sslrootcert={authority}"
     named = url.replace("127.0.0.1", "localhost")
     assert upgrade_schema(named + secure).fit is Fit.CURRENT

@@ -334,7 +334,7 @@ def await_end(postgresql: PostgresqlServer, session: int) -> None:
             time.sleep(0.01)
 
 
-def test_a_client_that_stops_in_the_middle_holds_nobody_up_for_long(
+def test_client_stopped_in_a_transaction_blocks_others_only_briefly(
     postgresql: PostgresqlServer, url: str, store: SqlStore
 ) -> None:
     stopped = open_with(url)
@@ -380,7 +380,7 @@ def test_absence_is_safe_also_when_nothing_is_made(store: SqlStore, url: str) ->
     assert store.read(DOMAIN, [key]).records == {}
 
 
-def test_transactions_that_require_what_others_change_do_not_lock_each_other_out(store: SqlStore) -> None:
+def test_transactions_that_require_each_others_records_do_not_deadlock(store: SqlStore) -> None:
     """Each requires both records and changes one of them: some fail, none waits for a lock for ever."""
     keys = [counter_key(DOMAIN, name) for name in "ab"]
     write(store, *(put(key, 0) for key in keys))
@@ -461,7 +461,7 @@ def test_the_password_comes_from_the_address_only(
         open_store(url.replace(f":{postgresql.password}", ""))
 
 
-def test_a_role_without_rights_is_told_what_to_grant(postgresql: PostgresqlServer, database: str) -> None:
+def test_role_without_rights_gets_the_missing_grants(postgresql: PostgresqlServer, database: str) -> None:
     with postgresql.connect(database) as connection:
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reader'")
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")

@@ -58,7 +58,7 @@ def test_one_comes_after_the_other(stores: list[MetadataStore]) -> None:
     assert most == [1]
 
 
-def test_a_holder_that_is_stopped_stops_nobody(stores: list[MetadataStore]) -> None:
+def test_a_stopped_holder_does_not_stop_the_queue(stores: list[MetadataStore]) -> None:
     entered, end = Event(), Event()
 
     def hold() -> None:
@@ -77,7 +77,7 @@ def test_a_holder_that_is_stopped_stops_nobody(stores: list[MetadataStore]) -> N
         pass
 
 
-def test_a_turn_whose_work_fails_is_given_on(stores: list[MetadataStore]) -> None:
+def test_a_turn_with_failed_work_is_passed_on(stores: list[MetadataStore]) -> None:
     with pytest.raises(RuntimeError, match="of the work"), stores[0].publish_queue(DOMAIN, LONG):
         raise RuntimeError("of the work")
     with ThreadPoolExecutor(1) as threads:

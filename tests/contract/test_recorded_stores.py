@@ -66,7 +66,7 @@ def attempt_of(folder: Path) -> Attempt:
     return msgspec.convert(plain, Attempt, strict=False)
 
 
-def test_what_was_open_is_published_or_superseded_and_the_next_epoch_commits(
+def test_open_attempts_are_published_or_superseded_and_the_next_epoch_commits(
     service: EpochService, recorded: Recorded
 ) -> None:
     """R7, R10, R36: an attempt that was handed over, one that had written nothing, and an older declaration."""

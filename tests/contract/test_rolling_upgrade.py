@@ -151,7 +151,7 @@ def test_both_versions_tell_declarations_apart_alike(
         assert newer("declared", "first") == [3, 8, 2]
 
 
-def test_an_older_version_stops_at_what_it_does_not_know(
+def test_an_older_version_stops_at_an_unknown_format(
     older: Process, newer: Process, older_package: Path, place: tuple[str, str]
 ) -> None:
     """R36: also one that was open during the upgrade; it skips nothing, and changes nothing."""

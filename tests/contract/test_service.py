@@ -21,7 +21,7 @@ def settings(folder: Path, **options: object) -> Settings:
     return Settings(**{**made, **options})  # type: ignore[arg-type]
 
 
-def test_whoever_opens_the_store_gets_what_the_settings_require(tmp_path: Path) -> None:
+def test_opened_store_must_have_the_required_capabilities(tmp_path: Path) -> None:
     """Besides what the one who opens requires; each that is missing is named."""
     watch, cluster = StoreCapability.WATCH, StoreCapability.CLUSTER
     asking = settings(tmp_path, require=frozenset({cluster}))

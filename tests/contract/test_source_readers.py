@@ -133,7 +133,7 @@ def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) 
     assert "late_window" in refused.value.next_step
 
 
-def test_what_was_recorded_as_files_has_no_span() -> None:
+def test_bounds_recorded_as_files_are_no_span() -> None:
     source = prices()
     files = SourceBounds(source="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
     with pytest.raises(InvalidInput, match="another name"):

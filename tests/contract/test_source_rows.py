@@ -129,7 +129,7 @@ def test_ranges_of_ids_follow_each_other(shop: Shop, partitions: int) -> None:
     assert (between.span, shop.ids(source, between)) == (span(43, 43, 0), [])
 
 
-def test_who_is_writing_is_waited_for(shop: Shop) -> None:
+def test_bounds_wait_for_open_transactions(shop: Shop) -> None:
     """I11: an id that was given out before and is committed after the greatest one is counted all the same."""
     source = orders()
     with shop.connect() as writer, writer.transaction():
@@ -142,7 +142,7 @@ def test_who_is_writing_is_waited_for(shop: Shop) -> None:
     assert asking.answer().span == span(None, 2, 2)
 
 
-def test_who_writes_for_long_makes_it_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_open_transaction_makes_the_epoch_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_of, "_WRITERS_S", 0.1)
     shop.add((1, "a"))
     with shop.connect() as writer:

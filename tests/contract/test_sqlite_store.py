@@ -125,7 +125,7 @@ def test_an_older_schema_is_worked_with_and_not_upgraded_by_opening_it(url: str,
     assert execute(path, "SELECT version_num FROM epochs_alembic_version") == [(REVISIONS[0],)]
 
 
-def test_what_needs_a_newer_format_waits_for_the_upgrade(
+def test_records_of_a_newer_format_wait_for_the_upgrade(
     url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R36: a store that was opened before the upgrade writes in the newer format after it."""
@@ -151,7 +151,7 @@ def test_a_newer_schema_is_left_alone(url: str, path: Path) -> None:
         assert (refused.value.found, refused.value.expected) == ("9999", REVISIONS[-1])
 
 
-def test_a_database_of_somebody_else_is_not_touched_by_opening_it(url: str, path: Path) -> None:
+def test_opening_a_foreign_database_changes_nothing(url: str, path: Path) -> None:
     execute(path, "CREATE TABLE theirs (x)")
     with pytest.raises(StoreIncompatible, match="none of the store's"):
         open_store(url)

@@ -14,7 +14,7 @@ def rows() -> list[Row]:
     return recorded()
 
 
-def test_the_page_of_transactions_is_what_the_operations_do(rows: list[Row]) -> None:
+def test_transactions_page_matches_the_operations(rows: list[Row]) -> None:
     """R3, R10, R33: whatever an operation decides on is required by its transaction; the page says what that is."""
     assert PAGE.read_text().splitlines() == page(rows).splitlines(), "run: python -m tests.transactions"
 
@@ -28,7 +28,7 @@ def test_every_transaction_is_of_the_store_that_it_was_decided_in(rows: list[Row
     assert [str(row) for row in rows if "*the store*" not in row.requires] == []
 
 
-def test_a_record_is_written_only_by_who_requires_it(rows: list[Row]) -> None:
+def test_each_written_record_is_required_by_its_transaction(rows: list[Row]) -> None:
     """R3, R15: one that may be there already is required as it was read; new entries belong to what is required."""
     beside = ("log", "slice", "schema", "lock", "job", "pointer", "commit", "*in", "~~", "fence", "chain")
     for row in rows:

@@ -85,7 +85,7 @@ def test_a_lost_request_is_an_unknown_outcome(
     assert [one.record.change_set for one in store.changes(DOMAIN, 0)] == ["first", "second"]
 
 
-def test_a_transaction_whose_traces_were_written_over_is_an_unknown_outcome(
+def test_transaction_with_overwritten_traces_has_an_unknown_outcome(
     store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(store, put(KEY))
@@ -335,7 +335,7 @@ def test_a_child_waits_for_no_lock_of_its_parent(store: ZookeeperStore) -> None:
 # --- the queue for the head -----------------------------------------------------------------------------------
 
 
-def test_those_who_queue_up_are_served_in_their_order(
+def test_queue_serves_writers_in_order(
     store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish_queues, "LONGEST_WAIT_S", 20.0)
@@ -366,7 +366,7 @@ def test_those_who_queue_up_are_served_in_their_order(
         one.close()
 
 
-def test_somebody_who_is_paused_in_the_queue_stops_nobody(
+def test_paused_writer_does_not_stop_the_queue(
     store: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transacting, "RACES_BEFORE_QUEUE", 0)
@@ -435,7 +435,7 @@ def test_a_turn_is_given_on_by_the_commit_itself(store: ZookeeperStore, url: str
         assert client.get_children(folder) == []
 
 
-def test_many_who_publish_side_by_side_leave_no_gap_and_no_queue(url: str, store: ZookeeperStore) -> None:
+def test_concurrent_publishes_leave_no_gap_and_no_queue(url: str, store: ZookeeperStore) -> None:
     stores = [ZookeeperStore(parsed(url)).open() for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         taken = threads.map(

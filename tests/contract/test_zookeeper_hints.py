@@ -77,7 +77,7 @@ def test_a_restored_backup_is_read_although_it_gives_versions_again(backed_up: Z
         assert {one.record.change_set for one in store.changes(DOMAIN, 2)} == instead
 
 
-def test_what_was_read_of_two_sessions_is_read_again(store: ZookeeperStore, url: str) -> None:
+def test_records_read_in_two_sessions_are_read_again(store: ZookeeperStore, url: str) -> None:
     """R3: the server of a new session may be behind the head that the former one gave; nor is that remembered."""
     write(store, *(put_table(key, "first") for key in TABLES), number=commit())
     write(store, put_table(TABLES[7], "second"), number=commit())

@@ -113,7 +113,7 @@ def use(url: str) -> None:
 # --- identities -----------------------------------------------------------------------------------------------
 
 
-def test_what_an_identity_makes_is_its_own(zookeeper: ZookeeperServer) -> None:
+def test_nodes_of_an_identity_are_closed_to_others(zookeeper: ZookeeperServer) -> None:
     url = zookeeper.url().replace("://", f"://me:{QUOTED}@")
     use(url)
     chroot = parsed(url).chroot
@@ -203,7 +203,7 @@ def test_a_login_over_a_network_needs_a_word_about_encryption() -> None:
     assert parsed("zookeeper://me:secret@[::1]:2181,localhost/epochs").tls == "off"
 
 
-def test_sasl_proves_who_we_are(secured: tuple[ZookeeperServer, int]) -> None:
+def test_sasl_authenticates_the_user(secured: tuple[ZookeeperServer, int]) -> None:
     server, _ = secured
     url = server.url(options="?auth=sasl").replace("://", f"://{USER}:{PASSWORD}@")
     use(url)
@@ -223,7 +223,7 @@ def test_sasl_proves_who_we_are(secured: tuple[ZookeeperServer, int]) -> None:
     # kazoo leaves the socket of a handshake that failed to the garbage collector
     "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
 )
-def test_an_encrypted_connection_knows_whom_it_trusts(
+def test_encrypted_connection_verifies_host_and_certificate(
     secured: tuple[ZookeeperServer, int], certificates: Path
 ) -> None:
     server, port = secured

@@ -35,7 +35,7 @@ def world(zookeeper: ZookeeperServer, tmp_path_factory: pytest.TempPathFactory) 
     world.close()
 
 
-def test_a_publish_that_does_not_fit_changes_nothing_and_says_what_to_do(
+def test_oversized_publish_changes_nothing_and_names_a_next_step(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"table-{number}" for number in range(TABLES)]

@@ -248,7 +248,7 @@ def test_a_cut_over_many_tables_reads_few_nodes(store: ZookeeperStore, url: str)
     assert found.records == direct
 
 
-def test_checkpoint_and_tail_say_what_the_nodes_say_while_others_commit(
+def test_checkpoint_and_tail_equal_the_nodes_while_others_commit(
     store: ZookeeperStore, other: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never older than the head that was read, and equal to the nodes once nobody writes."""

@@ -129,7 +129,7 @@ def records(home: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("what", sorted(ARGUMENTS))
-def test_a_value_that_nobody_means_is_one_line_and_writes_nothing(home: Path, what: str) -> None:
+def test_invalid_value_prints_one_line_and_writes_nothing(home: Path, what: str) -> None:
     """Each argument says what it expects, whatever it is given."""
     before = records(home)
     words, good = ARGUMENTS[what]

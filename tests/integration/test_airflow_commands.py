@@ -101,7 +101,7 @@ def test_explain(epochs: Run) -> None:
     assert "flights" in waiting["waiting_for"][0]
 
 
-def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
+def test_explain_names_the_run_of_the_missing_input_and_its_end(
     epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that was marked success by hand leaves its epoch open; Airflow's database knows that its run has ended."""
@@ -128,7 +128,7 @@ def test_explain_says_who_brings_what_is_missing_and_how_that_run_ended(
         assert words in plain["ended_runs"][0]
 
 
-def test_explain_shows_what_checks_refused_and_where_it_is(epochs: Run, home: Path) -> None:
+def test_explain_shows_refused_output_and_its_folder(epochs: Run, home: Path) -> None:
     """R14: check, figure, rows and folder; status counts it."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     table = Table("checked", domain="checks")

@@ -125,7 +125,7 @@ def test_a_task_that_is_ended_computes_no_further_epoch(service: EpochService) -
     assert service.store.read(HOURLY.domain, []).head.csn <= 1
 
 
-def test_a_missing_connection_to_spark_says_what_to_type(service: EpochService) -> None:
+def test_missing_spark_connection_names_the_command_that_adds_it(service: EpochService) -> None:
     with pytest.raises(
         AirflowFailException, match="spark_conn_id.*'nowhere'.*airflow connections add nowhere"
     ):

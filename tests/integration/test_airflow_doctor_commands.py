@@ -31,7 +31,7 @@ def epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return typed
 
 
-def test_doctor_says_what_to_type(service: EpochService, epochs: Run) -> None:
+def test_each_finding_of_doctor_names_a_command(service: EpochService, epochs: Run) -> None:
     """R17: exit code 0 while nobody has to act, 1 when somebody has; each finding names a command."""
     code, printed, _ = epochs("doctor")
     assert code == 0
@@ -49,7 +49,7 @@ def test_doctor_says_what_to_type(service: EpochService, epochs: Run) -> None:
     assert "SparkException" in printed
 
 
-def test_changes_are_printed_once_for_who_keeps_the_position(epochs: Run) -> None:
+def test_changes_are_printed_once_with_a_kept_position(epochs: Run) -> None:
     """R35: one line of JSON a table; behind its position there is nothing; a position that is none is named."""
     code, printed, _ = epochs("changes")
     (line,) = (json.loads(one) for one in printed.splitlines())

@@ -108,7 +108,7 @@ def test_the_matrix_has_every_route() -> None:
     ("role", "status"),
     [(None, 401), ("forged", 403), ("viewer", 200), ("user", 200), ("op", 200), ("admin", 200)],
 )
-def test_every_route_needs_somebody_signed_in(
+def test_every_route_needs_a_signed_in_user(
     client: TestClient, path: str, role: str | None, status: int
 ) -> None:
     headers = {None: {}, "forged": {"Authorization": "Bearer e30.e30.e30"}}.get(role)
@@ -146,13 +146,13 @@ def shown(service: EpochService, *dags: str | None) -> dict[str, set[str]]:
     return {row["table"]: {cell["state"] for cell in row["cells"]} for row in answer["rows"]}
 
 
-def test_a_table_is_shown_to_those_who_may_read_the_dag_that_computes_it(service: EpochService) -> None:
+def test_table_is_shown_only_with_access_to_its_dag(service: EpochService) -> None:
     assert shown(service, None) == {"my_table": {"ABORTED"}, "their_table": {"ABORTED"}, "idle_table": {""}}
     assert shown(service, "dag_mine") == {"my_table": {"ABORTED"}}
     assert shown(service) == {}
 
 
-def test_what_an_earlier_job_published_is_told_to_those_who_may_read_all_dags(tmp_path: Path) -> None:
+def test_epochs_of_an_earlier_job_are_shown_only_with_access_to_all_dags(tmp_path: Path) -> None:
     before, successor = (
         Job(name, outputs=[Table("inherited")], cadence="@daily", origin=ORIGIN)
         for name in ("before", "successor")
@@ -181,7 +181,7 @@ def publish(service: EpochService, job: Job, interval: Interval) -> None:
     service.publish(attempt)
 
 
-def test_a_domain_is_named_to_those_who_may_read_a_dag_that_works_in_it(service: EpochService) -> None:
+def test_domain_is_named_only_with_access_to_one_of_its_dags(service: EpochService) -> None:
     dags = {name: partial(latest_dags, service.store, name) for name in service.store.domains()}
     assert domains_answer(dags, access(None)) == ["default", "rail"]
     assert domains_answer(dags, access("dag_mine")) == ["default"]
@@ -196,7 +196,7 @@ def test_a_domain_is_named_to_those_who_may_read_a_dag_that_works_in_it(service:
     assert (hidden["end"], absent["end"]) == (hidden["now"], absent["now"])
 
 
-def test_an_epoch_is_unknown_to_those_who_may_not_read_its_dag(service: EpochService) -> None:
+def test_epoch_is_unknown_without_access_to_its_dag(service: EpochService) -> None:
     found = explain(service.store, "default", "mine", DAY)
     answer = epoch_answer(found, access("dag_mine"))
     assert answer["summary"] == "aborted: SparkException: it failed"
@@ -217,7 +217,7 @@ def test_a_job_that_is_not_there_and_one_of_another_dag_are_told_alike(
     assert get(client, "domains").json() == {"domains": []}
 
 
-def test_what_another_dag_did_to_an_epoch_is_left_out(service: EpochService) -> None:
+def test_attempts_of_an_unreadable_dag_are_left_out(service: EpochService) -> None:
     day = Interval(DAY.end, DAY.end + timedelta(days=1))
     for dag in ("dag_mine", "dag_secret"):
         attempt = service.begin(MINE, day, Owner(dag_id=dag, run_id="run"))
@@ -295,7 +295,7 @@ def test_the_page_works_on_few_questions_at_once() -> None:
         ("epoch", {"job": "mine"}, 422, "start"),
     ],
 )
-def test_a_wrong_question_is_told_what_is_wrong(
+def test_invalid_query_is_answered_with_its_error(
     client: TestClient, path: str, query: dict[str, str], status: int, word: str
 ) -> None:
     answer = get(client, path, **query)
@@ -310,7 +310,7 @@ def test_an_unknown_domain_is_empty(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("role", "told"), [("admin", True), ("op", True), ("user", False), ("viewer", False)]
 )
-def test_where_a_store_is_that_cannot_be_read_is_told_to_those_who_may_read_its_connection(
+def test_place_of_an_unreadable_store_is_shown_only_with_access_to_its_connection(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str, told: bool
 ) -> None:
     (tmp_path / "store.db").write_bytes(b"this is no database, and not by accident" * 100)
@@ -322,7 +322,7 @@ def test_where_a_store_is_that_cannot_be_read_is_told_to_those_who_may_read_its_
         assert (str(tmp_path) in answer.text) is told
 
 
-def test_a_connection_that_is_wrong_keeps_its_fields_to_those_who_may_read_it(
+def test_fields_of_an_invalid_connection_are_shown_only_with_access_to_it(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = {"conn_type": "epochs", "host": "hidden.db", "extra": {"warehouse": "file:///w"}}

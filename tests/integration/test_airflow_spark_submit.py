@@ -174,7 +174,7 @@ def test_spark_computes_one_epoch_that_is_published_and_announced(
         assert (entry["revision"], type(entry["version"])) == (1, int)
 
 
-def test_a_try_whose_success_was_lost_computes_nothing_and_announces_the_same(
+def test_try_after_a_lost_success_computes_nothing_and_emits_the_same_events(
     tmp_path: Path, service: EpochService
 ) -> None:
     first, second = task_context(), task_context(try_number=2)

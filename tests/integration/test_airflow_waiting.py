@@ -227,7 +227,7 @@ def test_triggers_of_several_domains_share_one_store(
     assert (len(opened), closed.is_set()) == (1, True)
 
 
-def test_who_waits_for_a_store_that_another_opens_gets_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiter_gets_the_error_of_the_thread_that_opens_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def refuse(url: str, **_: Any) -> MetadataStore:
@@ -281,7 +281,7 @@ def test_the_trigger_outlives_an_outage_of_the_store(
     assert all(left < 0 for left in lost.values())
 
 
-def test_what_can_never_end_well_wakes_the_task_which_says_so(
+def test_permanent_error_wakes_the_task_with_its_message(
     service: EpochService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     service.close()
@@ -323,7 +323,7 @@ def test_an_expired_barrier_ends_the_wait_by_name(service: EpochService) -> None
     assert event.payload["status"] == "ready"
 
 
-def test_the_run_decides_what_is_waited_for(service: EpochService) -> None:
+def test_run_decides_the_awaited_barrier(service: EpochService) -> None:
     publish(service, "a", 6, 7)
     one = {"tables": A, "deferrable": False}
     assert sensor(**one).poke(task_context(run_date=datetime(2013, 2, 7, tzinfo=UTC)))
@@ -443,7 +443,7 @@ def test_a_busy_epoch_is_waited_for_and_spends_no_retry(service: EpochService) -
     assert len(beginner().resumed(task_context(), event.payload, **(deferred.kwargs or {}))) == 1
 
 
-def test_what_is_not_ready_is_waited_for_before_spark_is_asked_for(
+def test_inputs_are_awaited_before_spark_is_requested(
     service: EpochService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No connection to Spark exists; the log says who brings the input, and that a run ended and left it open."""
@@ -517,7 +517,7 @@ def test_all_waits_of_a_try_are_within_one_time_out(service: EpochService) -> No
     assert event.payload["status"] == "waited"
 
 
-def test_who_does_not_defer_waits_in_its_worker(
+def test_task_without_deferral_waits_in_its_worker(
     service: EpochService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

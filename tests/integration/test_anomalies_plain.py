@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_correct_run_keeps_what_must_hold(classic_session: SparkSession, tmp_path: Path) -> None:
+def test_correct_run_keeps_the_invariants(classic_session: SparkSession, tmp_path: Path) -> None:
     cascade = Cascade(ParquetTables(classic_session, tmp_path / "whole"))
     for epoch in (1, 2):
         cascade.run(epoch, [epoch, 10])
@@ -41,9 +41,7 @@ def test_a_torn_read_and_a_replay_are_told_apart(classic_session: SparkSession, 
     assert att9(Cascade(ParquetTables(classic_session, tmp_path / "replay"))).holds is True
 
 
-def test_schedules_run_in_worlds_whose_rows_spark_writes(
-    classic_session: SparkSession, tmp_path: Path
-) -> None:
+def test_schedules_run_with_rows_written_by_spark(classic_session: SparkSession, tmp_path: Path) -> None:
     if iceberg_runtime.jar() is None:
         pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central, or its mirror, does not answer")
     template = tmp_path / "empty.db"

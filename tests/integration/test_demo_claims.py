@@ -140,7 +140,7 @@ def test_a_process_that_inherits_the_claim_keeps_it(tmp_path: Path, started: Sta
         assert elsewhere.home.is_dir()
 
 
-def test_somebody_elses_airflow_is_not_taken_for_the_demos_own(tmp_path: Path, started: Started) -> None:
+def test_foreign_airflow_is_not_taken_for_the_demos_own(tmp_path: Path, started: Started) -> None:
     """It answers that it is healthy, at the address of an API server that could not start there."""
     other = started(SOMEBODY_ELSES)
     cluster = AirflowCluster(home=tmp_path, dags=tmp_path, port=int(said(other)))
@@ -150,7 +150,7 @@ def test_somebody_elses_airflow_is_not_taken_for_the_demos_own(tmp_path: Path, s
     cluster.rest.close()
 
 
-def test_a_server_that_does_not_get_its_port_says_who_has_it(tmp_path: Path) -> None:
+def test_server_without_its_port_names_the_process_that_has_it(tmp_path: Path) -> None:
     endpoint = Endpoint(number=free_port(), purpose="a test", setting="NONE")
 
     def server(name: str, program: str) -> ManagedProcess:

@@ -54,7 +54,7 @@ def session_that_stays(classic_session: SparkSession, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("session_that_stays")
-def test_the_twins_programs_make_what_its_readers_expect(tmp_path: Path) -> None:
+def test_programs_of_the_twin_write_the_tables_its_readers_expect(tmp_path: Path) -> None:
     """It lacks nothing but what keeps tables together: after each day all six agree there."""
     zone, warehouse = tmp_path / "landing", tmp_path / "twin"
     landing.land(zone, DAYS)

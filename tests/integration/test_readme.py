@@ -68,7 +68,7 @@ def _outputs(page: Path) -> list[str]:
     return [one.text for one in blocks(page, "text")]
 
 
-def test_the_readmes_python_prints_what_the_readme_says_also_twice(
+def test_python_of_the_readme_prints_the_stated_output_twice(
     classic_session: SparkSession,  # noqa: ARG001 - what the README starts by itself
     connect_server: SparkConnectServer,
     capsys: pytest.CaptureFixture[str],
@@ -87,7 +87,7 @@ def test_the_readmes_python_prints_what_the_readme_says_also_twice(
     _run_tasks(names["dag"], datetime(2024, 5, 2, tzinfo=UTC))
 
 
-def test_the_tutorials_files_do_what_it_says(
+def test_files_of_the_tutorial_give_the_stated_output(
     tmp_path: Path,
     classic_session: SparkSession,  # noqa: ARG001 - what the tutorial starts by itself
     connect_server: SparkConnectServer,

@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Callable[[EpochRun, Any], object], Iterable[str]]] = {
 
 
 @pytest.mark.parametrize("what", sorted(CALLS))
-def test_an_argument_that_nobody_means(
+def test_invalid_argument_is_refused_and_the_program_goes_on(
     spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path, what: str
 ) -> None:
     """R1: of every call of a job's program; afterwards it goes on, and writes."""

@@ -116,7 +116,7 @@ def every_way(spark: SparkSession, service: EpochService, cut: Cut) -> dict[str,
     return found
 
 
-def test_r17_spark_compacts_what_epochs_wrote(
+def test_r17_spark_compacts_rows_of_epochs(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
     """R17, R19, R24: files of DataFrames and of drafts, between epochs; cuts of before and after read the same."""
@@ -146,7 +146,7 @@ def test_r17_spark_compacts_what_epochs_wrote(
     )
 
 
-def test_r17_r26_what_spark_must_not_do(
+def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
     """R17, R26: it deletes no file, and rows beside epochs stop the next publish; cuts read what was published."""
@@ -160,7 +160,7 @@ def test_r17_r26_what_spark_must_not_do(
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 40
 
 
-def test_r33_a_copy_of_what_spark_compacted_takes_its_place(
+def test_r33_copy_of_compacted_tables_replaces_the_original(
     spark: SparkSession, settings: Settings, postgresql: PostgresqlServer, tmp_path: Path
 ) -> None:
     """R33: manifests and metadata that Spark wrote name the copy's files, too; the original may go."""

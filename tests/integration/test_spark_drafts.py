@@ -234,7 +234,7 @@ def test_rows_that_were_written_are_copied_into_the_first_draft(
 
 
 @on_classic
-def test_checks_ask_what_statements_left(
+def test_checks_see_base_rows_and_statements(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
     """R14: rows of the base and of statements alike; a failed check leaves nothing to read."""
@@ -401,7 +401,7 @@ def test_settings_of_write_audit_publish_neither_leak_nor_lose_rows(
     ],
 )
 @on_classic
-def test_what_a_slice_cannot_have_is_told_by_name(
+def test_unsupported_statements_of_a_slice_are_named(
     spark: SparkSession,
     settings: Settings,
     service: EpochService,
@@ -467,7 +467,7 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
 
 
 @on_classic
-def test_what_is_missing_is_told_before_any_work(
+def test_missing_requirements_are_named_before_any_work(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def drafted(job: Job, **options: Any) -> None:

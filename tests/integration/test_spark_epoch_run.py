@@ -237,7 +237,7 @@ def test_complete_output_of_a_crashed_try_is_published_without_computing(
 
 
 @pytest.mark.parametrize(("complete", "rows"), [(True, 5), (False, 9)])
-def test_one_block_computes_again_only_what_was_not_complete(
+def test_block_recomputes_only_incomplete_output(
     connect_session: SparkSession, settings: Settings, service: EpochService, complete: bool, rows: int
 ) -> None:
     crash(service, connect_session, complete=complete)

@@ -117,7 +117,7 @@ def test_without_the_variable_nothing_was_handed_over() -> None:
         (lambda path: path.write_text('{"format": 1}'), StoreIncompatible, "same version of the package"),
     ],
 )
-def test_what_is_no_launch_spec_is_refused(
+def test_invalid_launch_spec_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object, error: type[Exception], words: str
 ) -> None:
     path = LaunchSpec(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)

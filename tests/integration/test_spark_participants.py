@@ -147,7 +147,7 @@ def test_a_participant_does_not_replace_the_table_that_others_have_written(
     assert ids(service, NUMBERS) == [[6, 7]]
 
 
-def test_what_is_no_handle_is_told_before_anything_is_read(settings: Settings, tmp_path: Path) -> None:
+def test_invalid_handle_is_refused_before_any_read(settings: Settings, tmp_path: Path) -> None:
     """R10: no text of a begun epoch, one of another job, of another declaration, of another version."""
     with EpochService.open(settings) as service:
         attempt = begin_shared(service, LOAD, DAY, Owner(dag_id="d", run_id="r"), participants=2)

@@ -125,7 +125,9 @@ def test_rows_that_come_late_end_the_epoch(
 
 
 @on_classic
-def test_a_source_is_read_as_what_it_is(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+def test_each_kind_of_source_has_its_own_reader(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
     lake = Lake(tmp_path / "others")
     lake.append(1)
     sources = [prices(), FileSource("landing", f"{tmp_path}/*.csv", late="ignore", complete=none_needed())]

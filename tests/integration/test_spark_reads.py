@@ -126,7 +126,7 @@ def _literal(moment: datetime) -> str:
 
 
 @on_connect
-def test_what_was_read_carries_no_ids_into_other_files(spark: SparkSession, settings: Settings) -> None:
+def test_field_ids_are_not_copied_into_other_files(spark: SparkSession, settings: Settings) -> None:
     commit(0, spark.sql("select 1 as id, named_struct('x', 2) as st"), settings, spark)
     with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
         assert "parquet.field.id" not in epoch.read("events").schema.json()

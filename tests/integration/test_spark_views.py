@@ -54,7 +54,7 @@ def test_r22_views_of_a_leased_cut(spark: SparkSession, settings: Settings) -> N
 
 
 @pytest.mark.parametrize("spark", ["connect"], indirect=True)
-def test_lea4_a_block_whose_lease_ended_is_told_at_its_end(
+def test_lea4_block_with_an_ended_lease_fails_at_its_end(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
     """R22: also when all rows were there; and before anything is read."""

@@ -31,7 +31,7 @@ def test_a_worker_finds_all_but_sparks_archives(tmp_path: Path) -> None:
     assert shown.stdout.splitlines() == [os.pathsep.join(folders), "['a b', '']"], shown.stderr
 
 
-def test_without_an_interpreter_it_says_what_is_missing() -> None:
+def test_missing_interpreter_is_named() -> None:
     refused = run("-c", "print('started')")
     assert refused.returncode != 0
     assert refused.stdout == ""

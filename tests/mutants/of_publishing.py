@@ -31,7 +31,7 @@ OF_PUBLISHING = (
         old="        place = min(gaps)[1]\n",
         new="        place = max(gaps)[1]\n",
         tests=(REWRITES, DECISIONS),
-        by="test_many_rewrites_on_both_sides_are_none_of_what_lies_between",
+        by="test_time_between_rewrites_stays_unchanged",
     ),
     Mutant(
         name="what was adopted without a word of it is asked for again",
@@ -40,7 +40,7 @@ OF_PUBLISHING = (
         old="            if now.version != stamped.version:\n                return\n",
         new="",
         tests=(FOREIGN,),
-        by="test_an_adoption_whose_reply_is_lost_is_found_done",
+        by="test_adoption_with_a_lost_reply_is_found_done",
     ),
     Mutant(
         name="a publish beside another's adoption is told of other rows",
@@ -67,7 +67,7 @@ OF_PUBLISHING = (
         old='start = "" if by_end else f"{time_key(interval.start)}-"',
         new='start = ""',
         tests=(CALENDARS,),
-        by="test_chg2_the_last_hour_of_a_day_whose_attempt_failed",
+        by="test_chg2_last_hour_survives_rollback_of_the_failed_day",
     ),
     Mutant(
         name="publish does not look whether what it publishes is there",
@@ -85,7 +85,7 @@ OF_PUBLISHING = (
         old="if participant_attempt < newest else None",
         new="if participant_attempt > newest else None",
         tests=(ORPHANS,),
-        by="test_what_a_fenced_try_of_a_participant_writes_is_vacuumed",
+        by="test_output_of_a_fenced_participant_try_is_vacuumed",
     ),
     Mutant(
         name="a publisher does not wait for who has reserved the head",
@@ -167,7 +167,7 @@ OF_PUBLISHING = (
         old="    if read.high >= asked:\n        return None\n",
         new="",
         tests=(CALENDARS, DECISIONS),
-        by="test_readers_whom_the_new_calendar_gives_the_same_barrier_publish",
+        by="test_readers_with_the_same_barrier_in_the_new_calendar_publish",
     ),
     Mutant(
         name="a change of calendar takes the CSN of the rewrite before it",

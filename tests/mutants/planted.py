@@ -210,7 +210,7 @@ PLANTED = (
         old="        if findings:\n",
         new="        if findings and not attempt.checks:\n",
         tests=(CHECKS,),
-        by="test_what_does_not_hold_is_refused",
+        by="test_output_that_fails_a_check_is_refused",
     ),
     Mutant(
         name="an abort deletes what a check wants to be looked at",
@@ -228,7 +228,7 @@ PLANTED = (
         old="if state.ref is None:",
         new="if state.ref is not None:",
         tests=(SKIPPING,),
-        by="test_a_full_table_has_what_it_had",
+        by="test_skip_keeps_the_state_of_a_full_table",
     ),
     Mutant(
         name="an attempt that began before its job was retired publishes after it",
@@ -290,7 +290,7 @@ PLANTED = (
         old="            yield from epoch.attempt.baseline\n",
         new="",
         tests=(RETENTION,),
-        by="test_r24_what_a_table_was_before_an_open_epoch_stays",
+        by="test_r24_baseline_of_an_open_attempt_is_kept",
     ),
     Mutant(
         name="a job that builds on its past is taken to forget what it has not read",
@@ -299,7 +299,7 @@ PLANTED = (
         old="end = None  # a job that reads its own past carries them on from epoch to epoch",
         new="end = outdated.end",
         tests=(REWRITES,),
-        by="test_a_job_that_builds_on_its_past_hands_on_what_it_has_not_read",
+        by="test_job_that_builds_on_its_past_passes_outdated_rows_on",
     ),
     Mutant(
         name="the label of a reader names the time of what it has read, not of its own rows",
@@ -455,7 +455,7 @@ PLANTED = (
         old="                    origin=record.kind.low(moved.origin),",
         new="                    origin=None,",
         tests=(ORIGINS,),
-        by="test_what_an_older_version_left_below_the_origin",
+        by="test_readers_go_on_over_rows_of_an_older_version_below_the_origin",
     ),
     Mutant(
         name="what reads to below the origin does not wait for a backfill",
@@ -512,7 +512,7 @@ PLANTED = (
         old="        inputs=tuple(dict.fromkeys((*before.inputs, *now.inputs))),",
         new="        inputs=now.inputs[:0],",
         tests=(FILLING,),
-        by="test_a_reader_of_what_a_fill_adds_minds_its_inputs",
+        by="test_reader_of_a_filled_table_depends_on_inputs_of_both_revisions",
     ),
     Mutant(
         name="a fill reads its inputs anew",
@@ -521,7 +521,7 @@ PLANTED = (
         old="    read = [known.get((now.table, now.kind, now.low, now.high), now) for now in resolved]",
         new="    read = [now for now in resolved if known or resolved]",
         tests=(FILLING,),
-        by="test_a_fill_reads_what_the_commit_has_read",
+        by="test_a_fill_reads_the_inputs_of_the_commit",
     ),
     Mutant(
         name="what a fill reads as its commit did is taken for computed again",

@@ -44,7 +44,7 @@ PLANTED_IN_NAMES = (
         old="committed.revision_of(source.name) for",
         new="committed.revision_of(source.name) >= 0 for",
         tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
+        by="test_epoch_that_reads_another_source_is_no_fill",
     ),
     Mutant(
         name="a fill reads rows that may have been updated since",
@@ -62,7 +62,7 @@ PLANTED_IN_NAMES = (
         old="    if gone:\n",
         new="    if False:\n",
         tests=("tests/contract/test_coordination_filling.py",),
-        by="test_a_fill_of_what_can_be_read_no_longer_is_refused",
+        by="test_fill_with_unreadable_inputs_is_refused",
     ),
     Mutant(
         name="a successor replaces rows of the job before where it has an epoch of its own",
@@ -89,7 +89,7 @@ PLANTED_IN_NAMES = (
         old="(edge.table, edge.kind, *edge_range(edge, interval, stamped.record)) in inputs\n",
         new="edge.table in tables\n",
         tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
+        by="test_epoch_that_reads_another_source_is_no_fill",
     ),
     Mutant(
         name="a fill reads a table to another barrier than its commit",
@@ -98,7 +98,7 @@ PLANTED_IN_NAMES = (
         old="(edge.table, edge.kind, *edge_range(edge, interval, stamped.record)) in inputs\n",
         new="(edge.table, edge.kind) in {read[:2] for read in inputs}\n",
         tests=(SOURCES,),
-        by="test_what_reads_another_source_is_no_fill",
+        by="test_epoch_that_reads_another_source_is_no_fill",
     ),
     Mutant(
         name="several epochs begin although one is a fill that is refused",
@@ -134,7 +134,7 @@ PLANTED_IN_NAMES = (
         old="for epoch, uri in late if uri not in read]\n",
         new="for epoch, uri in late if uri or read]\n",
         tests=(RENAMED,),
-        by="test_what_an_older_name_has_read_late_is_not_named",
+        by="test_late_file_read_by_the_older_name_is_not_named",
     ),
     Mutant(
         name="doctor passes over files at locations of parts of epochs",
@@ -143,7 +143,7 @@ PLANTED_IN_NAMES = (
         old="        return [(interval, name) for interval, name in found if name not in read]\n",
         new="        return found[:0]\n",
         tests=(PLACES,),
-        by="test_what_comes_to_a_part_of_an_epoch_later_is_named",
+        by="test_late_files_of_a_part_of_an_epoch_are_named",
     ),
     Mutant(
         name="another name for a folder reads late files again",
@@ -278,7 +278,7 @@ PLANTED_IN_NAMES = (
         old="got = self.read([epoch for key, epoch in epochs.items() if key in wrote | writing])",
         new="got = self.read(list(epochs.values()))",
         tests=(RELOCATED,),
-        by="test_what_a_successor_had_read_for_its_own_table_is_named_for_the_one_it_took_over",
+        by="test_late_file_read_for_the_own_table_is_named_for_the_taken_over_table",
     ),
     Mutant(
         name="what a successor reads late for the table it took over is named",
@@ -287,7 +287,7 @@ PLANTED_IN_NAMES = (
         old="            if uri in elsewhere and uri not in got:\n",
         new="            if uri not in self.read([one for (job, _), one in epochs.items() if job != self.job.name]):\n",
         tests=(RELOCATED,),
-        by="test_what_a_successor_reads_late_for_the_table_it_took_over_is_not_named",
+        by="test_late_file_read_for_the_taken_over_table_is_not_named",
     ),
     Mutant(
         name="files that a job misses by another name count as read",
@@ -395,7 +395,7 @@ PLANTED_IN_NAMES = (
         old="        return not open_source(epoch.attempt, self.source.name)\n",
         new="        return epoch.attempt is None or epoch.attempt.aborted is not None\n",
         tests=(RENAMED,),
-        by="test_a_run_that_reads_another_source_does_not_hide_what_its_job_misses",
+        by="test_run_of_another_source_does_not_hide_the_jobs_missed_file",
     ),
     Mutant(
         name="a begin fails where an epoch is bound anew meanwhile by another name",
@@ -431,7 +431,7 @@ PLANTED_IN_NAMES = (
         old="                is_open = lives(reader.read(domain, [lock]), lock)\n",
         new="                is_open = bool(lock) or lives(reader.read(domain, [lock]), lock)\n",
         tests=("tests/contract/test_coordination_giving_back.py",),
-        by="test_files_of_a_skipped_epoch_are_named_whatever_comes_after",
+        by="test_files_of_a_skipped_epoch_stay_named_after_later_runs",
     ),
     Mutant(
         name="what one job has read by another name hides what another job misses",
@@ -440,7 +440,7 @@ PLANTED_IN_NAMES = (
         old="        yield from self._missed(told)\n",
         new="        yield from self._missed(told | read)\n",
         tests=(RENAMED,),
-        by="test_what_one_job_misses_is_named_although_another_has_read_it",
+        by="test_file_missed_by_one_job_and_read_by_another_is_named",
     ),
     Mutant(
         name="doctor does not look for replaced files of a source that was left",

@@ -15,7 +15,7 @@ PLANTED_IN_RUNS = (
         old="        end = runs.next_after(event.start)\n",
         new="        end = runs.floor(event.start)\n",
         tests=(AUTHOR,),
-        by="test_ast1_a_run_started_by_assets_computes_what_their_events_name",
+        by="test_ast1_run_started_by_assets_computes_the_epochs_of_their_events",
     ),
     Mutant(
         name="epochs between those that events name are computed, too",
@@ -24,7 +24,7 @@ PLANTED_IN_RUNS = (
         old="        if joined and joined[-1].end == start:\n",
         new="        if joined:\n",
         tests=(AUTHOR,),
-        by="test_ast1_a_run_started_by_assets_computes_what_their_events_name",
+        by="test_ast1_run_started_by_assets_computes_the_epochs_of_their_events",
     ),
     Mutant(
         name="epochs that a schedule leaves out are no gap",

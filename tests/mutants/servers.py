@@ -42,7 +42,7 @@ PLANTED_IN_SERVERS = (
         new='f"SELECT {_OF_STORE}"',
         tests=(FAILOVER,),
         servers=True,
-        by="test_what_was_decided_before_a_new_incarnation_waits_and_is_refused",
+        by="test_transaction_of_an_earlier_incarnation_waits_and_is_refused",
     ),
     Mutant(
         name="a migration takes the store's lock before the heads'",

@@ -21,7 +21,7 @@ PLANTED_IN_SOURCES = (
         old="        if kept.same_as(current):\n",
         new="        if current:\n",
         tests=(GIVING_BACK,),
-        by="test_the_next_epoch_reads_what_a_skipped_one_had_recorded",
+        by="test_next_epoch_reads_the_rows_recorded_for_a_skipped_one",
     ),
     Mutant(
         name="a skip gives back what others begin to read meanwhile",
@@ -39,7 +39,7 @@ PLANTED_IN_SOURCES = (
         old="interval, revisions, but=None)",
         new="interval, revisions, but=self.job.name)",
         tests=(GIVING_BACK,),
-        by="test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read",
+        by="test_skip_that_adds_a_table_keeps_the_bounds_of_the_commit",
     ),
     Mutant(
         name="a skip gives back what a commit has read by an earlier revision",
@@ -48,7 +48,7 @@ PLANTED_IN_SOURCES = (
         old="        if readers.have_read:\n",
         new="        if readers.stand:\n",
         tests=(GIVING_BACK,),
-        by="test_a_skip_that_adds_a_table_leaves_what_the_commit_has_read",
+        by="test_skip_that_adds_a_table_keeps_the_bounds_of_the_commit",
     ),
     Mutant(
         name="a skip gives back what an epoch beyond the window went on behind",
@@ -66,7 +66,7 @@ PLANTED_IN_SOURCES = (
         old="    is_before = job.origin is not None and interval.start < job.origin\n",
         new="    is_before = False\n",
         tests=(GIVING_BACK,),
-        by="test_rows_of_a_failed_epoch_that_nobody_runs_any_more_are_named",
+        by="test_rows_of_an_abandoned_failed_epoch_are_named",
     ),
     Mutant(
         name="doctor does not name late files of a revision that failed",
@@ -93,7 +93,7 @@ PLANTED_IN_SOURCES = (
         old="            is_open = epoch.attempt is not None and epoch.attempt.aborted is None\n",
         new="            is_open = epoch.attempt is not None\n",
         tests=(GIVING_BACK,),
-        by="test_files_of_a_skipped_epoch_are_named_whatever_comes_after",
+        by="test_files_of_a_skipped_epoch_stay_named_after_later_runs",
     ),
     Mutant(
         name="a run of a skipped epoch that fails a check gives nothing back",
@@ -102,7 +102,7 @@ PLANTED_IN_SOURCES = (
         old="    if attempt.sources:\n        context.retry(",
         new="        if attempt.sources:\n            context.retry(",
         tests=(GIVING_BACK,),
-        by="test_a_skipped_epoch_whose_run_fails_a_check_gives_back",
+        by="test_skipped_epoch_gives_back_rows_after_a_failed_check",
     ),
     Mutant(
         name="a run of a skipped epoch that fails gives nothing back",
@@ -120,7 +120,7 @@ PLANTED_IN_SOURCES = (
         old="attempt.aborted is None and is_heard_of",
         new="attempt.aborted is None",
         tests=(GIVING_BACK,),
-        by="test_a_skipped_epoch_whose_run_dies_is_skipped_again",
+        by="test_skipped_epoch_with_a_dead_run_is_skipped_again",
     ),
     Mutant(
         name="rows that a skip gives back go to an epoch that is skipped",
@@ -147,7 +147,7 @@ PLANTED_IN_SOURCES = (
         old="        if read in revisions:\n",
         new="        if read == max(revisions):\n",
         tests=(BEHIND,),
-        by="test_who_has_read_the_same_bounds_stands_on_them",
+        by="test_readers_of_equal_bounds_share_one_source_revision",
     ),
     Mutant(
         name="an epoch that never read a source stands on its first revision",
@@ -156,7 +156,7 @@ PLANTED_IN_SOURCES = (
         old="get(source, 0 if self.names_sources else 1)",
         new="get(source, 1)",
         tests=(BEHIND,),
-        by="test_what_never_read_a_source_does_not_stand_on_it",
+        by="test_epoch_before_the_source_was_declared_does_not_depend_on_it",
     ),
     Mutant(
         name="begin reads epochs that stand behind a source that was bound anew",
@@ -308,7 +308,7 @@ PLANTED_IN_SOURCES = (
         old="required = tuple(unchanged(reading, key) for key in keys.values())",
         new="required = ()",
         tests=(SOURCE_REVISIONS,),
-        by="test_who_commits_meanwhile_keeps_the_bounds",
+        by="test_epoch_committed_meanwhile_keeps_its_bounds",
     ),
     Mutant(
         name="output that was computed from an earlier revision of a source is adopted",
@@ -317,7 +317,7 @@ PLANTED_IN_SOURCES = (
         old="keeps = before is not None and not fresh and self._bounding.are_newest(before.sources)",
         new="keeps = before is not None and not fresh",
         tests=(SOURCE_REVISIONS,),
-        by="test_what_was_read_before_a_later_revision_is_not_published",
+        by="test_attempt_on_an_older_source_revision_is_not_published",
     ),
     Mutant(
         name="what a failed epoch found at its source binds the next try",
@@ -380,7 +380,7 @@ PLANTED_IN_SOURCES = (
         old="known = {source.name: source for job in jobs for source in job.left_sources}",
         new="known = {}",
         tests=(LANDING,),
-        by="test_a_source_that_was_left_stays_what_it_was",
+        by="test_left_source_keeps_its_bounds_and_declaration",
     ),
     Mutant(
         name="doctor passes over a source that does not answer",
@@ -398,7 +398,7 @@ PLANTED_IN_SOURCES = (
         old="_records(reader, domain, source, until - source.window)",
         new="_records(reader, domain, source, None)",
         tests=(LANDING,),
-        by="test_src1_what_is_ignored_is_counted",
+        by="test_src1_ignored_files_are_counted",
     ),
     Mutant(
         name="each record that names a source's files holds all of them",
@@ -434,7 +434,7 @@ PLANTED_IN_SOURCES = (
         old="            for record in (*before, *after):\n",
         new="            for record in ():\n",
         tests=(GIVING_BACK,),
-        by="test_what_another_calendar_recorded_is_in_nobodys_midst",
+        by="test_bounds_recorded_in_another_calendar_refuse_the_declaration",
     ),
     Mutant(
         name="doctor counts on a begin that does not look back so far",
@@ -443,7 +443,7 @@ PLANTED_IN_SOURCES = (
         old="        return interval.end + self.source.reach(cadence) >= end\n",
         new="        return bool(end)\n",
         tests=(LANDING,),
-        by="test_src1_what_no_epoch_reads_is_named",
+        by="test_src1_unread_files_are_named",
     ),
     Mutant(
         name="a begin looks no further back than a window that is shorter than its epoch",

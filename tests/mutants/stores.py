@@ -100,7 +100,7 @@ PLANTED_IN_STORES = (
         old="if is_optional(field.metadata) or value == _default(field):",
         new="if True:",
         tests=(CODEC,),
-        by="test_what_an_older_store_cannot_hold_is_refused",
+        by="test_values_that_an_older_store_cannot_hold_are_refused",
     ),
     Mutant(
         name="an attempt of a replaced store is told that a newer one exists, which ends its task for good",
@@ -109,7 +109,7 @@ PLANTED_IN_STORES = (
         old="if reading.head.incarnation != attempt.incarnation:",
         new="if reading.head.incarnation == '':",
         tests=(RESTORING,),
-        by="test_what_was_begun_before_changes_nothing",
+        by="test_attempt_begun_before_the_restore_changes_nothing",
     ),
     Mutant(
         name="Airflow does not try a task again whose store was replaced",
@@ -118,6 +118,6 @@ PLANTED_IN_STORES = (
         old="except (LeaseExpired, StoreReplaced):",
         new="except LeaseExpired:",
         tests=(DAG_AUTHOR,),
-        by="test_only_what_no_retry_cures_ends_the_retries",
+        by="test_only_final_errors_end_the_retries",
     ),
 )

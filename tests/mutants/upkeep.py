@@ -21,7 +21,7 @@ PLANTED_IN_UPKEEP = (
         old="        if before is not None and before.fills == fills:\n",
         new="        if before is not None:\n",
         tests=("tests/contract/test_coordination_filling.py",),
-        by="test_a_fill_adopts_no_output_that_a_whole_revision_left",
+        by="test_a_fill_adopts_no_output_of_a_whole_revision",
     ),
     Mutant(
         name="a skip copies a state from before the epoch that it found",
@@ -84,7 +84,7 @@ PLANTED_IN_UPKEEP = (
         old="elif read.ref is None and (",
         new="elif read.ref is not None and (",
         tests=(AUDITING,),
-        by="test_a_committed_epoch_whose_input_has_changed_is_named",
+        by="test_committed_epoch_with_a_changed_input_is_named",
     ),
     Mutant(
         name="the audit does not know that a skipped epoch is a copy",
@@ -120,7 +120,7 @@ PLANTED_IN_UPKEEP = (
         old="        for span in ranges:\n            _expire(look, changed, level + 1, span, most)",
         new="        _expire(look, changed, level + 1, part, most)",
         tests=(EXPIRED,),
-        by="test_pages_say_of_every_barrier_what_a_set_says",
+        by="test_pages_equal_a_set_of_expired_barriers",
     ),
     Mutant(
         name="what was looked up of expiries is kept for good",
@@ -129,7 +129,7 @@ PLANTED_IN_UPKEEP = (
         old="if known != state or len(pages) > _MOST_REMEMBERED:",
         new="if known is None or len(pages) > _MOST_REMEMBERED:",
         tests=(UPKEEP,),
-        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired",
+        by="test_reader_forgets_its_pages_when_more_is_expired",
     ),
     Mutant(
         name="an expiry leaves the record that claims require",
@@ -138,7 +138,7 @@ PLANTED_IN_UPKEEP = (
         old="commit.update(Put(retention_key(domain), record), *updates)",
         new="commit.update(*updates)",
         tests=(UPKEEP,),
-        by="test_what_a_reader_has_looked_up_is_forgotten_when_more_is_expired",
+        by="test_reader_forgets_its_pages_when_more_is_expired",
     ),
     Mutant(
         name="a vacuum does not look which warehouse it deletes from",
@@ -327,7 +327,7 @@ PLANTED_IN_UPKEEP = (
         old="        if failed:\n",
         new="        if failed and begins is None:\n",
         tests=(DOCTOR,),
-        by="test_what_failed_before_a_table_begins_is_told",
+        by="test_failed_epoch_before_the_first_commit_is_reported",
     ),
     Mutant(
         name="what a table waits for is told as if it lay before its beginning",
@@ -336,6 +336,6 @@ PLANTED_IN_UPKEEP = (
         old="        if end is not None and interval.start >= end:\n",
         new="        if False:\n",
         tests=(DOCTOR,),
-        by="test_what_failed_first_and_was_computed_later_is_not_told",
+        by="test_failed_epoch_computed_later_is_not_reported",
     ),
 )

@@ -113,7 +113,7 @@ def test_the_rows_decide(rows: list[list[dict[str, Any]]], check: Check) -> None
 
 @settings(max_examples=examples(25))
 @given(rows=st.lists(ROWS, max_size=2), asked=st.lists(checks(), min_size=3, max_size=8))
-def test_statistics_prove_only_what_holds(rows: list[list[dict[str, Any]]], asked: list[Check]) -> None:
+def test_statistics_prove_only_true_checks(rows: list[list[dict[str, Any]]], asked: list[Check]) -> None:
     """R14: of files as they are really written."""
     with TemporaryDirectory() as folder:
         table_format = IcebergFormat(

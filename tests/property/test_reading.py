@@ -101,7 +101,7 @@ def test_r3_exact_is_the_greatest_common_barrier(found: VersionedTables, at: dat
 
 
 @given(tables())
-def test_der4_what_the_whole_domain_has_published(found: VersionedTables) -> None:
+def test_der4_barriers_published_by_the_whole_domain(found: VersionedTables) -> None:
     """Up to the limit, and not beyond, every table with a commit has all barriers of its calendar."""
     limit = published_by_all(found.values())
     counted = [one for one in found.values() if one[0].progress.islands]

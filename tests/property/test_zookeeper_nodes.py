@@ -67,7 +67,7 @@ def test_a_node_comes_back(body: bytes | None, csn: int | None) -> None:
 
 
 @given(data=st.binary(max_size=60).filter(lambda data: data[:1] != b"\x01"))
-def test_what_is_no_node_is_refused_by_name(data: bytes) -> None:
+def test_invalid_node_is_refused_by_name(data: bytes) -> None:
     with pytest.raises(StoreIncompatible, match="/a/node") as refused:
         unpacked("/a/node", data)
     assert "airflow epochs db check" in refused.value.next_step

@@ -37,7 +37,7 @@ def first_violation(seeds: Iterable[int], rule: str = "") -> str:
     return next((violation for violation in found if violation and violation.startswith(rule)), "")
 
 
-def test_a_catalog_that_shows_what_no_cut_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_catalog_with_rows_that_no_cut_reads_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """R17: an older state of a full table, an epoch beyond a gap."""
     monkeypatch.setattr(Version, "shown", property(lambda version: version.slices))
     assert first_violation(range(1, 9)).startswith("R17: ")

@@ -56,7 +56,7 @@ def test_a_seed_is_one_history() -> None:
     assert len(set(here)) == len(seeds)
 
 
-def test_a_trace_says_what_happened() -> None:
+def test_trace_lists_the_events() -> None:
     lines: list[str] = []
     outcome = simulate(3, trace=lines)
     assert simulate(3).trace == outcome.trace

@@ -84,7 +84,7 @@ def publish(service: EpochService, number: int) -> None:
     service.publish(attempt)
 
 
-def test_a_server_keeps_what_was_published_and_leaves_no_process(store: ServerStore, home: Path) -> None:
+def test_server_keeps_published_epochs_and_leaves_no_process(store: ServerStore, home: Path) -> None:
     with EpochService.open(store.settings) as service:
         publish(service, 0)
     before = published(store.settings, "nyc")
@@ -127,7 +127,7 @@ def read_once(service: EpochService, folder: Path) -> Read:
     return ReadLog(settings, family="epochs", reader="adhoc-1").perform(read, is_retryable=is_retryable)
 
 
-def test_strikes_meet_epochs_in_publish_once_somebody_reads_and_nothing_is_lost(
+def test_strikes_hit_publishes_after_the_first_read_and_lose_nothing(
     store: ServerStore, home: Path, tmp_path: Path
 ) -> None:
     settings, told = store.settings, []

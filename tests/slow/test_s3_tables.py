@@ -62,7 +62,7 @@ class TestIcebergTablesOnS3(TableContract):
             yield backend
 
 
-def test_what_an_attempt_leaves_is_deleted_and_nothing_else(s3: S3Emulator, bucket: str) -> None:
+def test_rollback_deletes_only_files_of_its_attempt(s3: S3Emulator, bucket: str) -> None:
     with quick_directory("epochs-tables-") as folder, S3Backend(folder, s3, bucket) as backend:
         publisher = new_publisher(backend)
         table = publisher.table()

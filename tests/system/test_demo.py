@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_no_process(home: Path) -> None:
     assert owned_by(home) == []
 
 
-def test_down_ends_what_a_killed_demo_left(home: Path) -> None:
+def test_down_ends_processes_of_a_killed_demo(home: Path) -> None:
     command = demo(home, "run", "--days", "1", *own_ports())
     with subprocess.Popen(
         command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

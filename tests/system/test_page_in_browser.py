@@ -193,7 +193,7 @@ def test_every_state_is_shown_and_can_be_read(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_people_checks_and_retention_did_is_told(
+def test_page_tells_skips_failed_checks_and_retention(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
     with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
@@ -226,7 +226,7 @@ def test_what_people_checks_and_retention_did_is_told(
         assert viewer.errors == []
 
 
-def test_names_and_notes_are_text_whatever_is_in_them(viewer: Visitor) -> None:
+def test_names_and_notes_are_shown_as_plain_text(viewer: Visitor) -> None:
     page = look(viewer, domain=DOMAIN)
     row(page, ODD_TABLE).get_by_role("button").first.click()
     detail = page.get_by_role("region", name="Epoch")
@@ -317,7 +317,7 @@ def test_the_keyboard_reaches_every_epoch(viewer: Visitor) -> None:
 
 
 @pytest.mark.parametrize(("user", "told"), [("viewer", False), ("admin", True)])
-def test_a_store_that_cannot_be_read_is_a_page_that_says_what_to_do(
+def test_page_of_an_unreadable_store_names_a_next_step(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], user: str, told: bool
 ) -> None:
     with Visitor.come(browser, world.base_url, cookies=cookies[user]) as visitor:
@@ -334,7 +334,7 @@ def test_a_store_that_cannot_be_read_is_a_page_that_says_what_to_do(
         expect(problem).to_have_count(0)
 
 
-def test_a_server_that_goes_away_leaves_what_was_seen_and_comes_back(
+def test_page_keeps_its_content_while_the_server_is_away(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
 ) -> None:
     with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:

@@ -63,7 +63,9 @@ def ran(*, without: str = "", failed: str = "", schedule: str = "ISO6") -> list[
         ([], "not run everywhere", "–"),
     ],
 )
-def test_a_verdict_claims_what_ran_everywhere(outcomes: list[Outcome], said: str, shown: str) -> None:
+def test_a_verdict_claims_only_schedules_run_in_every_world(
+    outcomes: list[Outcome], said: str, shown: str
+) -> None:
     (verdict,) = verdicts(["ISO6"], outcomes, {})
     assert with_package(verdict, schedules()["ISO6"]) == said
     assert cell(verdict, "zookeeper x3") == shown
@@ -114,7 +116,7 @@ def test_schedules_of_rows_run_by_statements_too(schedule: str, prevented: bool)
     assert set(SUITE) > OF_ROWS
 
 
-def test_what_is_prevented_in_part_is_not_counted() -> None:
+def test_partly_prevented_anomaly_is_not_counted() -> None:
     partly = replace(schedules()["ISO6"], standing="in part")
     found = verdicts(["ISO6"], ran(), {"ISO6": {"parquet": Observed(seen="D, then E", holds=False)}})
     assert with_package(found[0], partly) == "in part"
@@ -131,7 +133,7 @@ def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:
     assert [name for name, one in known.items() if not one.__doc__] == []
 
 
-def test_the_page_is_what_the_record_of_the_run_makes() -> None:
+def test_anomalies_page_matches_the_recorded_run() -> None:
     found = load()
     assert [one.name for one in found] == list(SUITE)
     assert PAGE.read_text() == page(found), "run: python -m tests.anomalies.page"

@@ -75,7 +75,7 @@ def opened(kind: str, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), FIELDS)
-def test_a_field_with_what_nobody_means_is_refused_in_words(kind: str, name: str) -> None:
+def test_invalid_field_of_a_connection_is_refused_with_a_message(kind: str, name: str) -> None:
     """Each field of each kind of connection; what opens a store looks at the rest of the address."""
     good = ["a list"] if name == "require" else GOOD.get(f"{kind} {name}", ())
     refused(lambda value: opened(kind, name, value), good)

@@ -39,7 +39,7 @@ def test_every_kind_has_one_record() -> None:
 
 @pytest.mark.parametrize("make", [sample, bare])
 @pytest.mark.parametrize("kind", list(Kind))
-def test_what_is_decoded_is_what_was_encoded(kind: Kind, make: type) -> None:
+def test_decoded_record_equals_the_encoded_one(kind: Kind, make: type) -> None:
     record = make(kind)
     body = encode(key_of(kind), record)
     assert decode(key_of(kind), body) == record
@@ -168,7 +168,7 @@ def test_an_interval_that_contradicts_itself_is_damage() -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_record_of_the_kind_is_refused(record: object) -> None:
+def test_record_of_another_kind_is_refused(record: object) -> None:
     with pytest.raises(InvalidInput, match="record of topology"):
         encode(TOPOLOGY, record)
 
@@ -241,7 +241,7 @@ def test_an_older_store_gets_no_newer_field(whole: Key) -> None:
     ],
     ids=str,
 )
-def test_what_an_older_store_cannot_hold_is_refused(whole: Key, record: Whole, named: str) -> None:
+def test_values_that_an_older_store_cannot_hold_are_refused(whole: Key, record: Whole, named: str) -> None:
     with pytest.raises(StoreIncompatible, match=named) as refused:
         encode(whole, record, 1)
     assert (refused.value.found, refused.value.expected) == (1, 2)

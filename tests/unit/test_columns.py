@@ -63,7 +63,7 @@ def test_types_are_read_in_sparks_words(words: str, meant: str) -> None:
         "array<" * 160 + "int" + ">" * 160,
     ],
 )
-def test_what_is_no_type_is_refused_with_those_that_are(words: str) -> None:
+def test_invalid_type_is_refused_with_the_valid_ones(words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         add("a", words)
     assert "decimal(digits,behind)" in str(refused.value) or "1000 bytes" in str(refused.value)
@@ -74,7 +74,7 @@ def test_only_some_types_are_wider_than_others() -> None:
         widen("a", "string")
 
 
-def test_a_table_lacks_what_comes_after_what_it_has() -> None:
+def test_a_table_lacks_the_columns_after_its_own() -> None:
     """R32: an older declaration lacks something itself, and is told before which schema."""
     assert pending_changes("t", HAS, [FIRST, SECOND, THIRD]) == (THIRD,)
     for older in ([], [FIRST], [FIRST, SECOND]):

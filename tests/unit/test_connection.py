@@ -74,7 +74,7 @@ def test_any_password_survives_the_url(password: str) -> None:
     assert (parts.hostname, parts.port, parts.path) == ("db.example", 5432, "/epochs")
 
 
-def test_no_secret_is_in_what_is_printed() -> None:
+def test_printed_fields_hold_no_secret() -> None:
     fields = postgres(login="epochs", password=ODD)
     assert "p@ss" not in repr(fields)
     assert "p%40ss" not in repr(place_of(fields))
@@ -198,7 +198,7 @@ def test_zookeeper_with_an_identity_and_tls() -> None:
         {"host": "127.0.0.1:2181,[::1],localhost"},
     ],
 )
-def test_a_zookeeper_login_goes_where_somebody_has_said_how(fields: dict[str, Any]) -> None:
+def test_zookeeper_login_is_sent_with_a_chosen_authentication(fields: dict[str, Any]) -> None:
     place = place_of(zookeeper(login="me", password=PLAIN, **fields))
     assert parsed_zookeeper(place.store_url).user == "me"
 
@@ -236,7 +236,7 @@ def test_a_wrong_zookeeper_connection_is_refused(fields: dict[str, Any], field: 
     assert "secret" not in str(caught.value)
 
 
-def test_what_the_store_must_offer() -> None:
+def test_required_capabilities_of_the_store() -> None:
     assert place_of(postgres()).require == frozenset()
     required = place_of(
         postgres(extra={"require": ["cluster-wide", "atomic with an Iceberg catalog"]})
@@ -274,7 +274,7 @@ def test_a_source_names_a_database_by_airflows_own_connection() -> None:
             database_url_of(wrong)
 
 
-def test_the_hook_looks_up_what_the_sources_of_a_job_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_looks_up_the_connections_of_a_jobs_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     """The password is masked in logs, and shown nowhere."""
     store = {"conn_type": "epochs", "host": "/srv/epochs.db", "extra": {"warehouse": WAREHOUSE}}
     shop = {"conn_type": "postgres", "host": "db", "schema": "s", "login": "a", "password": "sh0p/pw"}
@@ -333,7 +333,7 @@ def test_the_hook_masks_the_password_as_it_is_and_as_the_url_writes_it(
     assert "p%40ss" not in said
 
 
-def test_the_forms_test_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_test_names_the_invalid_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", '{"conn_type": "epochs", "host": "relative.db"}')
     works, message = EpochsHook().test_connection()
     assert not works

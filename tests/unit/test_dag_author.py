@@ -204,7 +204,7 @@ def test_a_sensor_on_a_job_waits_for_all_that_the_job_reads() -> None:
     assert sensor(job=JOB).tables == ["a", "b", "c"]
 
 
-def test_outlets_are_the_jobs_tables_and_what_the_author_adds() -> None:
+def test_outlets_are_the_jobs_tables_and_the_authors_assets() -> None:
     mine = Asset("mine")
     assert submit(job=JOB).outlets == [asset_of(C)]
     assert submit(job=JOB, outlets=[mine, asset_of(C)]).outlets == [mine, asset_of(C)]
@@ -247,7 +247,7 @@ def test_all_three_survive_airflows_serialization() -> None:
         lambda context, **_: context["ds"],
     ],
 )
-def test_what_a_run_may_compute_is_taken_as_it_is(interval: Any) -> None:
+def test_valid_interval_is_taken_unchanged(interval: Any) -> None:
     assert submit(job=JOB, interval=interval).interval == interval
     assert computed(job=JOB, interval=interval).interval == interval
 
@@ -257,7 +257,7 @@ def test_where_a_run_may_read_is_taken_as_it_is(at: Any) -> None:
     assert sensor(tables=[A], at=at).at == at
 
 
-def test_what_another_task_returns_is_left_to_the_run() -> None:
+def test_interval_from_another_task_is_resolved_by_the_run() -> None:
     @task
     def days() -> list[str]:
         raise AssertionError
@@ -313,7 +313,7 @@ def test_a_group_begins_maps_and_commits() -> None:
 # --- runs ----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_says_what_it_computes_and_where_it_reads() -> None:
+def test_run_gives_interval_and_barrier() -> None:
     context = task_context()
     assert task_interval(context, Cadence("@daily")).end == DAY_END
     assert (
@@ -378,7 +378,7 @@ HOURLY = Job("hourly", inputs=[A], outputs=[C], cadence="@hourly")
         "lagging",
     ],
 )
-def test_ast1_a_run_started_by_assets_computes_what_their_events_name(
+def test_ast1_run_started_by_assets_computes_the_epochs_of_their_events(
     job: Job, events: list[dict[str, Any]], computed: list[Interval]
 ) -> None:
     """R37: the clock, which is weeks later, says nothing."""
@@ -386,7 +386,7 @@ def test_ast1_a_run_started_by_assets_computes_what_their_events_name(
     assert task_intervals(context, job) == computed
 
 
-def test_ast1_a_run_whose_events_complete_no_epoch_is_skipped() -> None:
+def test_ast1_run_with_events_that_complete_no_epoch_is_skipped() -> None:
     with pytest.raises(AirflowSkipException, match="2013-02-07T13.*0 0"):
         task_intervals(task_context(events=[told("a", *hours(12, 13))]), DAILY)
 
@@ -401,7 +401,7 @@ def test_ast1_a_run_whose_events_complete_no_epoch_is_skipped() -> None:
         {**told("a"), "epochs": [{"start": "x"}]},
     ],
 )
-def test_ast1_a_run_whose_events_name_no_epoch_is_refused(event: dict[str, Any]) -> None:
+def test_ast1_run_with_events_that_name_no_epoch_is_refused(event: dict[str, Any]) -> None:
     """R37: it is never guessed from the clock."""
     with pytest.raises(InvalidInput, match="none says which epoch") as caught:
         task_intervals(task_context(events=[event]), DAILY)
@@ -414,7 +414,7 @@ def test_ast1_an_interval_or_a_key_decides_over_events() -> None:
     assert task_intervals(task_context(events=events, partition_key="2013-02-04"), DAILY) == [days(4)]
 
 
-def test_ast1_a_sensor_waits_for_what_the_events_name() -> None:
+def test_ast1_sensor_waits_for_the_epochs_of_the_events() -> None:
     context = task_context(events=[told("a", days(9), days(7))])
     assert sensor(tables=[A])._request(context) == datetime(2013, 2, 10, tzinfo=UTC)
     inputs = sensor(job=DAILY)._request(context)
@@ -520,7 +520,7 @@ def test_another_run_is_another_owner() -> None:
         (RuntimeError("x"), RuntimeError),
     ],
 )
-def test_only_what_no_retry_cures_ends_the_retries(error: Exception, raised: type[Exception]) -> None:
+def test_only_final_errors_end_the_retries(error: Exception, raised: type[Exception]) -> None:
     with pytest.raises(raised), final_errors_end_retries():
         raise error
 
@@ -528,7 +528,7 @@ def test_only_what_no_retry_cures_ends_the_retries(error: Exception, raised: typ
 # --- links ---------------------------------------------------------------------------------------------------
 
 
-def test_the_link_names_what_the_task_worked_on_and_nothing_else() -> None:
+def test_link_names_only_the_epochs_of_the_task() -> None:
     operator = submit(job=JOB)
     operator.grid_query = {"domain": "default", "job": "a b&c", "from": "2013-02-07T00:00:00+00:00", "to": ""}
     link = EpochGridLink().get_link(operator, ti_key=None)  # type: ignore[arg-type]

@@ -133,7 +133,7 @@ def test_an_owner_that_cannot_be_told_apart_is_refused(field: str, value: Any) -
     assert (refused.value.field, refused.value.value) == (field, value)
 
 
-def test_nobody_has_begun() -> None:
+def test_epoch_without_an_attempt_is_open() -> None:
     assert asked(MINE, None) is Beginning.OPEN
 
 
@@ -318,7 +318,7 @@ def test_a_barrier_is_needed_by_the_next_epoch_of_the_slowest_table(
     assert not still_needed(job, outputs, TableName("other"), held, at(9)), "it does not read that one"
 
 
-def test_who_is_to_blame_for_an_old_cut() -> None:
+def test_tables_that_delay_a_cut_are_named() -> None:
     """R21: tables that are behind themselves, the slowest first; else those that the cut reads at too old a barrier."""
     names = [TableName(one) for one in ("a", "b", "c")]
 
@@ -469,7 +469,7 @@ def stamped_log(record: RewriteLog, csn: int | None) -> Stamped[RewriteLog]:
     return Stamped(rewrite_log_key(DOMAIN, TableName("a")), record, 1, csn, NOW)
 
 
-def test_a_rewrite_is_seen_by_whoever_read_before_it() -> None:
+def test_rewrite_affects_only_earlier_reads_of_its_interval() -> None:
     """R13: and only where the interval that was read meets the rewritten one."""
     mark = with_rewrite(stamped_log(RewriteLog(), None), epoch(3), DEFAULTS)
     stamped = stamped_log(mark, 10)
@@ -513,7 +513,7 @@ def test_a_cut_knows_a_rewrite_that_a_later_one_was_merged_with() -> None:
     assert known_rewrites(stamped, 9) == []
 
 
-def test_many_rewrites_on_both_sides_are_none_of_what_lies_between() -> None:
+def test_time_between_rewrites_stays_unchanged() -> None:
     """R13: time that no rewrite touched stays as it was read, however many there were elsewhere."""
     stamped = stamped_log(RewriteLog(), None)
     sides = [number for pair in zip(range(20), range(60, 80), strict=True) for number in pair]

@@ -46,7 +46,7 @@ def test_two_that_do_not_go_together_are_refused(name: str, given: dict[str, Any
     refused(name, given)
 
 
-def test_what_goes_together_is_taken() -> None:
+def test_consistent_defaults_are_accepted() -> None:
     smallest = timedelta(microseconds=1)
     given = dict.fromkeys(DURATIONS, smallest) | dict.fromkeys(COUNTS, 1)
     taken = Defaults(**{**given, "retention_grace": 2 * smallest})

@@ -56,7 +56,7 @@ def test_the_log_says_how_far_an_attempt_is(entries: list[Entry], stage: Stage) 
     assert stage_of(log(entries), token=1) is stage
 
 
-def test_what_an_earlier_attempt_wrote_is_not_this_ones() -> None:
+def test_log_of_an_earlier_attempt_does_not_count() -> None:
     entries = [OPEN, PROCESSED, WRITTEN, COMPLETE, (2, EpochState.OPEN, "")]
     assert stage_of(log(entries), token=2) is Stage.COMPUTING
 

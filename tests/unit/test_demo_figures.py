@@ -104,7 +104,7 @@ def test_twin_is_wrong_when_no_day_fits() -> None:
     assert seen.wrong["daily_report"]["flights_by_carrier"] == (3, 8)
 
 
-def test_measures_cover_what_is_promised_of_each_table() -> None:
+def test_measures_cover_the_promises_of_each_table() -> None:
     rows = tables(delay_to=FIRST, report_to=FIRST) | more_tables()
     assert {table: tuple(measure(table, rows[table])) for table in TABLES} == TABLES
 
@@ -222,7 +222,7 @@ def test_kept_promises_break_nothing() -> None:
     assert figures.broken_promises(KEPT, days=8, twin_days=2, faults=2) == []
 
 
-def test_what_did_not_run_promises_nothing() -> None:
+def test_parts_that_did_not_run_break_no_promise() -> None:
     with_epochs = {name: value for name, value in KEPT.items() if "twin" not in name and "faults" not in name}
     assert figures.broken_promises(with_epochs, days=8, twin_days=0) == []
 
@@ -269,7 +269,7 @@ def counted(reads: int, cuts: int, of_all: int = 0) -> figures.ReadCounts:
 
 
 @pytest.mark.parametrize("days", [1, 2, 8])
-def test_a_half_goes_on_until_what_it_promises_was_read(days: int) -> None:
+def test_half_goes_on_until_its_promised_reads_were_made(days: int) -> None:
     """Each bound that more reads at the end can reach is one that they are made for."""
     least = figures.least_of(days)
     for family, bounds in least.items():
@@ -362,7 +362,7 @@ def test_a_plan_is_kept_for_the_next_start(tmp_path: Path) -> None:
     assert Plan.load(tmp_path / "elsewhere") == Plan()
 
 
-def test_what_a_row_without_departure_means() -> None:
+def test_flight_without_departure_is_cancelled() -> None:
     from demo import source
 
     flown: Row = {"dep_time": "517"}

@@ -76,7 +76,7 @@ def test_the_index_lists_every_page() -> None:
     assert [page for page in (ROOT / "docs").rglob("*.md") if page not in listed | {index}] == []
 
 
-def test_each_decision_says_what_why_and_what_else_was_tried() -> None:
+def test_each_decision_states_reason_and_alternatives() -> None:
     said = (r"^\*\*Decision\.\*\*", r"^\*\*(Why|Problem)\b", r"^\*\*What else was tried(\.\*\*|\*\*,)")
     missing = [
         f"{page.name}: {one}"
@@ -109,7 +109,7 @@ def test_each_anomaly_is_told_with_how_it_stands() -> None:
     assert {re.sub(r" from R[CR]$", "", how) for how in told.values()} == {"prevented", "in part", "not yet"}
 
 
-def test_what_is_not_built_has_no_test_and_what_is_tested_is_not_called_missing() -> None:
+def test_anomalies_are_called_missing_exactly_if_untested() -> None:
     names = [
         name.lower()
         for path in (ROOT / "tests").rglob("test_*.py")

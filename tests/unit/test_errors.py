@@ -19,7 +19,7 @@ def _kinds(source: type[EpochError] = EpochError) -> Iterator[type[EpochError]]:
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(_kinds()))
-def test_what_an_error_says_survives_the_way_to_another_process(kind: type[EpochError]) -> None:
+def test_errors_survive_pickling_to_another_process(kind: type[EpochError]) -> None:
     """Spark's workers and Airflow's triggerer hand errors on: message, next step, data and kind stay."""
     details: dict[str, Any] = {"field": "table", "found": (1, 2), "by": Owner(dag_id="d", run_id="r")}
     error = kind("t: it is not so.", next_step="make it so.", **details)

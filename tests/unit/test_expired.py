@@ -47,7 +47,7 @@ class Pages:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 400)), max_size=60), st.integers(1, 6))
-def test_pages_say_of_every_barrier_what_a_set_says(ranges: list[tuple[int, int]], most: int) -> None:
+def test_pages_equal_a_set_of_expired_barriers(ranges: list[tuple[int, int]], most: int) -> None:
     """R24: whichever ranges are expired in whichever order, and however small the pages are."""
     pages, gone = Pages(most), set[int]()
     for start, length in ranges:

@@ -97,7 +97,7 @@ def _parts(hint: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def test_what_says_something_else_has_another_fingerprint() -> None:
+def test_changed_declaration_has_another_fingerprint() -> None:
     """R7: each field, and each value of an enumeration."""
     known = fingerprint(DECLARED)
     same = [
@@ -190,7 +190,7 @@ def test_every_pair_of_recorded_declarations_differs() -> None:
         assert encoded(one) != encoded(other)
 
 
-def test_what_a_program_is_handed_is_the_declaration() -> None:
+def test_program_gets_the_whole_declaration() -> None:
     for job in RECORDED.values():
         assert JobDeclaration.of(job).job() == job
     assert JobDeclaration.of(WHOLE).job().outputs[0] == Table(**_said(WHOLE.outputs[0]))

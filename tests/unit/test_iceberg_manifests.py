@@ -177,7 +177,7 @@ def test_bounds_are_microseconds() -> None:
     assert manifests.decoded(manifests.encoded(number)) == number
 
 
-def test_a_file_has_one_name_whoever_wrote_the_manifest(files: Files) -> None:
+def test_file_name_does_not_depend_on_the_manifests_writer(files: Files) -> None:
     """R24: Hadoop writes one slash where this package writes three; retention compares names."""
     own = files.staged(1)
     (entry,) = manifest_files.entries(files.layout.io, own)

@@ -184,7 +184,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
-def test_bounds_are_what_iceberg_reads(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> None:
+def test_written_bounds_are_readable_by_iceberg(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> None:
     columns = pa.schema([("x", kind)])
     groups = [pa.record_batch([pa.array([value], kind)], schema=columns) for value in values]
     (file,) = writer(tmp_path, columns, row_group_bytes=1)(groups)

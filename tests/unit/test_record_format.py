@@ -10,7 +10,7 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "format_1.txt"
 """Every field and value of format 1, as the first version of the package knew them; never changed."""
 
 
-def test_what_is_new_says_which_format_it_came_with() -> None:
+def test_new_fields_and_values_declare_their_format() -> None:
     """R36: otherwise an older version of the package would meet it in a store that both use."""
     first = set(RECORDED.read_text().split())
     unmarked = [place.path for place in places() if place.path not in first and place.since == 1]
@@ -19,7 +19,7 @@ def test_what_is_new_says_which_format_it_came_with() -> None:
     )
 
 
-def test_what_is_new_has_a_default() -> None:
+def test_new_fields_have_a_default() -> None:
     first = set(RECORDED.read_text().split())
     parents = {place.path.rpartition(".")[0] for place in places() if place.path not in first}
     missing = [
@@ -32,6 +32,6 @@ def test_what_is_new_has_a_default() -> None:
     assert not missing
 
 
-def test_what_was_in_the_first_format_is_still_written() -> None:
+def test_fields_and_values_of_the_first_format_are_still_written() -> None:
     """R36: what is removed or renamed needs a way up, and older versions of the package would miss it."""
     assert set(RECORDED.read_text().split()) <= {place.path for place in places()}

@@ -174,7 +174,7 @@ def epoch_of(inputs: int, tables: int, length: int, location: int) -> EpochRecor
     ],
     ids=["lease-longest", "lease-usual", "epoch-usual"],
 )
-def test_what_the_docs_say_fits(kind: Kind, record: Any) -> None:
+def test_documented_sizes_fit(kind: Kind, record: Any) -> None:
     assert len(encode(Key(DomainName("d"), kind, "partition", "item"), record)) < 1_000_000
 
 
@@ -185,7 +185,7 @@ def test_every_kind_has_a_bound_and_a_row_in_the_docs() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(BY_BYTES))
-def test_what_is_not_counted_is_refused_by_its_bytes(kind: Kind) -> None:
+def test_records_without_a_count_limit_are_refused_by_size(kind: Kind) -> None:
     record = sample(kind)
     text = next(
         field

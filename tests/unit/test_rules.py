@@ -21,7 +21,7 @@ PLANNED = {"R8", *(f"R{number}" for number in range(24, 32)), "R34"}
 """What this release may leave out, in part or whole."""
 
 
-def test_only_what_is_planned_for_later_is_left_out() -> None:
+def test_only_rules_planned_for_later_are_left_out() -> None:
     """Whoever takes a rule out of the gate below by calling it "not yet" has to say it here, too."""
     unfinished = {rule.name for rule in rules() if rule.standing.startswith(("in part", "not yet"))}
     assert unfinished <= PLANNED
@@ -33,13 +33,13 @@ def test_every_rule_that_is_built_has_a_test() -> None:
     assert [rule.name for rule in rules() if not rule.missing and rule.name not in carried] == []
 
 
-def test_a_rule_that_is_not_wholly_built_says_what_is_left() -> None:
+def test_each_unfinished_rule_states_its_missing_part() -> None:
     unfinished = [rule for rule in rules() if rule.standing != "built"]
     assert unfinished
     assert [rule.name for rule in unfinished if not rule.left] == []
 
 
-def test_what_is_left_of_a_rule_that_is_built_for_something_is_another_rules() -> None:
+def test_missing_part_of_a_partly_built_rule_belongs_to_another_rule() -> None:
     """One that may be left out."""
     bounded = [rule for rule in rules() if rule.standing.startswith("built, ")]
     assert bounded
@@ -56,7 +56,7 @@ def test_no_test_carries_a_rule_that_does_not_exist() -> None:
     assert set(tagged()) <= {*RULES, *INVARIANTS}
 
 
-def test_the_page_of_rules_is_what_the_tests_say() -> None:
+def test_rules_page_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "run: python -m tests.rules"
 
 
@@ -71,5 +71,5 @@ def test_the_page_of_rules_is_what_the_tests_say() -> None:
         (None, ()),
     ],
 )
-def test_tags_are_what_a_docstring_begins_with(docstring: str | None, found: tuple[str, ...]) -> None:
+def test_tags_are_read_from_the_start_of_a_docstring(docstring: str | None, found: tuple[str, ...]) -> None:
     assert tags(docstring) == found

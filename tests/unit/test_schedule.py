@@ -50,7 +50,7 @@ def test_a_partition_key_decides_over_the_data_interval() -> None:
     assert run_interval(DAILY, partition_key="2013-02-07", data_interval=given) == SEVENTH
 
 
-def test_what_the_author_wrote_decides_over_everything() -> None:
+def test_explicit_interval_of_the_author_takes_precedence() -> None:
     given = (at("2013-02-01"), at("2013-02-02"))
     found = run_interval(DAILY, explicit=SEVENTH, partition_key="2013-02-03", data_interval=given)
     assert found == SEVENTH
@@ -253,7 +253,7 @@ def test_a_run_date_without_a_zone_is_refused(run_date: object) -> None:
         ({"explicit": "2013-02-08", "cadence": NEW_YORK}, "2013-02-08T05:00"),
     ],
 )
-def test_a_run_reads_at_the_end_of_what_it_would_compute(given: dict[str, object], barrier: str) -> None:
+def test_a_run_reads_at_the_end_of_its_interval(given: dict[str, object], barrier: str) -> None:
     assert run_barrier(**given) == at(barrier)  # type: ignore[arg-type]
 
 
@@ -275,7 +275,7 @@ def test_a_barrier_that_cannot_be_read_is_refused(given: dict[str, object]) -> N
 
 
 @pytest.mark.parametrize("text", ["noon", "2013-02-07/2013-02-08"])
-def test_who_asks_for_a_barrier_is_told_how_a_time_is_written(text: str) -> None:
+def test_invalid_barrier_is_refused_with_the_format_of_a_time(text: str) -> None:
     """Not how an interval is, which would not be accepted either."""
     with pytest.raises(InvalidInput, match="a time, written like 2013-02-08") as refused:
         run_barrier(explicit=text)

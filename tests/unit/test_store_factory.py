@@ -148,7 +148,7 @@ def test_an_address_may_name_a_primary_and_its_standbys() -> None:
         ("db.example", "?sslmode=verify-ca&sslrootcert=/ca", "verify-ca"),
     ],
 )
-def test_what_leaves_this_host_is_encrypted_unless_the_url_says_otherwise(
+def test_remote_connections_are_encrypted_unless_the_url_says_otherwise(
     host: str, options: str, mode: str
 ) -> None:
     assert parsed(f"postgresql+psycopg://me:secret@{host}/epochs{options}").sslmode == mode

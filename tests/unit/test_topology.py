@@ -225,7 +225,7 @@ def test_a_shared_source_is_one_location_at_one_cadence(location: str, cadence: 
     register(mine, job("b", [FileSource("r", "/a", late="ignore")], [B], "@daily"))
 
 
-def test_only_who_is_retired_shares_a_source_with_a_later_calendar() -> None:
+def test_only_a_retired_job_shares_a_source_with_a_later_calendar() -> None:
     """R6, R7, I11: of two jobs at work each barrier has one interval."""
     then = datetime(2024, 3, 1, tzinfo=UTC)
     changed = Cadence("@hourly", since=then, before=Cadence("@daily"))
@@ -249,7 +249,7 @@ def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
     assert JobDeclaration.of(of_files).job().sources == (FileSource("r", "/a", late="ignore"),)
 
 
-def test_what_a_job_once_read_is_not_forgotten() -> None:
+def test_earlier_inputs_of_a_job_are_kept() -> None:
     first = declared(job("j", [A, B], [C]), None)
     second = declared(job("j", [state(A)], [C]), first)
     third = declared(job("j", [state(A)], [Table("d")]), second)
@@ -258,7 +258,7 @@ def test_what_a_job_once_read_is_not_forgotten() -> None:
     assert set(third.all_outputs) == {"c", "d"}
 
 
-def test_what_a_job_once_wrote_and_bound_is_not_forgotten() -> None:
+def test_earlier_outputs_and_sources_of_a_job_are_kept() -> None:
     """R7, I11: of all earlier revisions; what is declared again is no past."""
     feeds = {name: FileSource(name, f"/{name}", late="ignore") for name in "xyz"}
     record = None
@@ -365,7 +365,7 @@ def test_revisions_of_a_declaration() -> None:
     assert [declared(job("j", inputs, [A]), third).revision for inputs in ([], [B], [C])] == [1, 2, 3]
 
 
-def test_what_a_job_declares_is_found_by_its_name() -> None:
+def test_declared_outputs_and_connections_are_found_by_job_name() -> None:
     """Its outputs, and the connections that lead to its sources: each once, none for files."""
     sources = [
         FileSource("files", "/data/{start}"),

@@ -77,7 +77,7 @@ def test_the_watermark_never_goes_back(order: list[int], declared: bool) -> None
         ((), 0, 0, False),
     ],
 )
-def test_only_what_a_reader_may_have_read_is_rewritten(
+def test_only_barriers_that_a_reader_may_have_read_are_rewritten(
     numbers: tuple[int, ...], origin: int | None, number: int, rewrites: bool
 ) -> None:
     assert (progress(*numbers, origin=origin).changed_by(epoch(number)) is not None) is rewrites
