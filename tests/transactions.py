@@ -29,13 +29,13 @@ it requires still is as it was read, or not at all (R3, and [the metadata store]
 
 An operation may decide only on what its line requires, or on what never changes once it is there: commits, slices,
 entries of an epoch's log, bounds of sources. It may also decide on what can only change in its favour, or is looked at
-again by who comes later: whoever begins an epoch looks at its tables, and its publish looks again.
+again by a later operation: a begin looks at the tables of its epoch, and the publish looks again.
 
-- `no …` requires that nobody has written that record, any other name that it is as it was read.
+- `no …` requires that the record does not exist, any other name that it is as it was read.
 - *the store*: it was not restored from a backup, after which versions are given out again (R33).
 - *the next number*: the CSN that files which were prepared before name (R3).
 - `topology` is written by every declaration, and when a domain moves: who requires it knows the jobs (R6).
-- `epoch` is written by whoever takes an epoch over: who requires it is not overtaken (R10).
+- `epoch` is written by each attempt that takes an epoch over: a transaction that requires it is not overtaken (R10).
 - `retention` is written before anything may be deleted: who requires it makes a claim in time (R24).
 - `pointer` is what the Iceberg catalog names as the newest version, where it lies in the store's database.
 - ~~struck~~: the record is removed.

@@ -163,9 +163,9 @@ def races(record: Record, world: World) -> None:
     world.write(reserved)
     with record.of("publish: the head is reserved after lost races", "R10, R11"):
         race.take()
-    with record.of("publish: by whoever has reserved the head", "R3, R10, R11"):
+    with record.of("publish: by the holder of the reservation", "R3, R10, R11"):
         world.coordinator.publish(attempt)
-    with record.of("publish: after somebody had reserved the head", "R3, R10, R11"):
+    with record.of("publish: after another had reserved the head", "R3, R10, R11"):
         world.coordinator.publish(reserved)
     world.write(failing := world.begin(source, day(3)))
     race = Race(world.coordinator.context, failing, slowest_s=2)
@@ -205,7 +205,7 @@ def revisions(record: Record, world: World) -> None:
     with record.of("begin: a revision", "R10, R18"):
         attempt = world.begin(own, day(1), owner("manual"))
     world.write(attempt, [2])
-    with record.of("publish: a revision, which nobody has read", "R3, R10, R11, R13, R18"):
+    with record.of("publish: a revision without readers", "R3, R10, R11, R13, R18"):
         world.coordinator.publish(attempt)
     assert world.coordinator.epoch(DOMAIN, reader.name, day(1)) is None
 
@@ -216,7 +216,7 @@ def sources(record: Record, world: World) -> None:
     for job, source in ((files, "landing"), (chained, "queue")):
         world.coordinator.register(job)
         bounds = {source: SourceBounds(source=source, files=(BoundFile(uri="/x", size_bytes=1),))}
-        how = "whose bounds depend on those beside them" if job is chained else "nobody has read before"
+        how = "whose bounds depend on those beside them" if job is chained else "without earlier readers"
         with record.of(f"begin: a source {how}", "R10, I11"):
             world.begin(job, day(1), sources=bounds)
         with record.of(f"begin: a source {how}, again", "R10, I11"):
