@@ -20,6 +20,8 @@ import pytest
 
 import airflow_provider
 
+pytestmark = pytest.mark.thorough
+
 PACKAGE = Path(airflow_provider.__file__).parent
 LINE = '    "toy.opening:ToyOpener",\n'
 

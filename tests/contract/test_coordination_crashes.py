@@ -147,12 +147,16 @@ class Case:
         return whole.calls
 
 
-MATRIX = [
-    *(("memory", prepare, successor) for prepare in BEFORE for successor in (next_try, another_run)),
+THOROUGH = [
+    *(("memory", prepare, another_run) for prepare in BEFORE),
     ("sqlite", nobody_before, next_try),
-    pytest.param(("sqlite", a_complete_try_before, another_run), marks=pytest.mark.slow),
     ("memory elsewhere", nobody_before, next_try),
     ("sqlite elsewhere", a_complete_try_before, another_run),
+]
+MATRIX = [
+    *(("memory", prepare, next_try) for prepare in BEFORE),
+    *(pytest.param(cell, marks=pytest.mark.thorough) for cell in THOROUGH),
+    pytest.param(("sqlite", a_complete_try_before, another_run), marks=pytest.mark.slow),
 ]
 
 

@@ -247,9 +247,13 @@ class Case:
         return whole.calls
 
 
-MATRIX = [
-    *((name, operation) for name in ("memory", "memory elsewhere") for operation in OPERATIONS),
+THOROUGH = [
+    *(("memory elsewhere", operation) for operation in OPERATIONS),
     *(("sqlite", operation) for operation in (move_origin, fill, skip, expire, vacuum)),
+]
+MATRIX = [
+    *(("memory", operation) for operation in OPERATIONS),
+    *(pytest.param(cell, marks=pytest.mark.thorough) for cell in THOROUGH),
 ]
 
 

@@ -16,7 +16,7 @@ KINDS = pytest.mark.parametrize("kind", list(TableKind), ids=lambda kind: kind.v
 EACH = pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.observed.__name__)
 
 
-@pytest.fixture(params=["iceberg", "iceberg elsewhere"])
+@pytest.fixture(params=["iceberg", pytest.param("iceberg elsewhere", marks=pytest.mark.thorough)])
 def iceberg(request: pytest.FixtureRequest, quick_path: Path, empty_sqlite: Path) -> Iterator[World]:
     """A domain with Iceberg tables on SQLite."""
     world = Backend(request.param, quick_path, empty_sqlite).world()

@@ -31,6 +31,8 @@ from tests.servers.pgbouncer import MODES, PgBouncer, pgbouncer
 from tests.servers.postgresql import PostgresqlServer
 from tests.services.directories import quick_directory
 
+pytestmark = pytest.mark.thorough
+
 TIMEOUT = timedelta(seconds=1.5)
 
 

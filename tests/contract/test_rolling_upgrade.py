@@ -16,6 +16,8 @@ from airflow_provider.stores.factory import check_schema, upgrade_schema
 from airflow_provider.stores.schema_status import Fit
 from tests.contract import versions_worker
 
+pytestmark = pytest.mark.thorough
+
 OLDER = Path(__file__).parents[1] / "recorded" / "package_format_1.tar.xz"
 
 
