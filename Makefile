@@ -48,8 +48,9 @@ test: prepare lint docs ## Lint, build the docs site, then every tier but the sl
 
 .PHONY: test-quick
 test-quick: prepare ## The tiers unit, property (a short simulation) and contract, each once, without servers, 90 seconds
-	@$(PY) -m pytest -n $(WORKERS) -m '(unit or property or contract) and not thorough' --hypothesis-profile=quick \
-		-k 'not postgresql and not zookeeper' $(ARGS)
+	@$(PY) -m pytest tests/unit tests/property tests/contract -n $(WORKERS) \
+		-m '(unit or property or contract) and not thorough' -k 'not postgresql and not zookeeper' \
+		--hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers
