@@ -161,7 +161,7 @@ def test_a_longer_window_reads_no_file_that_the_other_name_has_read_late(
     assert landing.run(short, day(2)) == ["late.csv"]
     landing.world.coordinator.register(long)
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
-        landing.world.begin(long, day(12), sources=FILES)
+        landing.world.begin(long, day(25), sources=FILES)
 
 
 @pytest.mark.parametrize("way", ["at once", "by way of another name"])
