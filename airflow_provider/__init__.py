@@ -110,12 +110,7 @@ if TYPE_CHECKING:
     )
     from airflow_provider.spark.shared_run import ParticipantRun, SharedRun
     from airflow_provider.stores.base import StoreCapability
-    from airflow_provider.tables.base import (
-        TableDropped,
-        TableRecreated,
-        TablesAhead,
-        WarehouseUnavailable,
-    )
+    from airflow_provider.tables.errors import TableDropped, TableRecreated, TablesAhead, WarehouseUnavailable
     from airflow_provider.testing.local_epochs import LocalEpochs
 
 __version__ = "0.1.0.dev0"
@@ -219,10 +214,10 @@ _HOMES = {
     "AlreadyComputed": "spark.epoch_run",
     "DomainMoved": "coordination.commits.sealed",
     "DomainMoving": "coordination.commits.sealed",
-    "TableDropped": "tables.base",
-    "TableRecreated": "tables.base",
-    "TablesAhead": "tables.base",
-    "WarehouseUnavailable": "tables.base",
+    "TableDropped": "tables.errors",
+    "TableRecreated": "tables.errors",
+    "TablesAhead": "tables.errors",
+    "WarehouseUnavailable": "tables.errors",
     "WrongWarehouse": "coordination.commits.warehouses",
 }
 """The module of each name, in the groups of docs/reference/python.md."""

@@ -32,7 +32,7 @@ from airflow_provider.domain.source_bounds import FileSource, Source
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.tables.base import TableDropped
+from airflow_provider.tables.errors import TableDropped
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.test_coordination_foreign import commit

@@ -10,7 +10,7 @@ from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.commits.pointers import tables_ahead
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.stores.factory import check_schema, new_incarnation, redacted, upgrade_schema
-from airflow_provider.tables.base import TablesAhead
+from airflow_provider.tables.errors import TablesAhead
 from airflow_provider.tables.factory import check_catalog, make_catalog
 
 if TYPE_CHECKING:

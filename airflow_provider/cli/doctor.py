@@ -44,7 +44,6 @@ def doctor(arguments: Namespace) -> None:
         raise FinalError(
             f"{len(found.urgent)} of {len(found.symptoms)} findings in domain {found.domain!r} need action.",
             next_step="take the next steps above, then run it again.",
-            symptoms=found.urgent,
         )
 
 

@@ -52,12 +52,8 @@ def _own(service: EpochService, arguments: Namespace) -> Lease:
             lease=arguments.name,
         )
     if lease.owner != arguments.owner:
-        raise LeaseHeld(
-            f"lease {lease.id!r} is held by {lease.owner!r} until {lease.until.isoformat()}.",
-            next_step="name its owner with --owner, if you may end it.",
-            lease=lease.id,
-            holder=lease.owner,
-            until=lease.until,
+        raise LeaseHeld.of(
+            lease.id, lease.owner, lease.until, next_step="name its owner with --owner, if you may end it."
         )
     return lease
 

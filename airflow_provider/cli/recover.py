@@ -39,7 +39,6 @@ def recover(arguments: Namespace) -> None:
         raise FinalError(
             f"the catalog does not say what the store says of {', '.join(problems)}.",
             next_step="see the problems above; cuts go on reading what was published.",
-            tables=tuple(problems),
         )
 
 

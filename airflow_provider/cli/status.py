@@ -47,6 +47,8 @@ def status(arguments: Namespace) -> None:
             f"domain {found.domain!r} has no table yet.{known}",
             next_step="run the first task of a job: a job registers its tables when it runs.",
             field="--domain",
+            value=found.domain,
+            expected="a domain that has tables",
         )
     rows = [_line(row) for row in found.rows]
     told = {"domain": found.domain, "csn": found.csn, "at": found.now.isoformat(), "tables": rows}

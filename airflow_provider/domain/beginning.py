@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -22,6 +21,7 @@ from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun, OnUpstreamRevision, Table
@@ -37,23 +37,6 @@ class Beginning(StrEnum):
     """The request was granted before; its reply was lost."""
     COMMITTED = "committed"
     """The epoch is committed and stays; there is nothing to do."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Missing:
-    """An input that is not ready.
-
-    :param way_out: the operator's next step, where waiting does not help; otherwise empty.
-    :param comes: runs of the table's job will compute it, as long as the job declares the table.
-    """
-
-    table: TableName
-    reason: str
-    way_out: str = ""
-    comes: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.table}: {self.reason}"
 
 
 def check_interval(job: JobRecord, interval: Interval, *, now: datetime, tolerance: timedelta) -> None:
@@ -132,8 +115,6 @@ def decide(
         f"{job.name} {epoch.interval} is committed (revision {epoch.committed.revision} by {epoch.committed.owner}) "
         f'and the job says on_rerun="fail".',
         next_step="leave it, or declare on_rerun='new_revision'.",
-        job=job.name,
-        interval=epoch.interval,
     )
 
 
@@ -149,8 +130,8 @@ def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
             raise Fenced(
                 f"{epoch.interval}: the attempt of {owner} is older than {other}.",
                 next_step="let it end: the newer attempt does the work.",
-                found=other,
-                token=epoch.token,
+                found=epoch.token,
+                by=other,
             )
 
 
@@ -164,13 +145,8 @@ def _refuse_live(
     live = holder(epoch, lock, now)
     if live is not None and not owner.same_run(live[0]):
         holding, until = live
-        raise EpochBusy(
-            f"{job} {epoch.interval} is computed by {holding}, whose lock lasts until {until.isoformat()}.",
-            next_step="wait for it to end, or stop that run; the lock ends by itself when it is silent.",
-            job=job,
-            interval=epoch.interval,
-            holder=holding,
-            until=until,
+        raise EpochBusy.of_attempt(
+            f"{job} {epoch.interval}", job=job, interval=epoch.interval, holder=holding, until=until
         )
 
 
@@ -241,7 +217,7 @@ def resolve_inputs(
     for edge in edges:
         stamped = tables.get(edge.table)
         if stamped is None:
-            missing.append(Missing(table=edge.table, reason="no owner yet: no job that writes it has run"))
+            missing.append(Missing(name=edge.table, reason="no owner yet: no job that writes it has run"))
             continue
         record = stamped.record
         moved = as_of(stamped, csn)
@@ -257,7 +233,7 @@ def resolve_inputs(
             None if starts_here else left_behind(edge.table, edge.on_upstream_revision, (low, high), behind)
         )
         if stands is not None and not reason:
-            missing.append(Missing(table=edge.table, reason=stands.why, way_out=stands.way_out))
+            missing.append(Missing(name=edge.table, reason=stands.why, way_out=stands.way_out))
         elif not reason:
             found.append(
                 Provenance(
@@ -274,7 +250,7 @@ def resolve_inputs(
         else:
             way_out, begins = _way_out(record, moved, low, high), record.progress.begins
             comes = begins is None or high > begins
-            missing.append(Missing(table=edge.table, reason=reason, way_out=way_out, comes=comes))
+            missing.append(Missing(name=edge.table, reason=reason, way_out=way_out, comes=comes))
     return found, missing, False
 
 

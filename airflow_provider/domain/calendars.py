@@ -26,7 +26,7 @@ def check_change(old: Cadence, new: Cadence, computed: Iterable[Interval]) -> No
             f"the cadence cannot change at {since.isoformat()}: {last} is computed by the cadence {old}, or was.",
             next_step=f"let it change at {last.end.isoformat()} or a later barrier of both, or end what is open.",
             barrier=since,
-            found=last,
+            interval=last,
         )
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from string import Formatter
 from typing import Protocol
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.error_families import InvalidInput
 from airflow_provider.domain.identifiers import TableName, column_name, table_name, validate_text
 
 Value = str | bool | int | float | Decimal | date | datetime

@@ -195,7 +195,7 @@ def first_unknown(
         raise Conflict(
             f"table {table!r} was first published by an older declaration, without {ahead[0]}.",
             next_step="begin again: that changes the columns.",
-            table=table,
+            tables=(table,),
             column=ahead[0].column,
         )
     return applied[len(declared)] if len(declared) < len(applied) else None

@@ -12,6 +12,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.table_kind import TableKind
@@ -114,34 +115,6 @@ class Cut:
             if first is not None and low > begins[first]
         ]
         return (*later, *(str(label) for label in self.outdated))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Staleness:
-    """The age of a table in a cut, and its two causes.
-
-    :param wall_clock: time from the table's barrier in the cut to the store's now.
-    :param local: time by which the table's own job is behind its calendar.
-    :param global_: time by which the table is ahead of its barrier in the cut: other tables hold the cut back.
-    """
-
-    wall_clock: timedelta
-    local: timedelta
-    global_: timedelta
-
-    def __str__(self) -> str:
-        return f"wall clock lag {self.wall_clock}, local {self.local}, global {self.global_}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lag:
-    """A table that holds a cut back, and the reason; ``staleness`` if the reason is its age."""
-
-    table: TableName
-    watermark: datetime | None
-    wanted: datetime
-    reason: str
-    staleness: Staleness | None = None
 
 
 def as_of(stamped: Stamped[TableRecord], csn: int) -> TableVersion | None:
@@ -248,7 +221,7 @@ def nearest_kept(
 
 def lagging(
     tables: Mapping[TableName, tuple[TableRecord, TableVersion]], barrier: datetime
-) -> tuple[Lag, ...]:
+) -> tuple[Missing, ...]:
     """Return each table that has not reached *barrier*, with the reason."""
     found = []
     for name, (record, moved) in sorted(tables.items()):
@@ -266,7 +239,7 @@ def lagging(
             reason = f"its watermark is {watermark.isoformat()}"
         if record.ended:
             reason += f", and nothing more comes of it: {record.ended}"
-        found.append(Lag(table=name, watermark=watermark, wanted=barrier, reason=reason))
+        found.append(Missing(name=name, watermark=watermark, wanted=barrier, reason=reason))
     return tuple(found)
 
 

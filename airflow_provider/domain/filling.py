@@ -118,7 +118,6 @@ def inputs_of_fill(
             "longer of " + ", ".join(f"{past.table} at {past.high.isoformat()}" for past in gone) + ".",
             next_step="leave these tables empty there (`airflow epochs skip`).",
             tables=tuple(past.table for past in gone),
-            kept=(),
         )
     return [newer if older in lost else older for older, newer in zip(read, resolved, strict=True)]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NewType
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.error_families import InvalidInput
 
 DomainName = NewType("DomainName", str)
 JobName = NewType("JobName", str)

@@ -17,7 +17,7 @@ import pendulum
 from croniter import croniter
 from croniter.croniter import CroniterError
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.error_families import InvalidInput
 
 EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

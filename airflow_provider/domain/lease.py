@@ -132,12 +132,11 @@ def refuse_other_holder(stamped: Stamped[LeaseRecord] | None, owner: str, now: d
     if stamped is None or stamped.record.owner == owner or has_expired(stamped.at, stamped.record.ttl, now):
         return
     until = stamped.at + stamped.record.ttl
-    raise LeaseHeld(
-        f"lease {stamped.key.item!r} is held by {stamped.record.owner!r} until {until.isoformat()}.",
+    raise LeaseHeld.of(
+        stamped.key.item,
+        stamped.record.owner,
+        until,
         next_step="choose another id; ids derived from task and epoch never meet.",
-        lease=stamped.key.item,
-        holder=stamped.record.owner,
-        until=until,
     )
 
 

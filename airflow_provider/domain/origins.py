@@ -38,7 +38,7 @@ def uncovered(before: Progress, after: Progress) -> Interval | None:
 
 def origin_is_read(job: JobName, table: TableName, span: Interval, error: DependentReaders) -> TopologyError:
     """Return the error for an origin that cannot move back: committed epochs have read that there were no rows."""
-    readers = error.details["readers"]
+    readers = error.readers
     return TopologyError(
         f"the origin of job {job!r} cannot move back to {span.start.isoformat()}: committed epochs have read that "
         f"there was nothing of {table!r} before {span.end.isoformat()}: "
@@ -47,8 +47,8 @@ def origin_is_read(job: JobName, table: TableName, span: Interval, error: Depend
         next_step=f"keep the origin, or declare a job and tables of new names that begin at {span.start.isoformat()}.",
         job=job,
         table=table,
-        expected=span.end,
-        found=span.start,
+        expected=span.end.isoformat(),
+        found=span.start.isoformat(),
         readers=readers,
     )
 

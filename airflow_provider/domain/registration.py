@@ -196,7 +196,7 @@ def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) ->
                 "rows, kind, format and calendar stay.",
                 table=shared[0],
                 owner=other.name,
-                refused=job.name,
+                job=job.name,
             )
 
 
@@ -293,8 +293,8 @@ def check_no_gap(job: Job, table: Table, known: TableRecord) -> None:
             next_step=f"declare the origin {end.isoformat()} or an earlier one.",
             table=table.name,
             owner=known.job,
-            expected=end,
-            found=job.origin,
+            expected=end.isoformat(),
+            found=job.origin.isoformat(),
         )
 
 
@@ -353,8 +353,10 @@ def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
             f"{off.isoformat()} is none of the barriers of {owner.name!r} ({owner.cadence}).",
             next_step="read it as_of=timedelta(0) (its last barrier before), or align the cadences.",
             table=edge.table,
-            reader=str(reader.cadence),
-            owner=str(owner.cadence),
+            job=reader.name,
+            owner=owner.name,
+            expected=str(owner.cadence),
+            found=str(reader.cadence),
             barrier=off,
         )
 

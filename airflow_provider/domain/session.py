@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from airflow_provider.domain.cut import Lag, State
+from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.missing import Missing
 
 Kept = TypeVar("Kept", str, int)
 
@@ -81,7 +82,7 @@ class Session:
         first = self.incarnation or incarnation
         return replace(self, incarnation=first, seen=self._with(seen), csn=max(self.csn, csn))
 
-    def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Lag, ...]:
+    def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Missing, ...]:
         """Return the tables that a cut at *csn* and *barriers* would show older than seen, with the reason.
 
         Rows of one table may stem from a commit of another that was seen: no table is read below the session's CSN.
@@ -92,7 +93,7 @@ class Session:
             if csn < self.csn or barrier < seen.barrier:
                 had = f"{seen.barrier.isoformat()} at CSN {seen.csn}" if seen.csn else f"CSN {self.csn}"
                 reason = f"this session has seen {had}, and the cut has {barrier.isoformat()} at CSN {csn}"
-                found.append(Lag(table=name, watermark=barrier, wanted=seen.barrier, reason=reason))
+                found.append(Missing(name=name, watermark=barrier, wanted=seen.barrier, reason=reason))
         return tuple(found)
 
     def text(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from airflow_provider.domain.cut import Lag, Staleness
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.missing import Missing, Staleness
 from airflow_provider.domain.version import TableRecord, TableVersion
 
 _NOTHING = timedelta(0)
@@ -28,7 +28,7 @@ def too_old(
     barriers: Mapping[TableName, datetime],
     now: datetime,
     max_staleness: timedelta,
-) -> tuple[Lag, ...]:
+) -> tuple[Missing, ...]:
     """Return the tables that make a cut older than *max_staleness*, the slowest first; none if it is young enough.
 
     These are the tables whose own watermark is too old. If there is none, so that only calendars or alignment hold the
@@ -46,7 +46,9 @@ def too_old(
     lags = []
     for name, (record, moved) in named.items():
         age = staleness(record, moved, barriers[name], now)
-        lags.append(Lag(table=name, watermark=moved.watermark, wanted=wanted, reason=str(age), staleness=age))
+        lags.append(
+            Missing(name=name, watermark=moved.watermark, wanted=wanted, reason=str(age), staleness=age)
+        )
     return tuple(sorted(lags, key=lambda lag: (lag.watermark or wanted, lag.table)))
 
 

@@ -186,7 +186,7 @@ def refuse_unpublished(
             field="application",
             value=program,
             expected=f"{len(epochs)} epochs published",
-            missing=tuple(left),
+            missing=tuple(map(str, left)),
         )
 
 

@@ -10,11 +10,10 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider.coordination.reading.wait import JobInputs, Readiness, bringers, check, check_inputs
-from airflow_provider.domain.cut import Lag
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
-from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
@@ -164,7 +163,7 @@ class EpochSensor(BaseSensorOperator):
                     tables = [lag.table for lag in answer.missing if lag.table in self.tables]
                     tell_bringers(self.log, bringers(reader, self.domain, tables), context)
         except StoreUnavailable as error:
-            if not error.details.get("absent"):
+            if not error.absent:
                 raise
             self.log.warning("%s", error)  # the store is a file, which the first run of a job creates
             return self._nothing_yet(request, error)
@@ -173,10 +172,7 @@ class EpochSensor(BaseSensorOperator):
 
     def _nothing_yet(self, request: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
         barrier = request.interval.end if isinstance(request, JobInputs) else request
-        missing = (
-            Lag(table=TableName(name), watermark=None, wanted=barrier, reason=error.message)
-            for name in self.tables
-        )
+        missing = (Missing(name=name, wanted=barrier, reason=error.message) for name in self.tables)
         return Readiness(barrier=barrier, csn=0, missing=tuple(missing))
 
     def _found(self, answer: Readiness) -> dict[str, Any]:

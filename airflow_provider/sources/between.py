@@ -58,7 +58,6 @@ def refuse_between(asked: BoundsRequest) -> None:
         "a source of another name.",
         source=source.name,
         count=len(unread),
-        between=unread[0],
     )
 
 

@@ -60,10 +60,11 @@ def _answering(
         try:
             return method(self, *args, **kwargs)
         except OSError as error:
-            raise SourceUnavailable(
-                f"source {self.source.name!r}: {self.source.place} did not answer: {type(error).__name__}.",
-                next_step="check that it exists and that this host may read it; the task tries again.",
-                source=self.source.name,
+            raise SourceUnavailable.of(
+                self.source.name,
+                self.source.place,
+                type(error).__name__,
+                check="it exists and that this host may read it",
             ) from error
 
     return translated
@@ -88,11 +89,12 @@ class FileReader(SourceReader):
         source = self.source
         reason, files = _landed(source, asked.interval, asked.now)
         if reason:
-            raise NotReady(
-                f"source {source.name!r} is not ready for {asked.interval}: {reason}.",
+            raise NotReady.of_source(
+                source.name,
+                location_of(source, asked.interval),
+                reason,
+                interval=asked.interval,
                 next_step="wait for the source (EpochSensor waits for sources, too), or correct its declaration.",
-                source=source.name,
-                missing=(location_of(source, asked.interval),),
             )
         refuse_between(asked)
         own = SourceBounds(source=source.name, files=files)
@@ -356,7 +358,7 @@ def _refuse_late(asked: BoundsRequest, late: list[BoundFile]) -> None:
             f"epochs bind {source.name} {epoch.start.isoformat()}/{epoch.end.isoformat()} --reason …`, then clear the "
             "tasks that have read that epoch.",
             source=asked.source.name,
-            late=tuple(file.uri for file in late),
+            uris=tuple(file.uri for file in late),
         )
 
 
@@ -369,21 +371,22 @@ def _refuse_replaced(asked: BoundsRequest, replaced: list[BoundFile]) -> None:
             next_step="give new data a new name; or bind the source anew for the epoch that has read it: `airflow "
             f"epochs bind {asked.source.name} …`, and clear its task.",
             source=asked.source.name,
-            replaced=tuple(file.uri for file in replaced),
+            uris=tuple(file.uri for file in replaced),
         )
 
 
-def _changed(bounds: SourceBounds, file: BoundFile, found: tuple[int, int] | None) -> Unavailable:
+def _changed(bounds: SourceBounds, file: BoundFile, there: tuple[int, int] | None) -> Unavailable:
+    expected = f"{file.size_bytes} bytes changed at {file.modified} µs"
+    found = "nothing" if there is None else f"{there[0]} bytes changed at {there[1]} µs"
     return Unavailable(
         f"source {bounds.source!r}: {file.uri} is not the file that was recorded when the epoch began: "
-        f"expected {file.size_bytes} bytes changed at {file.modified} µs, found "
-        + ("nothing." if found is None else f"{found[0]} bytes changed at {found[1]} µs."),
+        f"expected {expected}, found {found}.",
         next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
         "of before; then bind the source anew (`airflow epochs bind`), or bring that file back with its time (a "
         "copy with another time of change is another file).",
         source=bounds.source,
         uri=file.uri,
-        expected=(file.size_bytes, file.modified),
+        expected=expected,
         found=found,
     )
 

@@ -192,19 +192,11 @@ def _translated(source: Source) -> Iterator[None]:
     try:
         yield
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        raise NotReady(
-            f"source {source.name!r} is not ready: there is no table {source.table}.",
-            next_step="wait until its owner creates it, or correct the table in the declaration of the source.",
-            source=source.name,
-            missing=(source.table,),
-        ) from error
+        raise NotReady.of_absent(source.name, source.table) from error
     except (SQLAlchemyError, RESTError, OSError) as error:
         # The driver's text may contain addresses and users: the message names the error's class only.
-        raise SourceUnavailable(
-            f"source {source.name!r}: the catalog or the metadata of {source.table} did not answer: "
-            f"{type(error).__name__}.",
-            next_step="check that it runs and that this host reaches it; the task tries again.",
-            source=source.name,
+        raise SourceUnavailable.of(
+            source.name, f"the catalog or the metadata of {source.table}", type(error).__name__
         ) from error
     except ValueError as error:
         raise InvalidInput(

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from airflow_provider.domain.completeness import ConditionKind
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.source_bounds import (
     BoundsRequest,
     Late,
@@ -167,11 +168,12 @@ def _refuse_unreached(source: Source, interval: Interval, ids: _Ids) -> None:
     """:raises NotReady: a condition of *source* is not met."""
     reason = ids.unreached(interval.end)
     if reason:
-        raise NotReady(
-            f"source {source.name!r} is not ready for {interval}: {reason}.",
+        raise NotReady.of_source(
+            source.name,
+            source.table,
+            reason,
+            interval=interval,
             next_step="wait for the source (EpochSensor waits for sources, too), or correct what the source declares.",
-            source=source.name,
-            missing=(source.table,),
         )
 
 
@@ -206,8 +208,8 @@ def _changed(source: Source, span: Span, found: int, interval: Interval | None =
         next_step="bring the rows back as they were; or bind the source anew (`airflow epochs bind "
         f"{source.name}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what is there now.",
         source=source.name,
-        expected=span.rows,
-        found=found,
+        expected=f"{span.rows} rows",
+        found=f"{found} rows",
     )
 
 
@@ -266,7 +268,7 @@ class _Ids:
                     f"they may add rows with {source.id_column} at or below {greatest}.",
                     next_step="wait for their end: `SELECT * FROM pg_stat_activity WHERE xact_start IS NOT NULL`.",
                     source=source.name,
-                    missing=(source.table,),
+                    missing=(Missing(name=source.table, reason="transactions are writing to it"),),
                 )
             time.sleep(_PAUSE_S)
         return greatest
@@ -373,12 +375,7 @@ def _connected(source: Source, url: str) -> Iterator[_Ids]:
             connection.read_only = True
             yield _Ids(source, connection)
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-        raise NotReady(
-            f"source {source.name!r} is not ready: there is no table {source.table} in {parsed(url).location}.",
-            next_step="wait until its owner creates it, or correct the table in the declaration of the source.",
-            source=source.name,
-            missing=(source.table,),
-        ) from error
+        raise NotReady.of_absent(source.name, source.table, place=parsed(url).location) from error
     except (psycopg.ProgrammingError, psycopg.DataError) as error:
         raise InvalidInput(
             field=f"source {source.name!r}",
@@ -387,11 +384,7 @@ def _connected(source: Source, url: str) -> Iterator[_Ids]:
             next_step="correct the declaration of the source, or let its user read the table.",
         ) from error
     except psycopg.Error as error:
-        raise SourceUnavailable(
-            f"source {source.name!r}: {parsed(url).location} did not answer: {_first_line(error)}.",
-            next_step="check that it runs and that this host reaches it; the task tries again.",
-            source=source.name,
-        ) from error
+        raise SourceUnavailable.of(source.name, parsed(url).location, _first_line(error)) from error
 
 
 def _parameters(address: Address) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -49,8 +49,14 @@ _run_here: set[tuple[str, str, Interval, int, str]] = set()
 """Attempts that this process has run: an attempt that was handed over serves one block."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AlreadyComputed(FinalError):
-    """The epoch is committed, and this is a retry of the run that committed it; ``committed`` describes the commit."""
+    """The epoch is committed, and this is a retry of the run that committed it.
+
+    :param committed: the commit, with its job, epoch, revision and CSN.
+    """
+
+    committed: AlreadyCommitted
 
 
 @contextmanager
@@ -322,7 +328,7 @@ def _service(settings: Settings, spark: SparkSession | None) -> EpochService:
     try:
         return EpochService.open(settings, require=frozenset({StoreCapability.CLUSTER}))
     except StoreIncompatible as error:
-        if StoreCapability.CLUSTER in error.details.get("missing", ()):
+        if StoreCapability.CLUSTER in error.missing:
             raise refusals.one_host(f"the store {redacted(settings.store_url)}") from error
         raise
 

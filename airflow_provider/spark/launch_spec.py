@@ -151,8 +151,8 @@ def require_format(content: bytes, known: int, *, what: str, where: str) -> None
         raise StoreIncompatible(
             f"{what} of format {found}; this version of the package knows {known}.",
             next_step=f"install the same version of the package {where}.",
-            expected=known,
-            found=found,
+            expected=str(known),
+            found=str(found),
         )
 
 

@@ -22,13 +22,13 @@ def not_entered(attempt: Attempt) -> InvalidInput:
 
 
 def not_written(attempt: Attempt, written: Collection[str]) -> InvalidInput:
-    expected = [str(sink.name) for sink in attempt.sinks]
+    wanted = [str(sink.name) for sink in attempt.sinks]
     return InvalidInput(
-        f"{attempt}: the block ended, and {[name for name in expected if name not in written]} were not written.",
+        f"{attempt}: the block ended, and {[name for name in wanted if name not in written]} were not written.",
         next_step="write each output of the job once; an epoch without rows writes an empty DataFrame.",
         field="outputs",
         value=sorted(written),
-        expected=expected,
+        expected=str(wanted),
     )
 
 
@@ -213,7 +213,7 @@ def one_host(store: str) -> StoreIncompatible:
         f"deploy mode 'cluster' runs the driver on another host, and {store} is for one host only.",
         next_step="use deploy mode 'client', or a store that is cluster-wide.",
         field="deploy_mode",
-        missing=StoreCapability.CLUSTER,
+        missing=(StoreCapability.CLUSTER,),
     )
 
 

@@ -172,12 +172,18 @@ Requirement = SameStore | Exists | Absent | CatalogSwap | Number
 """Parts of a transaction that the store can refuse."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RequirementFailed(RetryableError):
     """A requirement did not hold; nothing was changed.
 
-    Attributes: ``requirement`` (:data:`Requirement`), ``expected`` and ``found`` (version, pointer, CSN or
-    incarnation; None for absent).
+    :param requirement: the requirement.
+    :param expected: version, CSN, pointer or incarnation that it names; None for absent.
+    :param found: what the store has instead; None for absent.
     """
+
+    requirement: Requirement
+    expected: int | str | None
+    found: int | str | None
 
     @classmethod
     def of(cls, requirement: Requirement, found: int | str | None) -> Self:

@@ -126,7 +126,7 @@ def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
             next_step="record less at this key: fewer inputs, files or parts, or a reference instead of contents.",
             field=f"record of {key.kind}",
             value=len(body) + len(_FRONT) + 1,
-            expected=MAX_RECORD_BYTES,
+            expected=f"at most {MAX_RECORD_BYTES} bytes",
         )
     return _FRONTS[number] + body + b"}"
 
@@ -275,8 +275,8 @@ def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
         f"{what} needs a store of format {expected}; this store has format {found}, because older versions of the "
         "package may still use it.",
         next_step="upgrade the package on every host, then run `airflow epochs db upgrade`.",
-        found=found,
-        expected=expected,
+        found=str(found),
+        expected=str(expected),
     )
 
 
@@ -350,8 +350,8 @@ def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None
                     "tried again on a host that has the newer one.",
                     key=key,
                     field=f"{path}{name}",
-                    found=sorted(stored),
-                    expected=sorted(known),
+                    found=", ".join(sorted(stored)),
+                    expected=", ".join(sorted(known)),
                 )
             _refuse_unknown_fields(key, value, known[name], f"{path}{name}.")
     elif isinstance(stored, list) and isinstance(known, list):
@@ -370,8 +370,8 @@ def _unknown_format(key: Key, found: int) -> StoreIncompatible | PackageTooOld:
             else "run `airflow epochs db upgrade`."
         ),
         key=key,
-        found=found,
-        expected=FORMAT,
+        found=str(found),
+        expected=str(FORMAT),
     )
 
 

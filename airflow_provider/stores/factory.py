@@ -196,8 +196,8 @@ def _check_fit(store: UnopenedStore, url: str, require: Collection[StoreCapabili
             next_step="use a store that is (the docs' table of stores compares them), or drop what needs it.",
             store=redacted(url),
             missing=tuple(missing),
-            expected=tuple(sorted(require)),
-            found=tuple(sorted(store.capabilities)),
+            expected=", ".join(sorted(require)),
+            found=", ".join(sorted(store.capabilities)),
         )
 
 

@@ -78,9 +78,8 @@ class SchemaStatus:
             f"{self.location}: {_PROBLEMS[self.fit].format(self)}",
             next_step=_NEXT_STEPS[self.fit],
             store=self.location,
-            found=self.found,
+            found=self.found or "",
             expected=self.expected,
-            fit=self.fit,
         )
 
 

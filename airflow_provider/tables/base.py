@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider.domain.columns import ColumnChange
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
@@ -196,26 +195,10 @@ class MissingFile:
     barrier: datetime | None = None
 
 
-class TablesAhead(FinalError):
-    """The table's metadata carries a CSN that the store has not issued (R33); see ``found_csn``."""
-
-
-class TableDropped(FinalError):
-    """The store has commits of the table and the catalog lacks it: another program dropped it."""
-
-
-class TableRecreated(FinalError):
-    """The table was dropped and created again: its identity differs from the recorded one."""
-
-
-class WarehouseUnavailable(RetryableError):
-    """The warehouse's files cannot be read or written now (disk full, no permission, no network)."""
-
-
 class TableFormat(ABC):
     """Table format in one warehouse.
 
-    All methods may raise :class:`WarehouseUnavailable` and
+    All methods may raise :class:`~airflow_provider.tables.errors.WarehouseUnavailable` and
     :class:`~airflow_provider.domain.errors.StoreUnavailable`; nothing is published then.
     """
 
@@ -245,7 +228,7 @@ class TableFormat(ABC):
         """Replace a table that was never published by an empty one with the columns of *schema*.
 
         The new table has another identity: output staged for the old one cannot be published
-        (:class:`TableRecreated`). If the table is no longer *unpublished* (it was published or replaced meanwhile),
+        (``TableRecreated``). If the table is no longer *unpublished* (it was published or replaced meanwhile),
         this is :meth:`create`.
 
         :param unpublished: the table as :meth:`describe` returned it, at version 0.

@@ -14,15 +14,8 @@ from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavaila
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import storage
-from airflow_provider.tables.base import (
-    Publication,
-    StagingLocation,
-    TableDropped,
-    TableInfo,
-    TableRecreated,
-    WarehouseUnavailable,
-    WrittenFile,
-)
+from airflow_provider.tables.base import Publication, StagingLocation, TableInfo, WrittenFile
+from airflow_provider.tables.errors import TableDropped, TableRecreated, WarehouseUnavailable
 
 Found = TypeVar("Found")
 
@@ -238,7 +231,7 @@ def lost_output(table: Table, uri: str) -> Unavailable:
         f"{uri}, which was staged for table {table.name!r}, is missing or has changed; nothing was published.",
         next_step="find out what deletes files in the warehouse, then clear the task: it is computed again.",
         uri=uri,
-        table=table.name,
+        tables=(table.name,),
     )
 
 

@@ -183,8 +183,8 @@ def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]
         next_step=f"{advice}; columns change by column_changes in the table's declaration.",
         table=table,
         column=wrong[0],
-        expected=list(existing),
-        found=list(given),
+        expected=", ".join(existing),
+        found=", ".join(given),
     )
 
 

@@ -100,7 +100,9 @@ class _Evolving:
 
     def refuse_missing(self) -> None:
         if self._change.column not in self._names:
-            raise self._refused(f"there is no column {self._change.column!r}", expected=self._names)
+            raise self._refused(
+                f"there is no column {self._change.column!r}", expected=f"one of {self._names}"
+            )
 
     def refuse_taken(self, name: str) -> None:
         if name in self._names:
@@ -125,7 +127,7 @@ class _Evolving:
             raise self._refused(f"it is {found}", expected=f"a type that holds all of {found} and more")
         return wanted
 
-    def _refused(self, why: str, *, expected: object) -> SchemaMismatch:
+    def _refused(self, why: str, *, expected: str) -> SchemaMismatch:
         return SchemaMismatch(
             f"table {self._table!r}: {self._change} cannot be made: {why}.",
             next_step="correct it in column_changes of the table's declaration; nothing was changed.",

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.domain.errors import Unavailable
+from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.version import Shown
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.columns import field_id, known_ids
 from airflow_provider.tables.evolving import evolved
-from airflow_provider.tables.pointer_status import Foreign
 
 SAME_ROWS = "replace"
 """Operation of a commit that only puts the same rows into other files; Iceberg's word for it."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
-_SHOWN = 5
-"""Maximum number of epochs that a message lists."""
+from airflow_provider.domain.foreign import Foreign
 
 
 class PointerStatus(StrEnum):
@@ -26,32 +24,6 @@ class PointerStatus(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Foreign:
-    """Commits of other programs since the version that the store recorded.
-
-    :param operations: the operation of each commit, oldest first, in the format's words; empty if the history is lost.
-    :param epochs: barriers whose rows changed, sorted.
-    :param obstacle: why the result cannot be adopted; empty if it can.
-    """
-
-    operations: tuple[str, ...] = ()
-    epochs: tuple[datetime, ...] = ()
-    obstacle: str = ""
-
-    @property
-    def same_rows(self) -> bool:
-        return not self.epochs and not self.obstacle
-
-    def __str__(self) -> str:
-        did = ", ".join(self.operations)
-        touched = (
-            f" on {', '.join(epoch.isoformat() for epoch in self.epochs[:_SHOWN])}" if self.epochs else ""
-        )
-        more = f" and {len(self.epochs) - _SHOWN} more epochs" if len(self.epochs) > _SHOWN else ""
-        return "; ".join(part for part in (f"{did}{touched}{more}", self.obstacle) if part)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     """Result of :meth:`~airflow_provider.tables.base.TableFormat.compare`.
 
@@ -66,4 +38,4 @@ class Compared:
     version: int
     csn: int = 0
     incarnation: str = ""
-    foreign: Foreign = Foreign()
+    foreign: Foreign = Foreign()  # noqa: RUF009 - it is frozen

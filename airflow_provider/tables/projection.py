@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.domain.errors import EpochError, ForeignCommit
+from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks
-from airflow_provider.tables.base import Projected, Publication, TableFormat, TablesAhead
+from airflow_provider.tables.base import Projected, Publication, TableFormat
 from airflow_provider.tables.checks import Marks
-from airflow_provider.tables.pointer_status import Compared, Foreign, PointerStatus
+from airflow_provider.tables.errors import TablesAhead
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +130,8 @@ def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> 
         next_step=f"write to tables of a domain through epochs only; {place}, or let its job declare "
         "on_foreign_commit='adopt'. Cuts go on reading what was published.",
         table=table.name,
-        expected=expected,
-        found=found.version,
+        expected=str(expected),
+        found=str(found.version),
         foreign=found.foreign,
     )
 

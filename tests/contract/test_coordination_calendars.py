@@ -80,7 +80,7 @@ def test_a_calendar_does_not_change_under_readers_that_align_with_it(world: Worl
     with pytest.raises(TopologyError, match=r"cadence of d cannot change .* job 'r' reads as_of") as refused:
         world.coordinator.register(world.job("d", cadence=HOURLY_FROM_3))
     last = hour(1 if then == "aborted" else 2)
-    assert refused.value.found == last
+    assert refused.value.interval == last
     world.run(world.job("d"), day(4), [4])
     later = Cadence("@hourly", since=barrier(4), before=Cadence("@daily"))
     world.coordinator.register(world.job("d", cadence=later))
@@ -149,7 +149,7 @@ def test_a_reader_that_begins_while_the_calendar_changes(table_world: World, way
     before = world.exactly()
     with pytest.raises(Conflict, match="its inputs got another calendar meanwhile: d at CSN") as refused:
         world.coordinator.publish(attempt)
-    assert refused.value.details["inputs"] == attempt.inputs
+    assert refused.value.tables == tuple(read.table for read in attempt.inputs)
     assert world.exactly() == before
     with pytest.raises(NotReady, match="d: needs 2024-01-04T01"):
         world.begin(first, hour(1), owner("r", try_number=2))
@@ -242,7 +242,7 @@ def test_a_table_gets_no_other_calendar_under_readers_by_another_job(
     before = world.exactly()
     with pytest.raises(TopologyError, match=r"cadence of d cannot change .* job 'r' reads as_of") as refused:
         world.coordinator.register(world.job(name, tables[:1], cadence=HOURLY_FROM_3))
-    assert (refused.value.found, refused.value.table) == (hour(2), "d")
+    assert (refused.value.interval, refused.value.table) == (hour(2), "d")
     assert world.exactly() == before
 
 

@@ -164,7 +164,7 @@ def test_der7_never_meeting_calendars_are_refused(world: World, reader: object, 
     before = world.exactly()
     with pytest.raises(TopologyError) as refused:
         world.coordinator.register(reader_job)
-    assert {"reader", "owner", "barrier"} <= set(refused.value.details)
+    assert {"job", "owner", "barrier", "expected", "found"} <= set(refused.value.details)
     assert world.exactly() == before
     with pytest.raises(TopologyError):
         world.coordinator.begin(reader_job, Interval(barrier(0), barrier(1)), owner())

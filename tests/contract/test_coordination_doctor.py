@@ -23,7 +23,7 @@ from airflow_provider.domain.topology_record import Move, MoveState
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.stores.factory import open_store
-from airflow_provider.tables.base import TablesAhead
+from airflow_provider.tables.errors import TablesAhead
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.errors import EpochError
-from airflow_provider.tables.base import TableDropped, TableRecreated
+from airflow_provider.tables.errors import TableDropped, TableRecreated
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, day, owner, rows
 

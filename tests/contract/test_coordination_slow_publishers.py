@@ -22,7 +22,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import reservation_key
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.stores.base import Receipt, Transaction
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
 from airflow_provider.testing.manual_clock import ManualClock

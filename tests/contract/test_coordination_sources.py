@@ -264,7 +264,7 @@ def test_a_late_file_is_refused(world: World, tmp_path: Path) -> None:
     for epoch, by in ((day(2), owner()), (day(1), again("manual"))):
         with pytest.raises(Unavailable, match="01/late.csv came after") as refused:
             listed(world, job, epoch, by)
-        assert refused.value.late == (late,)
+        assert refused.value.uris == (late,)
     assert world.exactly() == before
     Path(late.removeprefix("file://")).unlink()
     assert listed(world, job, day(1), again("manual")) == [first]

@@ -12,7 +12,8 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Fenced, TopologyError
 from airflow_provider.domain.topology import Job, previous, state
-from airflow_provider.tables.base import StagingLocation, TableFormat, TableRecreated, WarehouseUnavailable
+from airflow_provider.tables.base import StagingLocation, TableFormat
+from airflow_provider.tables.errors import TableRecreated, WarehouseUnavailable
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import (

@@ -34,7 +34,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.tables.base import EPOCH_COLUMN, WarehouseUnavailable, WrittenFile
+from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
+from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.tables.factory import open_formats
 from airflow_provider.tables.iceberg import catalog
 from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, make_tables

@@ -101,7 +101,7 @@ def test_a_location_that_cannot_be_read_is_refused(location: str, problem: str) 
 def test_a_file_that_is_not_there_yet_is_waited_for(landing: Path) -> None:
     with pytest.raises(NotReady, match="nothing lies at") as waiting:
         bounds_of(f"{landing}/weather/2014.csv")
-    assert waiting.value.missing == (f"file://{landing}/weather/2014.csv",)
+    assert [entry.name for entry in waiting.value.missing] == [f"file://{landing}/weather/2014.csv"]
 
 
 def test_a_name_that_spark_takes_for_a_pattern_is_refused(landing: Path) -> None:

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import DOMAIN, JOBS, KEPT, OWNERS, SKIPPED
 from tests.simulator.history import expect
 from tests.simulator.model import Model

@@ -24,7 +24,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.lease import Lease
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CUTS,
     DOMAIN,

@@ -27,9 +27,9 @@ from airflow_provider.tables.base import (
     TableFormat,
     TableInfo,
     TaskWriter,
-    WarehouseUnavailable,
     WrittenFile,
 )
+from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.testing.faults import Fault, Plan
 from tests.simulator.events import FAULTS, Event
 from tests.simulator.scheduler import Process, Scheduler, Stopped

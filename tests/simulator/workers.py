@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import (
     TopologyError,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CHANGING,
     SimulatedJob,

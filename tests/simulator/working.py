@@ -13,7 +13,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.version import Committable
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import Rows
 from tests.simulator.events import Event
 from tests.simulator.history import History, expect

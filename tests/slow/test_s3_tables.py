@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import drafts
 from airflow_provider.stores.base import CATALOG_NAME
-from airflow_provider.tables.base import WarehouseUnavailable
+from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.testing.table_cases.backend import batch, day, new_publisher
 from airflow_provider.testing.table_contract import TableBackend, TableContract
 from tests.contract.test_table_contract import IcebergBackend

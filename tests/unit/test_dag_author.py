@@ -510,10 +510,10 @@ def test_another_run_is_another_owner() -> None:
     ("error", "raised"),
     [
         (Fenced("x"), AirflowFailException),
-        (DependentReaders("x"), AirflowFailException),
+        (DependentReaders("x", readers=(), interval=Interval(NOON, DAY_END)), AirflowFailException),
         (LeaseExpired("x"), LeaseExpired),
-        (StoreReplaced("x"), StoreReplaced),
-        (NotReady("x"), NotReady),
+        (StoreReplaced("x", begun_in="a", incarnation="b"), StoreReplaced),
+        (NotReady("x", missing=()), NotReady),
         (EpochBusy("x"), EpochBusy),
         (StoreUnavailable("x"), StoreUnavailable),
         (OutcomeUnknown("x"), OutcomeUnknown),

@@ -75,7 +75,6 @@ def refuse_ended(job: JobRecord, own: Tables) -> None:
             f"job {job.name!r} is retired: {job.retired}.",
             next_step=f"pause its DAG; `airflow epochs revive {job.name}` brings the job back.",
             job=job.name,
-            reason=job.retired,
         )
     for name, stamped in own.items():
         if stamped is not None:
@@ -94,7 +93,6 @@ def refuse_expired_inputs(job: JobName, interval: Interval, gone: Sequence[Prove
             + ".",
             next_step="leave this epoch out: retention has expired its inputs.",
             tables=tuple(read.table for read in gone),
-            kept=(),
         )
 
 

@@ -152,10 +152,8 @@ class Begin:
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants, self.job)
         refuse_shared_ttl(self.shared_ttl, self.context.defaults)
-        lost = Conflict(
-            f"{self.job.name} {self.interval}: others kept changing the epoch, its lock or its sources.",
-            next_step="try again.",
-        )
+        what, job = "changing the epoch, its lock or its sources", self.job.name
+        lost = Conflict.of_others(f"{job} {self.interval}", what, job=job)
         return self.context.retry(self._try, lost)
 
     @property

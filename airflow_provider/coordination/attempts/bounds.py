@@ -339,8 +339,9 @@ class Bounding:
                 if source.looks_around
                 else "read them as a source of another name, or leave this epoch out: `airflow epochs skip`.",
                 source=source.name,
-                expected=self.interval,
-                found=record.interval,
+                interval=self.interval,
+                expected=str(record.interval),
+                found=str(self.interval),
             )
 
     def _refuse_overlap(self, source: Source, record: SourceRecord) -> None:
@@ -414,6 +415,6 @@ def _refuse_too_long(records: Iterable[SourceRecord]) -> None:
         "give the sources to several jobs.",
         field=f"files of source {longest.bounds.source!r}",
         value=size,
-        expected=MOST_PACKED_BYTES,
+        expected=f"at most {MOST_PACKED_BYTES} bytes, packed",
         count=longest.bounds.count,
     )

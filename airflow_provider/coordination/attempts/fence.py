@@ -24,8 +24,9 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     newest = None if record is None else record.attempt or record.committed
     why, step = _ended(attempt, record)
     span = f"{attempt.interval.start.isoformat()}/{attempt.interval.end.isoformat()}"
-    return Fenced(
-        f"{attempt}: this attempt is over; {why}.",
+    return Fenced.of(
+        attempt,
+        why,
         next_step=f"{step}. See `airflow epochs explain {attempt.job} {span} --domain {attempt.domain}`.",
         expected=attempt.token,
         found=None if record is None else record.token,
@@ -58,6 +59,6 @@ def replaced(begun: object, expected: str, found: str) -> StoreReplaced:
         f"{begun}: this attempt is over; it was begun in another store (incarnation {expected}, now {found}): "
         "a backup was restored, or a standby was promoted.",
         next_step="begin the epoch again, as a retry of the task does; what this attempt wrote is not published.",
-        expected=expected,
-        found=found,
+        begun_in=expected,
+        incarnation=found,
     )

@@ -66,7 +66,7 @@ def refuse_other_rows(
                 field="rows",
                 table=table,
                 value=rows,
-                expected=newest.record.rows,
+                expected=f"{newest.record.rows}, as committed",
             )
 
 

@@ -258,7 +258,5 @@ def unread_bounds(
     giving = GivingBack(store=context.store, job=job, interval=epoch, reason=reason, by=by)
     return context.retry(
         giving.again,
-        Conflict(
-            f"{job.name} {epoch}: others kept changing the bounds of its sources.", next_step="try again."
-        ),
+        Conflict.of_others(f"{job.name} {epoch}", "changing the bounds of its sources", job=job.name),
     )

@@ -17,6 +17,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import newest_tries, unwritten_parts
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState, Owner, as_owner
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.missing import Missing
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 
 
@@ -151,7 +152,7 @@ def join(context: Context, attempt: Attempt, participant: int, owner: Owner) -> 
     asking = replace(as_owner(owner), request_id=context.request_id())
     return context.retry(
         Join(context, attempt, participant, asking).run,
-        Conflict(f"{attempt}: others kept joining it.", next_step="try again."),
+        Conflict.of_others(str(attempt), "joining it", job=attempt.job),
     )
 
 
@@ -187,7 +188,14 @@ def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
             + "; ".join(f"{sink} by participants {', '.join(map(str, who))}" for sink, who in missing.items())
             + ".",
             next_step="let these participants write, or begin them again; then end the epoch.",
-            missing=tuple(missing.items()),
+            missing=tuple(
+                Missing(
+                    name=sink,
+                    reason=f"not WRITTEN by participants {', '.join(map(str, who))}",
+                    participants=tuple(who),
+                )
+                for sink, who in missing.items()
+            ),
         )
     return unjoined(attempt, known)
 

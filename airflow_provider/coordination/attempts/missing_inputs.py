@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.domain.beginning import Missing, holder, resolve_inputs
+from airflow_provider.domain.beginning import holder, resolve_inputs
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge, Table

@@ -60,7 +60,8 @@ from airflow_provider.domain.version import (
     shown,
 )
 from airflow_provider.stores.base import Delete, Exists, Put, Reading, RequirementFailed, Transaction
-from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.errors import TablesAhead
 
 
 def publish(context: Context, attempt: Attempt) -> Published:
@@ -204,7 +205,7 @@ class Publish:
                 next_step="write every declared output, an empty one too, before the epoch ends.",
                 field="outputs",
                 value=sorted(output),
-                expected=names,
+                expected=str([str(name) for name in names]),
             )
         refuse_unchecked(self.context.store, attempt, reading, record)
         refuse_other_rows(self.context.store, attempt, () if record.skips else record.fills, output)

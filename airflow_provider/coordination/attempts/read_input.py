@@ -25,10 +25,8 @@ def read_input(context: Context, attempt: Attempt, table: str) -> tuple[State, s
     reading = context.retry(lambda: context.store.read(attempt.domain, keys))
     record = reading.get(record_key)
     if record is None:
-        raise UnknownName(
-            f"table {table!r} is not registered in domain {attempt.domain!r}.",
-            next_step="check the domain of the job and the connection.",
-            table=table,
+        raise UnknownName.of_table(
+            table, attempt.domain, next_step="check the domain of the job and the connection."
         )
     schema = reading.get(keys[-1]) if provenance.ref is not None else None
     return state_of(provenance, record.record.kind), schema.record.schema if schema else ""

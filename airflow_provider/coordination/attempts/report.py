@@ -139,7 +139,7 @@ def _other_content(existing: AttemptEvent, offered: AttemptEvent) -> InvalidInpu
         next_step="report each sink once per attempt; what was recorded first stays.",
         field="committable",
         value=offered.committable,
-        expected=existing.committable,
+        expected=_content(existing),
     )
 
 

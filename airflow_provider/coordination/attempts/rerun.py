@@ -54,8 +54,6 @@ def refuse_reruns(
         raise FinalError(
             f"{_told(job, kept, epochs)} committed, and the job says on_rerun='fail'; none was begun.",
             next_step="ask for the others only, or declare on_rerun='keep'.",
-            job=job.name,
-            missing=tuple(kept),
         )
     refused: list[tuple[Interval, DependentReaders]] = []
     for epoch in again:

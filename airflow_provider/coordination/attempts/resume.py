@@ -120,8 +120,9 @@ class Resume:
             found, why = record.token, f"it has ended: {record.aborted}"
         else:
             return record
-        raise Fenced(
-            f"{begun}: this attempt is over; {why}.",
+        raise Fenced.of(
+            begun,
+            why,
             next_step="begin the epoch again; what participants of this attempt wrote is not published.",
             expected=begun.token,
             found=found,

@@ -35,7 +35,7 @@ def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Read
             )
             + ".",
             next_step="begin again: a new attempt reads the new inputs.",
-            inputs=tuple(read for read, _ in broken),
+            tables=tuple(read.table for read, _ in broken),
         )
 
 

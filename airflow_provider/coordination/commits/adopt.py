@@ -37,7 +37,7 @@ def adopt(context: Context, table: Table) -> bool:
     """
     return context.retry(
         _Adoption(context, table).run,
-        Conflict(f"table {table.name!r}: others kept committing to it.", next_step="try again."),
+        Conflict.of_others(f"table {table.name!r}", "committing to it"),
     )
 
 

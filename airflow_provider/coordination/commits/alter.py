@@ -75,10 +75,8 @@ class Alter:
             if lock.key == own or lock.record.ended or has_expired(lock.at, lock.record.ttl, reading.now):
                 continue
             until = lock.at + lock.record.ttl
-            raise EpochBusy(
-                f"{job}: columns are to be renamed or dropped, and the epoch that starts at {lock.key.item} is "
-                f"computed by {lock.record.owner}, whose lock lasts until {until.isoformat()}.",
-                next_step="wait for it to end, or stop that run; the lock ends by itself when it is silent.",
+            raise EpochBusy.of_attempt(
+                f"{job}: columns are to be renamed or dropped, and the epoch that starts at {lock.key.item}",
                 job=job,
                 holder=lock.record.owner,
                 until=until,
@@ -151,7 +149,7 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
             table=table.name,
             column=unknown.change.column,
             expected=str(unknown.change),
-            found=[str(change) for change in table.column_changes],
+            found=", ".join(map(str, table.column_changes)),
         )
     earlier = schema_key(attempt.domain, table.name, record.ref.table_uuid, unknown.before)
     schema = context.store.read(attempt.domain, [earlier]).records[earlier].record.schema

@@ -95,7 +95,7 @@ def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Readi
             + ".",
             next_step="; ".join(dict.fromkeys(entry.way_out for _, entry in found))
             + ". Then begin again: a new attempt reads the new rows.",
-            inputs=tuple(read for read, _ in found),
+            tables=tuple(read.table for read, _ in found),
         )
     if record.fills and not record.skips and is_behind(behind, attempt.job, attempt.interval):
         raise Conflict(

@@ -69,11 +69,7 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
     key = job_key(domain_name(domain), job_name(job))
     stamped = reader.read(key.domain, [key]).get(key)
     if stamped is None:
-        raise UnknownName(
-            f"job {job!r} is not registered in domain {domain!r}.",
-            next_step="see `airflow epochs status`; a job registers when it first runs.",
-            job=job,
-        )
+        raise UnknownName.of_job(job, domain)
     record: JobRecord = stamped.record
     return record
 

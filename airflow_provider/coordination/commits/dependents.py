@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
 from airflow_provider.domain.defaults import Defaults
+from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
@@ -19,18 +19,6 @@ from airflow_provider.domain.topology import Edge, Job
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dependent:
-    """A committed epoch that read time that would change, and the tables of which it read it."""
-
-    job: JobName
-    interval: Interval
-    tables: tuple[TableName, ...]
-
-    def __str__(self) -> str:
-        return f"{self.job} {self.interval} read {', '.join(self.tables)}"
 
 
 def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
@@ -79,8 +67,8 @@ def _refuse_aligned_reader(
             next_step=f"let it change at {last.end.isoformat()} or a later barrier of both.",
             table=table,
             barrier=since,
-            found=last,
-            readers=(job.name,),
+            interval=last,
+            readers=(Dependent(job=job.name, interval=last, tables=(table,)),),
         )
 
 
@@ -114,14 +102,13 @@ def refuse_dependents(
                 read.setdefault((job.name, epoch), {})[table] = None
     found = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
     if found:
-        raise DependentReaders(
-            f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it: "
-            + "; ".join(str(dependent) for dependent in found)
-            + ("; and maybe more." if len(found) >= defaults.listed_readers else "."),
+        raise DependentReaders.of(
+            f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it",
+            tuple(found),
+            maybe_more=len(found) >= defaults.listed_readers,
             next_step="leave it: computing readers again with it (a restatement) is not available yet; a skipped epoch "
             "among them can be computed first.",
             interval=interval,
-            readers=tuple(found),
         )
 
 

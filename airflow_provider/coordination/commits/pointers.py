@@ -20,8 +20,8 @@ from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
-from airflow_provider.tables.base import TablesAhead
 from airflow_provider.tables.checks import refuse_other_identity
+from airflow_provider.tables.errors import TablesAhead
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.projection import attempted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from airflow_provider.domain.errors import FinalError, RetryableError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
@@ -9,12 +11,26 @@ from airflow_provider.domain.topology_record import MoveState, TopologyRecord
 from airflow_provider.stores.base import MetadataReader
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DomainMoved(FinalError):
-    """The domain lives in another store now; ``place`` says where."""
+    """The domain lives in another store now.
+
+    :param domain: name of the domain. :param place: address of the other store, without secrets.
+    """
+
+    domain: str
+    place: str
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DomainMoving(RetryableError):
-    """The domain is on its way from one store to another; ``place`` is the other one."""
+    """The domain is on its way from one store to another.
+
+    :param domain: name of the domain. :param place: address of the other store, without secrets.
+    """
+
+    domain: str
+    place: str
 
 
 def refuse_sealed(domain: DomainName, topology: Stamped[TopologyRecord] | None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.domain.behind import Behind
+from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, has_expired
 from airflow_provider.domain.errors import (
     Conflict,
@@ -17,6 +17,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Key, Kind, epoch_key, lock_key, source_key
 from airflow_provider.domain.source_bounds import Late, Source, SourceBounds, SourceRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
@@ -151,7 +152,8 @@ def refuse_behind(
         f"source {source.name!r} was recorded anew for {interval}, and {_named([epoch for epoch, _ in behind])} is "
         "being computed again with it: two jobs would stand on different revisions until that is committed.",
         next_step="try again when it is.",
-        missing=(source.name,),
+        missing=(Missing(name=source.name, reason="its readers are being computed again"),),
+        source=source.name,
         interval=interval,
     )
 
@@ -232,7 +234,7 @@ def whole_sources(
                 next_step="begin the epoch again; `airflow epochs doctor` shows what else is missing in the store.",
                 source=bounds.source,
                 expected=bounds.digest,
-                found=None if record is None else record.whole.reference.digest,
+                found="" if record is None else record.whole.reference.digest,
             )
         found.append(record.whole if record is not None else bounds)
     return tuple(found)

@@ -11,7 +11,8 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, RequirementFailed, Transaction
-from airflow_provider.tables.base import Prepared, Publication, TablesAhead
+from airflow_provider.tables.base import Prepared, Publication
+from airflow_provider.tables.errors import TablesAhead
 from airflow_provider.tables.factory import TableFormats
 
 ADOPTED_BY = "another program"

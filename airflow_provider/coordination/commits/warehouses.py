@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from airflow_provider.domain.errors import FinalError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Kind, Stamped, topology_key
@@ -13,8 +15,17 @@ WAREHOUSE_SINCE_FORMAT = 2
 """Stores of an older format do not remember a domain's warehouse."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WrongWarehouse(FinalError):
-    """The domain's files are in ``recorded``, not in ``given``: a wrong setting, or a folder moved or copied."""
+    """The domain's files are in another warehouse: a wrong setting, or a folder moved or copied.
+
+    :param domain: name of the domain. :param recorded: URI of the warehouse that has its files.
+    :param given: URI of the warehouse that was given.
+    """
+
+    domain: str
+    recorded: str
+    given: str
 
 
 def refuse_other_warehouse(

@@ -37,6 +37,7 @@ from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired,
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.lease import read_ended
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.records import (
     Key,
@@ -293,8 +294,7 @@ class Cuts:
             raise LeaseExpired(
                 f"the cut of {', '.join(wanted)} at {cut.barrier.isoformat()} (CSN {cut.csn}) is over: {reason}.",
                 next_step="make a new cut; hold one that is read for long by a lease, and renew it.",
-                cut=cut,
-                reason=reason,
+                tables=tuple(wanted),
             )
 
     def format_of(self, state: State) -> TableFormat:
@@ -316,10 +316,8 @@ class Cuts:
             now = self.reader.read(domain, list(reading.records))
             if _versions(now) == _versions(reading) and _is_at_its_head(reading):
                 return reading, found, staged
-        raise Conflict(
-            "the tables kept moving while their open epochs were looked for.",
-            next_step="read again, or read at read_committed.",
-            tables=tuple(names),
+        raise Conflict.of_moving(
+            "their open epochs were looked for", names, next_step="read again, or read at read_committed."
         )
 
     def _open_output(self, domain: DomainName, table: TableName, record: TableRecord) -> list[Staged]:
@@ -366,7 +364,7 @@ def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, sta
         raise NotReady(
             f"{table}: nothing is committed or WRITTEN.",
             next_step="run the job that writes it.",
-            missing=(),
+            missing=(Missing(name=table, reason="nothing is committed or WRITTEN"),),
         )
     return State(
         table=table,

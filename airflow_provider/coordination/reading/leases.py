@@ -262,9 +262,7 @@ class Leases:
     def _done(self, request: Callable[[], Answer], key: Key) -> Answer:
         return retry(
             request,
-            lost=Conflict(
-                f"lease {key.item!r}: others kept changing it.", next_step="try again.", lease=key.item
-            ),
+            lost=Conflict.of_others(f"lease {key.item!r}", "changing it", lease=key.item),
             clock=self._clock,
             random=self._random,
             timeout=self.defaults.unknown_outcome_timeout,
@@ -290,7 +288,6 @@ def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
             f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were expired.",
             next_step="make a new cut and lease it in one call: epochs.lease(tables, name=…).",
             tables=tuple(gone),
-            kept=(),
         )
 
 

@@ -15,9 +15,10 @@ from airflow_provider.coordination.commits.expired_states import (
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
-from airflow_provider.domain.cut import Lag, as_of, lagging, nearest_kept, newest_version
+from airflow_provider.domain.cut import as_of, lagging, nearest_kept, newest_version
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
@@ -90,12 +91,7 @@ class TableVersions:
         reading, found = self.of_registered(domain, names)
         for name in names:
             if name not in found:
-                raise UnknownName(
-                    f"table {name!r} is not registered in domain {domain!r}{meant(self.reader, domain, name)}.",
-                    next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
-                    domain=domain,
-                    table=name,
-                )
+                raise UnknownName.of_table(name, domain, meant=meant(self.reader, domain, name))
         return reading, found
 
     def of_registered(
@@ -204,17 +200,17 @@ def refuse_expired(retention: ExpiredStates, found: Resolved, barriers: Mapping[
         )
 
 
-def refuse_stale(lags: tuple[Lag, ...], limit: timedelta) -> None:
+def refuse_stale(lags: tuple[Missing, ...], limit: timedelta) -> None:
     """Refuse tables that are older than *limit*, which are in *lags*.
 
     :raises NotReady: with *lags*.
     """
     if lags:
-        raise NotReady(
-            f"older than {limit}: " + "; ".join(f"{lag.table}: {lag.reason}" for lag in lags) + ".",
+        raise NotReady.of_tables(
+            lags,
+            why=f"older than {limit}: ",
             next_step="a local lag: see `airflow epochs explain` of the job that writes the table; a global one: "
             "the other tables; otherwise allow the age that the calendars have.",
-            missing=lags,
         )
 
 
@@ -233,16 +229,14 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
             next_step="look at what was restored, then begin a new session.",
             expected=session.incarnation,
             found=reading.head.incarnation,
-            kept=(),
         )
     missing = session.behind(reading.head.csn, answer.tables)
     if missing:
-        others = lagging(found, max(lag.wanted for lag in missing))
+        others = lagging(found, max(lag.wanted for lag in missing if lag.wanted is not None))
         slower = tuple(lag for lag in others if lag.table not in {behind.table for behind in missing})
-        raise NotReady(
-            "; ".join(f"{lag.table}: {lag.reason}" for lag in (*missing, *slower)) + ".",
+        raise NotReady.of_tables(
+            (*missing, *slower),
             next_step="wait for the slower tables (EpochSensor), or read without this session.",
-            missing=(*missing, *slower),
         )
 
 
@@ -255,7 +249,7 @@ def _no_common_barrier(tables: Resolved, at: datetime | None) -> NotReady:
     ]
     lacking = f"what is committed of {', '.join(sorted(behind))} lies behind epochs that it lacks"
     nothing = lacking if behind else "nothing is committed yet"
-    reasons = "; ".join(f"{lag.table}: {lag.reason}" for lag in missing) or nothing
+    reasons = "; ".join(map(str, missing)) or nothing
     origins = [moved.origin for _, moved in tables.values() if moved.origin is not None]
     if at is not None and origins and at <= max(origins):
         step = f"read at a later time than {max(origins).isoformat()}, where the last of them begins."

@@ -16,7 +16,6 @@ from airflow_provider.domain.beginning import holder, left_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import (
-    Lag,
     before_origin,
     edge_range,
     lagging,
@@ -29,6 +28,7 @@ from airflow_provider.domain.epoch import EpochRecord, Owner
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, source_key, table_key
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
@@ -46,7 +46,7 @@ class Readiness:
 
     barrier: datetime
     csn: int
-    missing: tuple[Lag, ...]
+    missing: tuple[Missing, ...]
 
     @property
     def ready(self) -> bool:
@@ -55,7 +55,7 @@ class Readiness:
     def __str__(self) -> str:
         if self.ready:
             return f"ready at {self.barrier.isoformat()} (CSN {self.csn})"
-        return "; ".join(f"{lag.table}: {lag.reason}" for lag in self.missing)
+        return "; ".join(map(str, self.missing))
 
 
 def check(
@@ -136,7 +136,7 @@ def inputs_readiness(
     """Answer as :func:`check_inputs`, without retries: for callers that retry."""
     name, interval = domain_name(domain), inputs.interval
     reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
-    retention, missing = expired_states(reader, name, reading), list[Lag]()
+    retention, missing = expired_states(reader, name, reading), list[Missing]()
     for edge in inputs.edges:
         known = found.get(edge.table)
         if known is None:
@@ -179,9 +179,8 @@ def begin_readiness(
     if live is None or (live[0].dag_id, live[0].run_id) == run:
         return answer
     owner, until = live
-    busy = Lag(
-        table=TableName(f"epoch of {maker}"),
-        watermark=None,
+    busy = Missing(
+        name=f"epoch of {maker}",
         wanted=inputs.interval.end,
         reason=f"is computed by {owner}, whose lock lasts until {until.isoformat()}",
     )
@@ -242,7 +241,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
 
 def _incomplete(
     reader: MetadataReader, domain: DomainName, inputs: JobInputs, source_readers: SourceReaders
-) -> Iterator[Lag]:
+) -> Iterator[Missing]:
     """Yield the incomplete sources, each for the first incomplete epoch; recorded bounds are complete."""
     if not inputs.sources or inputs.cadence is None:
         return
@@ -256,17 +255,17 @@ def _incomplete(
         for epoch, key in zip(epochs, keys[source.name], strict=True):
             reason = "" if reading.get(key) else source_readers.missing(source, epoch, reading.now)
             if reason:
-                yield Lag(table=TableName(source.name), watermark=None, wanted=epoch.end, reason=reason)
+                yield Missing(name=source.name, wanted=epoch.end, reason=reason)
                 break
 
 
 def _before_origin(
     table: TableName, known: tuple[TableRecord, TableVersion], low: datetime | None, high: datetime
-) -> tuple[Lag, ...]:
+) -> tuple[Missing, ...]:
     reason = before_origin(*known, low)
     if not reason:
         return ()
-    return (Lag(table=table, watermark=known[1].watermark, wanted=high, reason=reason),)
+    return (Missing(name=table, watermark=known[1].watermark, wanted=high, reason=reason),)
 
 
 def _behind(
@@ -274,18 +273,16 @@ def _behind(
     known: tuple[TableRecord, TableVersion],
     wanted: tuple[datetime | None, datetime],
     behind: tuple[Behind, ...],
-) -> tuple[Lag, ...]:
+) -> tuple[Missing, ...]:
     """Return the lag of an input that must be computed again, since its source was bound anew."""
     entry = left_behind(edge.table, edge.on_upstream_revision, wanted, behind)
     if entry is None:
         return ()
-    return (Lag(table=edge.table, watermark=known[1].watermark, wanted=wanted[1], reason=entry.why),)
+    return (Missing(name=edge.table, watermark=known[1].watermark, wanted=wanted[1], reason=entry.why),)
 
 
-def _without_owner(table: TableName, barrier: datetime) -> Lag:
-    return Lag(
-        table=table, watermark=None, wanted=barrier, reason="no owner yet: no job that writes it has run"
-    )
+def _without_owner(table: TableName, barrier: datetime) -> Missing:
+    return Missing(name=table, wanted=barrier, reason="no owner yet: no job that writes it has run")
 
 
 def wait_for(

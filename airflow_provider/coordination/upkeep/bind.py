@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from airflow_provider.coordination.attempts.bounds import Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
-from airflow_provider.coordination.commits.dependents import Dependent
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.leave_behind import LeavingBehind
 from airflow_provider.coordination.upkeep.skip import require_text
 from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
@@ -82,9 +82,7 @@ def bind(
     request = _Bind(context, domain_name(domain), source, interval, provider, reason.strip(), by.strip())
     return context.retry(
         request.run,
-        Conflict(
-            f"source {source!r}: others kept changing its bounds.", next_step="try again.", source=source
-        ),
+        Conflict.of_others(f"source {source!r}", "changing its bounds", source=source),
     )
 
 

@@ -96,11 +96,7 @@ def examine(
     name, asking = domain_name(domain), retrying_reader(reader, defaults=defaults)
     reading = asking.read(name, [topology_key(name)])
     if reading.get(topology_key(name)) is None:
-        raise UnknownName(
-            f"domain {domain!r} has no job.",
-            next_step="see `airflow epochs status`; a job registers when it first runs.",
-            domain=domain,
-        )
+        raise UnknownName.of_empty(domain, what="job")
     doctor = _Doctor(asking, formats, name, defaults, source_readers or SourceReaders())
     return Examination(
         domain=name,

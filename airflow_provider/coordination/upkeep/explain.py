@@ -109,11 +109,7 @@ def explain(
     name, owner = domain_name(domain), job_name(job)
     stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
     if stamped is None:
-        raise UnknownName(
-            f"job {job!r} is not registered in domain {domain!r}.",
-            next_step="see `airflow epochs status`; a job registers when it first runs.",
-            job=job,
-        )
+        raise UnknownName.of_job(job, domain)
     record: JobRecord = stamped.record
     epoch = interval or _first_open(reader, name, record)
     start = epoch.start

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
-from airflow_provider.coordination.commits.dependents import Dependent, rewrite_requirements
+from airflow_provider.coordination.commits.dependents import rewrite_requirements
 from airflow_provider.coordination.commits.source_dependents import source_dependents
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.behind import Behind, bound_anew
+from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
@@ -170,13 +171,12 @@ class LeavingBehind:
                 defaults=self.context.defaults,
             )
         except DependentReaders as error:
-            readers: tuple[Dependent, ...] = error.readers
-            raise DependentReaders(
+            raise DependentReaders.of(
                 f"source {self.source!r} cannot be bound anew for {self.interval}: what was computed from it has "
-                f"committed readers, and could not be computed again: {'; '.join(map(str, readers))}.",
+                "committed readers, and could not be computed again",
+                error.readers,
                 next_step="leave it; what came late can land where a later epoch looks. Computing readers again with "
                 "it (a restatement) is not available yet; a skipped epoch among them can be computed first.",
                 interval=self.interval,
-                readers=readers,
                 source=self.source,
             ) from error

@@ -285,11 +285,11 @@ class _Mover:
         here, there = (_contents(side.store, self.domain) for side in (self.source, self.target))
         here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
         if here != there:
-            different = [str(key) for key in here.keys() | there.keys() if here.get(key) != there.get(key)]
+            different = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
             raise Conflict(
-                f"{len(different)} records of domain {self.domain!r} differ, such as {min(different)}.",
+                f"{len(different)} records of domain {self.domain!r} differ, such as {different[0]}.",
                 next_step="run the move again; if they still differ, another program writes to one of the stores.",
-                keys=tuple(sorted(different)),
+                keys=tuple(different),
             )
 
     # --- the parts of it --------------------------------------------------------------------------------------

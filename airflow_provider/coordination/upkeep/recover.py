@@ -71,11 +71,7 @@ def _recover(context: Context, domain: DomainName) -> Recovery:
     refuse_other_warehouse_of(reader, domain, context.formats.warehouse)
     records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
     if not records:
-        raise UnknownName(
-            f"domain {domain!r} has no table.",
-            next_step="see `airflow epochs status`; a job registers its tables when it first runs.",
-            domain=domain,
-        )
+        raise UnknownName.of_empty(domain, what="table")
     known = declared_tables(reader, domain)
     found = []
     for stamped in records:

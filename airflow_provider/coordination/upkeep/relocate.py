@@ -70,7 +70,7 @@ class Relocating:
                 raise Unavailable(
                     f"table {table.name!r}: {self.names.uri(pointer)} is not there.",
                     next_step=f"copy {self.names.old} to {self.names.new}, whole, then move the domain.",
-                    table=table.name,
+                    tables=(table.name,),
                     uri=self.names.uri(pointer),
                 )
 

@@ -49,7 +49,7 @@ class Retire:
     def run(self) -> None:
         self.context.retry(
             self._try,
-            Conflict(f"job {self.job!r}: others kept changing the topology.", next_step="try again."),
+            Conflict.of_others(f"job {self.job!r}", "changing the topology", job=self.job),
         )
 
     def _try(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -156,13 +157,14 @@ def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
         with hook.get_reader() as reader:
             yield reader
     except (StoreUnavailable, StoreIncompatible, PackageTooOld, UnknownConnection, InvalidInput) as error:
-        if isinstance(error, InvalidInput) and not {"store", "conn_id"} & set(error.details):
+        if isinstance(error, InvalidInput) and not (error.store or error.conn_id):
             raise
         log.warning("connection %s: %s", hook.epochs_conn_id, error)
         if may_read_connection(hook.epochs_conn_id, user):
             raise
-        raise type(error)(
-            f"Connection {hook.epochs_conn_id!r} leads to no metadata store that can be read now.",
+        raise replace(
+            error,
+            message=f"Connection {hook.epochs_conn_id!r} leads to no metadata store that can be read now.",
             next_step="ask an administrator of Airflow: the reason is in the API server's log.",
         ) from error
 

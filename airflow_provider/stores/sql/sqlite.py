@@ -254,11 +254,7 @@ class SqliteDialect(SqlDialect):
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         next_step = _NEXT_STEPS.get(code, "check the file and its disk; then try again.")
         if committing and code not in _ROLLED_BACK:
-            return OutcomeUnknown(
-                f"{self.location}: the commit was not confirmed: {reason}.",
-                next_step="read what the transaction would have changed.",
-                store=self.location,
-            )
+            return OutcomeUnknown.of(self.location, "commit", reason)
         if code in _NOT_A_STORE:
             return StoreIncompatible(
                 f"{self.location} cannot be used as a metadata store: {reason}.",

@@ -192,7 +192,7 @@ def _unreadable(where: object, found: str, expected: str) -> StoreIncompatible:
         f"{where} cannot be read: found {found}, expected {expected}.",
         next_step="run `airflow epochs db check`; if a newer version of the package wrote it, upgrade this host; "
         "otherwise restore the store from a backup, never edit it by hand.",
-        key=where,
+        node=str(where),
         found=found,
         expected=expected,
     )

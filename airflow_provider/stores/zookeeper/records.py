@@ -315,7 +315,6 @@ class Records:
             f"{self._session.location}: the commit {missing[0]} of {domain!r} is missing; the head is {head_csn}.",
             next_step="restore the store from a backup; never edit it by hand.",
             key=commit_key(domain, missing[0]),
-            found=None,
             expected="a commit record for every number",
         )
 

@@ -241,7 +241,6 @@ class ZookeeperStore(MetadataStore):
                 f"{self._address.location}: the nodes clock and incarnation are not both there.",
                 next_step="restore the store from a backup, never edit it by hand.",
                 store=self._address.location,
-                found=None,
                 expected="clock and incarnation",
             )
         if touch:
@@ -259,7 +258,7 @@ class ZookeeperStore(MetadataStore):
         try:
             return self._session.ask(deadline, [asked, Get(self._paths.incarnation)])
         except StoreIncompatible as error:
-            if not writes or error.details.get("found") != NoAuthError.__name__:
+            if not writes or error.found != NoAuthError.__name__:
                 raise
             self._reads_only = True
             return self._look_at_clock(deadline, touch=touch)

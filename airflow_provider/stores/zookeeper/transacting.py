@@ -322,11 +322,7 @@ class Writer:
         return Receipt(csn=plan.csn, at=moment(answers[0][1].mtime), versions=versions)
 
     def _unknown(self, lost: ReplyLostError) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"{self._session.location}: the transaction was not confirmed: {lost}.",
-            next_step="read what the transaction would have changed.",
-            store=self._session.location,
-        )
+        return OutcomeUnknown.of(self._session.location, "transaction", lost)
 
 
 def needs_head(request: CheckedTransaction) -> bool:

@@ -111,7 +111,7 @@ class IcebergCatalog:
                 raise Unavailable(
                     f"the catalog's pointer of table {table.name!r} names a metadata file that is missing: {error}",
                     next_step="restore the file; if the store was restored from a backup, restore the warehouse too.",
-                    table=table.name,
+                    tables=(table.name,),
                 ) from error
 
     def at(self, table: Table, location: str) -> IcebergTable:

@@ -19,9 +19,9 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import micros
 from airflow_provider.domain.version import Committable, Part
 from airflow_provider.tables import storage
-from airflow_provider.tables.base import TableRecreated
 from airflow_provider.tables.columns import refuse_difference
 from airflow_provider.tables.drafts import Draft
+from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.drafts import Columns, base_files, columns_of, moved, values
 from airflow_provider.tables.iceberg.publishing import new_snapshot_id

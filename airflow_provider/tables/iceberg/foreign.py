@@ -15,6 +15,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
@@ -22,7 +23,7 @@ from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
-from airflow_provider.tables.pointer_status import Compared, Foreign
+from airflow_provider.tables.pointer_status import Compared
 
 _File = tuple[int, str]
 """Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""

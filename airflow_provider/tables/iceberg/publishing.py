@@ -221,7 +221,7 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
                 f"{min(lost)}, which this slice of table {publication.table.name!r} shares with that of "
                 f"{from_micros(barrier).isoformat()}, left the table meanwhile.",
                 next_step="begin again: a new attempt starts from the rows that are there.",
-                table=publication.table.name,
+                tables=(publication.table.name,),
                 uri=min(lost),
             )
 

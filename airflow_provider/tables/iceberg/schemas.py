@@ -92,6 +92,7 @@ def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> P
         f"table {table.name!r} is partitioned by {found[0]}, and its declaration says {wanted}.",
         next_step="set partition_by to the columns that the table was made with, or evolve its partition spec.",
         table=table.name,
-        expected=found[0],
-        found=wanted,
+        column=next((name for name in wanted if name not in (found[0] or ())), ""),
+        expected=str(found[0]),
+        found=str(wanted),
     )

@@ -15,8 +15,9 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMisma
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRef
-from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability, TableRecreated
+from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
 from airflow_provider.tables.drafts import Draft, DraftingFormat
+from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
     Publisher,

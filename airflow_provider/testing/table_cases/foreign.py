@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables.base import TableDropped, TableRecreated
+from airflow_provider.tables.errors import TableDropped, TableRecreated
 from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
@@ -187,4 +187,4 @@ class ForeignCases(TableCases):
         staged = publisher.stage(table, day(5), [batch([5])])
         with pytest.raises(ForeignCommit) as refused:
             publisher.format.prepare(publisher.publication(table, (day(5), staged)))
-        assert refused.value.found == version
+        assert refused.value.found == str(version)

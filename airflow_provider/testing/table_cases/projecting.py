@@ -13,7 +13,8 @@ from airflow_provider.domain.columns import rename
 from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo, TableRecreated
+from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo
+from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,

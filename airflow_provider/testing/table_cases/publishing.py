@@ -13,7 +13,7 @@ from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CatalogSwap, Exists, RequirementFailed
-from airflow_provider.tables.base import TableRecreated, TablesAhead
+from airflow_provider.tables.errors import TableRecreated, TablesAhead
 from airflow_provider.testing.table_cases.backend import (
     JOB,
     Publisher,
@@ -121,7 +121,7 @@ class PublishingCases(TableCases):
         publication = publisher.publication(table, (day(1), staged))
         with pytest.raises(ForeignCommit) as refused:
             publisher.format.prepare(replace(publication, base=replace(ref, version=ref.version + 1)))
-        assert (refused.value.expected, refused.value.found) == (ref.version + 1, ref.version)
+        assert (refused.value.expected, refused.value.found) == (str(ref.version + 1), str(ref.version))
 
     def test_tables_ahead_of_a_restored_store_are_named(self, publisher: Publisher, table: Table) -> None:
         """R33: the table's own marks name a commit that the store does not know."""

@@ -7,7 +7,8 @@ import pytest
 
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables.base import EPOCH_COLUMN, TableRecreated
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day, expected
 
 WRONG = pa.schema([("id", pa.string()), ("lable", pa.string())])

@@ -9,6 +9,7 @@ from random import Random
 
 from airflow_provider.domain.errors import NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.source_bounds import BoundFile, BoundsRequest, Late, Source, SourceBounds
 from tests.simulator.changing.ids import Ids
 from tests.simulator.changing.plan import LOCATION, hour
@@ -106,7 +107,8 @@ class LandingSource:
             return self.landing.ids.bounds(asked)
         own = self.landing.at(asked.interval.start, asked.interval.end)
         if not own:
-            raise NotReady("nothing has landed.", next_step="wait.", missing=("landing",))
+            missing = Missing(name="landing", reason="nothing has landed")
+            raise NotReady("nothing has landed.", next_step="wait.", missing=(missing,))
         late: list[BoundFile] = []
         if asked.source.late in (Late.NEXT, Late.REFUSE):
             known = {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}

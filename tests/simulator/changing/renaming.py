@@ -47,7 +47,7 @@ def is_other_name(error: EpochError, sourced: Sourced) -> bool:
         recorded = [
             one
             for (name_of, end, _), one in sourced.found.items()
-            if (name_of, end) == (name, error.read_by.end)
+            if (name_of, end) == (name, error.read_by and error.read_by.end)
         ]
         uris = {file.uri for one in recorded for file in one.bounds.files}
         expect({*error.files} <= uris, "I11", f"{error} Recorded is {sorted(uris)}")

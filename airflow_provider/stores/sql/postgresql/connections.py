@@ -312,8 +312,8 @@ def _check(connection: BoundedConnection, address: Address) -> None:
             f"{address.location}: PostgreSQL {found // 10_000} is too old; the store needs 14 or newer.",
             next_step="upgrade the server.",
             store=address.location,
-            found=found // 10_000,
-            expected=OLDEST_SERVER // 10_000,
+            found=str(found // 10_000),
+            expected=str(OLDEST_SERVER // 10_000),
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
@@ -321,6 +321,6 @@ def _check(connection: BoundedConnection, address: Address) -> None:
             f"{address.location}: the database has the encoding {encoding}; names need UTF8.",
             next_step="make a database with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.",
             store=address.location,
-            found=encoding,
+            found=str(encoding),
             expected="UTF8",
         )

@@ -136,11 +136,7 @@ def translated(error: Exception, location: str, *, committing: bool) -> EpochErr
     if (refused := refusal(original)) is not None:
         return _refused(refused, location)
     if committing and not _is_refusal(code):
-        return OutcomeUnknown(
-            f"{location}: the commit was not confirmed: {reason}.",
-            next_step="read what the transaction would have changed.",
-            store=location,
-        )
+        return OutcomeUnknown.of(location, "commit", reason)
     if code.startswith(_TOO_LARGE):
         return InvalidInput(
             field="key",

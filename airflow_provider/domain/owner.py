@@ -1,0 +1,70 @@
+"""Owners: who wants an epoch computed (protocol section 5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider.domain.error_families import InvalidInput
+from airflow_provider.domain.identifiers import validate_identity
+
+_DAG_ID = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """The task or program that wants an epoch computed.
+
+    :param dag_id: the DAG, or the name of a program outside Airflow, which may have characters that no DAG id has.
+    :param run_id: the run; the same (dag_id, run_id) supersedes its own earlier attempts at once.
+    :param generation: number of clearings of this task; a higher one asks for a new revision.
+    :param try_number: number of the try within one generation.
+    :param request_id: unique id of one call of begin, which sets it: a repeated call finds the attempt whose reply was
+        lost.
+    """
+
+    dag_id: str
+    run_id: str
+    generation: int = 0
+    try_number: int = 1
+    request_id: str = ""
+
+    @property
+    def names_dag(self) -> bool:
+        """True if Airflow allows the characters of *dag_id* in a DAG id.
+
+        False for the USER@HOST of a program that was started by hand, and of the author of a skip.
+        """
+        return _DAG_ID.fullmatch(self.dag_id) is not None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key of the attempts of one run; of equal ones the later begin wins."""
+        return self.generation, self.try_number
+
+    def same_run(self, other: Owner) -> bool:
+        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
+
+    def same_generation(self, other: Owner) -> bool:
+        """Return True if both are tries of one generation of one run."""
+        return self.same_run(other) and self.generation == other.generation
+
+    def __str__(self) -> str:
+        return f"{self.dag_id}/{self.run_id} (generation {self.generation}, try {self.try_number})"
+
+
+def as_owner(value: object) -> Owner:
+    """Return *value*, an :class:`Owner` that can be stored and compared.
+
+    :raises InvalidInput: not an :class:`Owner`, a blank text, or a number out of range.
+    """
+    if not isinstance(value, Owner):
+        raise InvalidInput(
+            field="owner",
+            value=value,
+            expected="an Owner",
+            next_step="say who asks: Owner(dag_id='my program', run_id='of 2024-05-01').",
+        )
+    texts = {"dag_id": value.dag_id, "run_id": value.run_id}
+    validate_identity(texts, {"generation": value.generation, "try_number": value.try_number})
+    return value
