@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -18,7 +17,8 @@ class EpochError(Exception):
     family: ClassVar[str] = "stop"
 
     message: str
-    next_step: str = dataclasses.field(default="", kw_only=True)
+    _: KW_ONLY
+    next_step: str = ""
 
     def __post_init__(self) -> None:
         super().__init__(f"{self.message} Next step: {self.next_step}" if self.next_step else self.message)
@@ -77,7 +77,7 @@ class OutcomeUnknown(EpochError):
         )
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class InvalidInput(FinalError):
     """A value is not accepted; the message names the field, the value and the expected one.
 
@@ -90,7 +90,8 @@ class InvalidInput(FinalError):
     :param missing: epochs or outputs that a program left out, as text.
     """
 
-    message: str = dataclasses.field(default="", kw_only=False)
+    message: str = ""
+    _: KW_ONLY
     field: str
     value: object
     expected: str

@@ -220,7 +220,8 @@ class TopologyError(FinalError):
 class DependentReaders(FinalError):
     """A committed epoch cannot be computed again: committed readers depend on it.
 
-    :param readers: committed epochs that have read it. :param interval: the epoch, or the first one of several.
+    :param readers: committed epochs that have read it, each with ``job``, ``interval`` and names of ``tables``.
+    :param interval: the epoch, or the first one of several.
     :param intervals: all epochs that cannot be computed again, where several are asked for.
     :param source: name of the source whose rows would change.
     """

@@ -110,7 +110,8 @@ class UnknownConnection(RetryableError):
 class NotReady(RetryableError):
     """Inputs or tables have not reached the barrier yet.
 
-    :param missing: what is waited for, each with the reason; empty if there is nothing to compare yet.
+    :param missing: what is waited for, each with its ``name``, the ``reason`` as text, and for tables the barrier
+        ``wanted`` and the ``watermark`` (datetimes); empty if nothing is committed of any table.
     :param job: name of the job that is to run. :param interval: its epoch.
     :param source: name of the source that is not ready.
     """

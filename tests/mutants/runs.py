@@ -1,10 +1,11 @@
-"""Wrong rules about runs: what starts them, what their schedule computes, and how they wait."""
+"""Wrong rules about runs: what starts them, what their schedule computes, how they wait, and what an error tells."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import REWRITES, Mutant
 
 AUTHOR = "tests/unit/test_dag_author.py"
+ERRORS = "tests/unit/test_errors.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
 
 PLANTED_IN_RUNS = (
@@ -61,5 +62,23 @@ PLANTED_IN_RUNS = (
         new="generation=max(granted, 0),",
         tests=(AUTHOR,),
         by="test_retries_that_an_author_lowers_are_no_clearing",
+    ),
+    Mutant(
+        name="an error that went to another process has lost what is optional",
+        rule="R10",
+        file="domain/error_families.py",
+        old="{entry.name: getattr(self, entry.name) for entry in fields(self)}",
+        new="{entry.name: getattr(self, entry.name) for entry in fields(self) if entry.default is MISSING}",
+        tests=(ERRORS,),
+        by="test_what_an_error_says_survives_the_way_to_another_process",
+    ),
+    Mutant(
+        name="details of an error leave out what was given",
+        rule="R10",
+        file="domain/error_families.py",
+        old="if entry.default is MISSING or values[entry.name] != entry.default",
+        new="if entry.default is MISSING",
+        tests=(ERRORS,),
+        by="test_what_an_error_says_survives_the_way_to_another_process",
     ),
 )

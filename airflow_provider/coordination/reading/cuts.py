@@ -294,6 +294,7 @@ class Cuts:
             raise LeaseExpired(
                 f"the cut of {', '.join(wanted)} at {cut.barrier.isoformat()} (CSN {cut.csn}) is over: {reason}.",
                 next_step="make a new cut; hold one that is read for long by a lease, and renew it.",
+                lease=cut.lease or "",
                 tables=tuple(wanted),
             )
 
