@@ -77,7 +77,7 @@ class History:
             for name in map(TableName, self.names if number else []):
                 key = table_key(self.domain, name)
                 reading = writer.read(self.domain, [key])
-                stamped = reading.records[key]
+                stamped = reading.of(key)
                 requires, pages = expired_pages(writer, self.domain, name, epochs, DEFAULTS)
                 hull = hull_of(stamped, Interval(epochs[0].start, epochs[-1].end))
                 assert hull is not None
@@ -121,7 +121,7 @@ def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None
     store.transact(
         Transaction(
             domain=job.domain,
-            requires=tuple(Exists(key, reading.records[key].version) for key in keys),
+            requires=tuple(Exists(key, reading.of(key).version) for key in keys),
             updates=tuple(Put(key, record) for key, record in moved.items()),
             number=Number(commit, expected=csn),
         )

@@ -46,7 +46,7 @@ class RetryingReader(MetadataReader):
     def format(self) -> int:
         return self._inner.format
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         return self._ask(lambda: self._inner.read(domain, keys, pointers=pointers))
 
     def scan(

@@ -12,9 +12,9 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.outdated import Outdated
-from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.domain.version import (

@@ -10,10 +10,10 @@ from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.owner import Owner as Owner  # noqa: PLC0414  (part of each attempt, and imported with it)
 from airflow_provider.domain.owner import as_owner as as_owner  # noqa: PLC0414
 from airflow_provider.domain.record_format import formerly, members_formerly, since
-from airflow_provider.domain.records import Key, Stamped, event_key
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableRef
@@ -257,40 +257,6 @@ class Attempt:
     def is_shared(self) -> bool:
         """True if its writers join, so that each try of each writer has a token of its own (R10)."""
         return self.shared or self.participants > 1
-
-    def written_keys(self, token: int) -> list[Key]:
-        """Return the keys at which the only writer reports its WRITTEN output under *token*.
-
-        Empty for a shared attempt: its writers and tries are found in the log.
-        """
-        if self.is_shared:
-            return []
-        return [self._log_key(EpochState.WRITTEN, token, sink.name) for sink in self.sinks]
-
-    def completed_key(self, token: int) -> Key:
-        """Return the key of the entry that the attempt's code came to its end."""
-        return self._log_key(EpochState.WRITTEN, token)
-
-    def checked_key(self, token: int) -> Key:
-        """Return the key of the entry that the job's checks have passed on the output written under *token*."""
-        return self._log_key(EpochState.CHECKED, token)
-
-    def joined_key(self, participant: int, participant_attempt: int) -> Key:
-        """Return the key of the entry that this try of a participant began."""
-        start, state = self.interval.start, EpochState.OPEN
-        return event_key(
-            self.domain,
-            self.job,
-            start,
-            token=self.token,
-            sink="",
-            state=state,
-            participant=participant,
-            participant_attempt=participant_attempt,
-        )
-
-    def _log_key(self, state: EpochState, token: int, sink: str = "") -> Key:
-        return event_key(self.domain, self.job, self.interval.start, token=token, sink=sink, state=state)
 
     def __str__(self) -> str:
         writer = (

@@ -11,9 +11,9 @@ from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
 from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id, validate_text
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.outdated import Outdated
 from airflow_provider.domain.record_format import since
-from airflow_provider.domain.records import Stamped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.staying import Stayed
 from airflow_provider.domain.table_kind import TableKind

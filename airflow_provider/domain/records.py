@@ -1,97 +1,48 @@
-"""Keys and stamps of the records in a metadata store. Each record's class is in the module of its subject."""
+"""Keys of the records in a metadata store, each typed by its record, whose class is in the module of its subject."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from functools import lru_cache
-from typing import Generic, NamedTuple, TypeVar
 
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
+from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
 from airflow_provider.domain.interval import time_key
-
-
-class Kind(StrEnum):
-    """The kinds of records; each has one dataclass (``stores.codec`` pairs them).
-
-    The values are parts of stored keys, spelled as format 1 spelled them.
-    """
-
-    TOPOLOGY = "topology"
-    JOB = "job"
-    TABLE = "table"
-    REWRITE_LOG = "fence"
-    SCHEMA = "schema"
-    EPOCH = "epoch"
-    LOCK = "lock"
-    EVENT = "barrier"
-    SOURCE = "root"
-    SLICE = "slice"
-    COMMIT = "commit"
-    LEASE = "lease"
-    RETENTION = "retention"
-    VERSIONS = "versions"
-    RESERVATION = "reservation"
-    EXPIRED = "withdrawn"
-
+from airflow_provider.domain.keys import Key as Key  # noqa: PLC0414  (every key function returns one)
+from airflow_provider.domain.keys import Kind as Kind  # noqa: PLC0414
+from airflow_provider.domain.keys import Stamped as Stamped  # noqa: PLC0414
+from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.reservation import ReservationRecord
+from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
+from airflow_provider.domain.source_bounds import SourceRecord
+from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.domain.version import RewriteLog, SchemaRecord, SliceRecord, TableRecord
 
 SOURCE_CHAINS = "roots"
 """Partition of the records that chain the bounds of a source; rewrite logs of tables have none."""
 
 
-class Key(NamedTuple):
-    """Address of a record. Keys of one partition sort by ``item``; every key starts with its domain.
-
-    A tuple, because its hash is taken hundreds of times in an epoch, and thousands of times in a wide cut.
-    """
-
-    domain: DomainName
-    kind: Kind
-    partition: str
-    item: str
-
-
-Record = TypeVar("Record")
-
-
-@dataclass(frozen=True, slots=True)
-class Stamped(Generic[Record]):
-    """A record as the store keeps it.
-
-    :param key: its address.
-    :param record: its body; never names its own CSN, version or time.
-    :param version: changes with each write; never used twice for one key, also after a deletion.
-    :param csn: commit sequence number of the transaction that wrote it; None when that took no number.
-    :param at: the store's time of that write.
-    """
-
-    key: Key
-    record: Record
-    version: int
-    csn: int | None
-    at: datetime
-
-
-def topology_key(domain: DomainName) -> Key:
+def topology_key(domain: DomainName) -> Key[TopologyRecord]:
     return Key(domain, Kind.TOPOLOGY, "", "topology")
 
 
-def job_key(domain: DomainName, job: JobName) -> Key:
+def job_key(domain: DomainName, job: JobName) -> Key[JobRecord]:
     return Key(domain, Kind.JOB, "", job)
 
 
 @lru_cache(maxsize=16_384)
-def table_key(domain: DomainName, table: TableName) -> Key:
+def table_key(domain: DomainName, table: TableName) -> Key[TableRecord]:
     """Return the key of a table's record. Cached: every cut reads the records of its tables."""
     return Key(domain, Kind.TABLE, "", table)
 
 
-def rewrite_log_key(domain: DomainName, table: TableName) -> Key:
+def rewrite_log_key(domain: DomainName, table: TableName) -> Key[RewriteLog]:
     return Key(domain, Kind.REWRITE_LOG, "", table)
 
 
-def chain_key(domain: DomainName, source: str) -> Key:
+def chain_key(domain: DomainName, source: str) -> Key[RewriteLog]:
     """Return the key of a source's chain fence.
 
     A transaction that records bounds next to others of the source requires the version of this record, and writes it:
@@ -100,33 +51,35 @@ def chain_key(domain: DomainName, source: str) -> Key:
     return Key(domain, Kind.REWRITE_LOG, SOURCE_CHAINS, source)
 
 
-def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key:
+def schema_key(domain: DomainName, table: TableName, table_uuid: str, schema_id: int) -> Key[SchemaRecord]:
     return Key(domain, Kind.SCHEMA, table, f"{table_uuid}:{schema_id:010d}")
 
 
-def epoch_key(domain: DomainName, job: JobName, start: datetime) -> Key:
+def epoch_key(domain: DomainName, job: JobName, start: datetime) -> Key[EpochRecord]:
     return Key(domain, Kind.EPOCH, job, time_key(start))
 
 
-def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key:
+def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key[LockRecord]:
     return Key(domain, Kind.LOCK, job, time_key(start))
 
 
-def reservation_key(domain: DomainName) -> Key:
+def reservation_key(domain: DomainName) -> Key[ReservationRecord]:
     """Return the key of the reservation of a domain's head: one publisher holds it while the others wait."""
     return Key(domain, Kind.RESERVATION, "", "head")
 
 
-def source_key(domain: DomainName, source: str, barrier: datetime, revision: int) -> Key:
+def source_key(domain: DomainName, source: str, barrier: datetime, revision: int) -> Key[SourceRecord]:
     return Key(domain, Kind.SOURCE, source, f"{time_key(barrier)}:{revision:06d}")
 
 
-def slice_key(domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName) -> Key:
+def slice_key(
+    domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName
+) -> Key[SliceRecord]:
     """Return the key of a slice; it names the job: jobs count their own revisions, and a table may change jobs."""
     return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}:{job}")
 
 
-def slice_writer(key: Key) -> JobName:
+def slice_writer(key: Key[SliceRecord]) -> JobName:
     """Return the job that a slice's *key* names."""
     return JobName(key.item.split(":", 2)[2])
 
@@ -146,7 +99,7 @@ def event_key(
     state: str,
     participant: int = 0,
     participant_attempt: int = 0,
-) -> Key:
+) -> Key[AttemptEvent]:
     """Return the key of an entry of the state log, which is written once and never changed.
 
     :param sink: name of a table; empty for the whole epoch (begin, publish, abort).
@@ -157,25 +110,25 @@ def event_key(
     return Key(domain, Kind.EVENT, event_partition(job, start), item)
 
 
-def lease_key(domain: DomainName, lease: LeaseId) -> Key:
+def lease_key(domain: DomainName, lease: LeaseId) -> Key[LeaseRecord]:
     return Key(domain, Kind.LEASE, "", lease)
 
 
-def retention_key(domain: DomainName) -> Key:
+def retention_key(domain: DomainName) -> Key[RetentionRecord]:
     return Key(domain, Kind.RETENTION, "", "retention")
 
 
-def expired_key(domain: DomainName, table: TableName, item: str) -> Key:
+def expired_key(domain: DomainName, table: TableName, item: str) -> Key[ExpiredPage]:
     """Return the key of a page of a table's expired barriers."""
     return Key(domain, Kind.EXPIRED, table, item)
 
 
-def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key:
+def versions_key(domain: DomainName, table: TableName, first_csn: int) -> Key[VersionsRecord]:
     """Return the key of a page of a table's versions; pages sort by the commit of their first version."""
     return Key(domain, Kind.VERSIONS, table, commit_item(first_csn))
 
 
-def whole_versions_key(domain: DomainName, table: TableName) -> Key:
+def whole_versions_key(domain: DomainName, table: TableName) -> Key[VersionsRecord]:
     """Return the key of all versions of a table in a store of before there were pages."""
     return Key(domain, Kind.VERSIONS, "", table)
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Owner, has_expired
-from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.keys import Stamped
 
 _PREPARATIONS = 5
 """Length of a reservation, in preparations of the publisher."""

@@ -69,7 +69,7 @@ def published_epochs(
                 job,
                 stamped,
                 csns[stamped.key],
-                commits.records[commit_key(job.domain, csns[stamped.key])],
+                commits.of(commit_key(job.domain, csns[stamped.key])),
                 here,
             )
             for stamped in done
@@ -156,7 +156,7 @@ def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Publis
     """Return the publication of an earlier try, whose reply was lost, or whose task ended before it announced it."""
     key = commit_key(answer.domain, answer.csn)
     reading = reader.read(answer.domain, [key])
-    commit = reading.records[key]
+    commit = reading.of(key)
     return Published(
         domain=answer.domain,
         job=answer.job,

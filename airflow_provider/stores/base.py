@@ -26,13 +26,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
+
+Record = TypeVar("Record")
 
 CATALOG_NAME = "epochs"
 """Name of the Iceberg catalog whose pointers a :class:`CatalogSwap` moves."""
@@ -73,18 +75,22 @@ class Reading:
 
     head: Head
     now: datetime
-    records: Mapping[Key, Stamped[Any]] = field(default_factory=dict)
+    records: Mapping[Key[Any], Stamped[Any]] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
 
-    def get(self, key: Key) -> Stamped[Any] | None:
+    def get(self, key: Key[Record]) -> Stamped[Record] | None:
         return self.records.get(key)
+
+    def of(self, key: Key[Record]) -> Stamped[Record]:
+        """Return the record at *key*, which exists."""
+        return self.records[key]
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
     """Requirement that *key* exists at *version*."""
 
-    key: Key
+    key: Key[Any]
     version: int
 
 
@@ -92,14 +98,14 @@ class Exists:
 class Absent:
     """Requirement that *key* does not exist."""
 
-    key: Key
+    key: Key[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
     """Update that writes *record* at *key*, whether or not the key exists."""
 
-    key: Key
+    key: Key[Any]
     record: Any
 
 
@@ -107,7 +113,7 @@ class Put:
 class Delete:
     """Update that removes *key*; without effect if the key does not exist."""
 
-    key: Key
+    key: Key[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +171,7 @@ class Receipt:
 
     csn: int | None
     at: datetime
-    versions: Mapping[Key, int]
+    versions: Mapping[Key[Any], int]
 
 
 Requirement = SameStore | Exists | Absent | CatalogSwap | Number
@@ -230,7 +236,7 @@ class MetadataReader(ABC):
         return FORMAT
 
     @abstractmethod
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         """Return the head, the store's time and those of *keys* that exist, in one round trip.
 
         The head is read first: a record stamped later than it is newer than the head.
@@ -317,12 +323,12 @@ class MetadataStore(MetadataReader):
         self.close()
 
 
-def commit_key(domain: DomainName, csn: int) -> Key:
+def commit_key(domain: DomainName, csn: int) -> Key[CommitRecord]:
     """Return the key of the commit record that took *csn*; only :class:`Number` writes there."""
     return Key(domain, Kind.COMMIT, "", commit_item(csn))
 
 
-def unchanged(reading: Reading, key: Key) -> Exists | Absent:
+def unchanged(reading: Reading, key: Key[Any]) -> Exists | Absent:
     """Build the requirement that *key* still is as *reading* found it: at the same version, or absent."""
     stamped = reading.get(key)
     return Absent(key) if stamped is None else Exists(key, stamped.version)

@@ -92,7 +92,7 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _decoders = {kind: msgspec.json.Decoder(record) for kind, record in RECORDS.items()}
 
 
-def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
+def encode(key: Key[Any], record: object, number: int = FORMAT) -> bytes:
     """Return *record* as it is stored at *key* in a store of the format *number*.
 
     :raises InvalidInput: the record is not of the key's kind, a field has a value of another type, or it is
@@ -131,7 +131,7 @@ def encode(key: Key, record: object, number: int = FORMAT) -> bytes:
     return _FRONTS[number] + body + b"}"
 
 
-def _as_older(key: Key, record: object, body: bytes, number: int) -> bytes:
+def _as_older(key: Key[Any], record: object, body: bytes, number: int) -> bytes:
     """Return *body*, the encoded *record*, without the fields that a store of the format *number* does not know.
 
     :raises StoreIncompatible: such a field has another value than its default.
@@ -280,7 +280,7 @@ def older_store(what: str, found: int, expected: int) -> StoreIncompatible:
     )
 
 
-def decode(key: Key, stored: bytes | str) -> Any:
+def decode(key: Key[Any], stored: bytes | str) -> Any:
     """Decode *stored*, the record at *key*.
 
     :raises PackageTooOld: a newer version of the package wrote the record.
@@ -298,7 +298,7 @@ def _steps(kind: Kind, number: int) -> list[int]:
     return [step for step in range(number, FORMAT) if (kind, step) in UPGRADES]
 
 
-def _decode_current(key: Key, body: bytes) -> Any:
+def _decode_current(key: Key[Any], body: bytes) -> Any:
     try:
         record = _decoders[key.kind].decode(body)
         again = _encoder.encode(record)
@@ -311,7 +311,7 @@ def _decode_current(key: Key, body: bytes) -> Any:
     return record
 
 
-def _decode_other(key: Key, body: bytes) -> Any:
+def _decode_other(key: Key[Any], body: bytes) -> Any:
     """Decode a record that another version of the package wrote, or that has other white space."""
     try:
         envelope = _envelope.decode(body)
@@ -336,7 +336,7 @@ def _decode_other(key: Key, body: bytes) -> Any:
     return _decode_current(key, _in_order.encode(plain))
 
 
-def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None:
+def _refuse_unknown_fields(key: Key[Any], stored: Any, known: Any, path: str) -> None:
     """Refuse a stored field that this version does not know: it would be lost when the record is written again.
 
     :raises PackageTooOld: names the field.
@@ -359,7 +359,7 @@ def _refuse_unknown_fields(key: Key, stored: Any, known: Any, path: str) -> None
             _refuse_unknown_fields(key, stored_item, known_item, path)
 
 
-def _unknown_format(key: Key, found: int) -> StoreIncompatible | PackageTooOld:
+def _unknown_format(key: Key[Any], found: int) -> StoreIncompatible | PackageTooOld:
     newer = found > FORMAT
     return (PackageTooOld if newer else StoreIncompatible)(
         f"record {key} has the format {found}; this version of the package knows the formats up to {FORMAT}.",
@@ -375,7 +375,7 @@ def _unknown_format(key: Key, found: int) -> StoreIncompatible | PackageTooOld:
     )
 
 
-def _damaged(key: Key, reason: str) -> StoreIncompatible:
+def _damaged(key: Key[Any], reason: str) -> StoreIncompatible:
     return StoreIncompatible(
         f"record {key} cannot be read as a {RECORDS[key.kind].__name__}: {reason}.",
         next_step="run `airflow epochs db check`; if a newer version of the package wrote it, upgrade this host; "

@@ -110,7 +110,7 @@ class _Server:
     incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
     format: int = FORMAT
     lock: RLock = field(default_factory=RLock)
-    entries: dict[Key, _Entry] = field(default_factory=dict)
+    entries: dict[Key[Any], _Entry] = field(default_factory=dict)
     items: defaultdict[tuple[DomainName, Kind, str], list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -123,12 +123,12 @@ class _Server:
         self.changed = Condition(self.lock)
         self.catalog = MemoryCatalog(self.lock)
 
-    def put(self, key: Key, entry: _Entry) -> None:
+    def put(self, key: Key[Any], entry: _Entry) -> None:
         if key not in self.entries:
             insort(self.items[key.domain, key.kind, key.partition], key.item)
         self.entries[key] = entry
 
-    def delete(self, key: Key) -> None:
+    def delete(self, key: Key[Any]) -> None:
         if self.entries.pop(key, None) is not None:
             items = self.items[key.domain, key.kind, key.partition]
             del items[bisect_left(items, key.item)]
@@ -197,7 +197,7 @@ class MemoryStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         check_keys(domain, keys)
         with self._open() as server:
             head = Head(server.heads.get(domain, 0), server.incarnation)
@@ -234,7 +234,7 @@ class MemoryStore(MetadataStore):
             found = [(key, server.entries[key]) for key in keys]
         return [self._stamped(key, entry) for key, entry in found]
 
-    def _stamped(self, key: Key, entry: _Entry) -> Stamped[Any]:
+    def _stamped(self, key: Key[Any], entry: _Entry) -> Stamped[Any]:
         known = self._remembered.get(key)
         if known is not None and known.version == entry.version:
             return known

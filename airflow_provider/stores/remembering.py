@@ -25,12 +25,12 @@ class Remembered:
     """Records that one client of a store remembers. Threads may share it: records never change."""
 
     def __init__(self) -> None:
-        self._records: dict[Key, Stamped[Any]] = {}
+        self._records: dict[Key[Any], Stamped[Any]] = {}
 
-    def get(self, key: Key) -> Stamped[Any] | None:
+    def get(self, key: Key[Any]) -> Stamped[Any] | None:
         return self._records.get(key)
 
-    def among(self, domain: DomainName, keys: Iterable[Key]) -> dict[Key, Stamped[Any]]:
+    def among(self, domain: DomainName, keys: Iterable[Key[Any]]) -> dict[Key[Any], Stamped[Any]]:
         """Return the remembered records of those *keys* that belong to *domain*."""
         get = self._records.get
         return {key: stamped for key in keys if (stamped := get(key)) is not None and key.domain == domain}

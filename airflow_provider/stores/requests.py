@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName, validate_text
@@ -41,7 +42,7 @@ class CheckedTransaction:
     store: SameStore | None
     requires: tuple[Exists | Absent, ...]
     puts: tuple[tuple[Put, bytes], ...]
-    deletes: tuple[Key, ...]
+    deletes: tuple[Key[Any], ...]
     swaps: tuple[CatalogSwap, ...]
     commit: tuple[CommitRecord, bytes] | None
 
@@ -55,7 +56,7 @@ def checked(
     :raises InvalidInput: names the invalid part.
     :raises StoreIncompatible: a record needs a newer format than the store has.
     """
-    updated: set[Key | tuple[str, str]] = set()
+    updated: set[Key[Any] | tuple[str, str]] = set()
     puts, deletes, swaps = [], [], []
     for requirement in transaction.requires:
         check_keys(transaction.domain, [requirement.key])
@@ -135,7 +136,7 @@ def check_pointers(names: Sequence[str], capabilities: Collection[StoreCapabilit
         )
 
 
-def check_keys(domain: DomainName, keys: Sequence[Key]) -> None:
+def check_keys(domain: DomainName, keys: Sequence[Key[Any]]) -> None:
     """Check that *keys* belong to *domain* and that every store can hold them.
 
     :raises InvalidInput: a key of another domain, or a key that some store cannot hold.
@@ -189,7 +190,7 @@ def check_scan(
         )
 
 
-def _check_update(domain: DomainName, key: Key) -> None:
+def _check_update(domain: DomainName, key: Key[Any]) -> None:
     check_keys(domain, [key])
     if key.kind is Kind.COMMIT:
         raise InvalidInput(

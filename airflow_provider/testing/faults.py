@@ -74,7 +74,7 @@ class FaultyStore(MetadataStore):
     def format(self) -> int:
         return self._inner.format
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         return self._reading("read", lambda: self._inner.read(domain, keys, pointers=pointers))
 
     def scan(

@@ -46,7 +46,7 @@ OF_PUBLISHING = (
         name="a publish beside another's adoption is told of other rows",
         rule="R17",
         file=PUBLISHING,
-        old="            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):\n",
+        old="            if all(now.of(sink.hot.key).version == sink.hot.version for sink in sinks):\n",
         new="            if now:\n",
         tests=(FOREIGN, RACES),
         by="test_two_publishes_adopt_once",

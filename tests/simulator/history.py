@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
@@ -69,7 +70,7 @@ class History:
     _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
     _check_failed: set[tuple[str, datetime, int]] = field(default_factory=set)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
-    _written_once: set[Key] = field(default_factory=set)
+    _written_once: set[Key[Any]] = field(default_factory=set)
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     def is_kept(self, job: str, start: datetime, token: int) -> bool:
@@ -104,7 +105,7 @@ class History:
                 if key.kind is Kind.SOURCE:
                     self._source(key, record)
 
-    def _epoch(self, key: Key, record: EpochRecord, numbered: bool) -> None:
+    def _epoch(self, key: Key[Any], record: EpochRecord, numbered: bool) -> None:
         name = (key.partition, record.interval.start)
         newest = self.tokens.get(name, 0)
         expect(record.token >= newest, "I5", f"{key}: token {record.token} after {newest}")
@@ -119,12 +120,12 @@ class History:
         if record.attempt is not None and record.attempt.check_failed:
             self._check_failed.add((*name, record.attempt.output_token))
 
-    def newest_token(self, key: Key) -> int:
+    def newest_token(self, key: Key[Any]) -> int:
         """The newest token of the epoch to which the record at *key* belongs (epoch, lock, state log)."""
         job, _, start = key.partition.partition("/")
         return self.tokens.get((job, moment_of(start or key.item)), 0)
 
-    def _refuse_old_try(self, key: Key, record: AttemptEvent) -> None:
+    def _refuse_old_try(self, key: Key[Any], record: AttemptEvent) -> None:
         """Tries of a participant are numbered without gaps, and only its newest reports (R10)."""
         writer = key.partition, record.token, record.participant
         newest = self._tries.get(writer, 0)
@@ -142,7 +143,7 @@ class History:
                 f"{key}: try {record.participant_attempt}, the newest is {newest}",
             )
 
-    def _refuse_old_token(self, token: int, key: Key) -> None:
+    def _refuse_old_token(self, token: int, key: Key[Any]) -> None:
         newest = self.newest_token(key)
         expect(token == newest, "I5", f"{key}: token {token}, the newest is {newest}")
 
@@ -150,7 +151,7 @@ class History:
         """Take a table's record."""
         raise NotImplementedError
 
-    def _source(self, key: Key, record: SourceRecord) -> None:
+    def _source(self, key: Key[Any], record: SourceRecord) -> None:
         """Take what was recorded of a source."""
         raise NotImplementedError
 

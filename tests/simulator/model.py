@@ -157,7 +157,7 @@ class Model(History):
         )
         return [(job, self.epochs[job, start].interval) for job, start in names]
 
-    def _source(self, key: Key, record: SourceRecord) -> None:
+    def _source(self, key: Key[Any], record: SourceRecord) -> None:
         uris = tuple(one.uri for one in record.bounds.files)
         self.bounds[moment_of(key.item.partition(":")[0])] = uris
 
@@ -204,7 +204,7 @@ class Model(History):
 
     # --- what is committed -------------------------------------------------------------------------------------
 
-    def _commit(self, commit: CommitRecord, records: dict[Key, Any]) -> None:
+    def _commit(self, commit: CommitRecord, records: dict[Key[Any], Any]) -> None:
         expect(len(commit.members) == 1, "R2", f"members {commit.members}")
         member = commit.members[0]
         job, interval, revision = str(member.job), member.interval, member.revision
@@ -300,7 +300,7 @@ class Model(History):
                 if str(one.table) in sinks and (reader.job, str(one.table)) not in IGNORED:
                     expect(not interval.meets(one.low, one.high), "I4", f"{where} changes what {reader} read")
 
-    def _check_watermarks(self, commit: CommitRecord, records: dict[Key, Any], where: str) -> None:
+    def _check_watermarks(self, commit: CommitRecord, records: dict[Key[Any], Any], where: str) -> None:
         for delta in commit.tables:
             table = str(delta.table)
             now, before = self.chain(table, self.csn), self.chain(table, self.csn - 1)

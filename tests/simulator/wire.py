@@ -145,7 +145,7 @@ class Line:
         self.troubles += self.fault is not None
         return self.fault
 
-    def torn(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    def torn(self, keys: Sequence[Key[Any]]) -> Iterator[Sequence[Key[Any]]]:
         """Cut *keys* in two somewhere, and let others have their turn at the cut."""
         middle = self.weather.somewhere(len(keys))
         yield keys[:middle]
@@ -186,12 +186,12 @@ class WatchedStore(MetadataStore):
         lacks = frozenset({StoreCapability.SNAPSHOT_READ} if torn else ())
         self.capabilities = inner.capabilities - lacks
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         with self._line.call():
             if not self._torn or not keys:
                 return self._inner.read(domain, keys, pointers=pointers)
             first = self._inner.read(domain, [], pointers=pointers)
-            records: dict[Key, Stamped[Any]] = {}
+            records: dict[Key[Any], Stamped[Any]] = {}
             for some in self._line.torn(keys):
                 records.update(self._inner.read(domain, some).records)
             return Reading(first.head, first.now, records, first.pointers)

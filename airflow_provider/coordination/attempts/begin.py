@@ -171,7 +171,7 @@ class Begin:
             refuse_ahead(self.context.store, self.context.formats, table)
         tolerance = self.context.defaults.future_tolerance
         # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
-        for known in (job, reading.records[job_key(self.job.domain, self.job.name)].record):
+        for known in (job, reading.of(job_key(self.job.domain, self.job.name)).record):
             check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
         answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)
         if answer is not None and declaration.register is not None:
@@ -189,7 +189,7 @@ class Begin:
         :param unseen: outputs whose pointers are still to be looked at.
         :param dry: the declaration is not stored yet, so that the answer is not asked for.
         """
-        stamped: Stamped[EpochRecord] | None = reading.get(self._epoch_key)
+        stamped = reading.get(self._epoch_key)
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
         # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
@@ -238,11 +238,11 @@ class Begin:
         return RollBack(self.context.formats, self.job, self.interval, self._log)
 
     @property
-    def _epoch_key(self) -> Key:
+    def _epoch_key(self) -> Key[EpochRecord]:
         return epoch_key(self.job.domain, self.job.name, self.interval.start)
 
     @property
-    def _lock_key(self) -> Key:
+    def _lock_key(self) -> Key[LockRecord]:
         return lock_key(self.job.domain, self.job.name, self.interval.start)
 
     def _read(self) -> Reading:

@@ -63,19 +63,19 @@ class Bounded:
     """
 
     bounds: tuple[SourceBounds, ...]
-    records: Mapping[Key, SourceRecord]
-    chains: tuple[Key, ...]
+    records: Mapping[Key[SourceRecord], SourceRecord]
+    chains: tuple[Key[RewriteLog], ...]
     is_new: bool
-    others: tuple[Key, ...] = ()
+    others: tuple[Key[RewriteLog], ...] = ()
     readers: tuple[Exists | Absent, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def required(self) -> tuple[Key, ...]:
+    def required(self) -> tuple[Key[Any], ...]:
         return (*self.records, *self.chains)
 
     @property
-    def updates(self) -> Mapping[Key, Any]:
+    def updates(self) -> Mapping[Key[Any], Any]:
         # A chain has no content: its new version makes a begin at another barrier, which requires the old one, decide
         # again (docs/decisions/source-bounds.md).
         return {**self.records, **dict.fromkeys((*self.chains, *self.others), RewriteLog())}
@@ -95,7 +95,7 @@ class Bounding:
     provider: BoundsProvider
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[Key[Any]]:
         """Keys of the records that begin reads together with all others it decides on."""
         first = [self.key(source, 1) for source in self.sources]
         return [
@@ -261,7 +261,7 @@ class Bounding:
         """Return *bounds* as the record of an attempt holds them."""
         return bounds.reference if self.packs else bounds
 
-    def key(self, source: Source, revision: int) -> Key:
+    def key(self, source: Source, revision: int) -> Key[SourceRecord]:
         return source_key(self.job.domain, source.name, self.interval.end, revision)
 
     def asked(self, reading: Reading, source: Source) -> tuple[BoundsRequest, dict[int, SourceRecord]]:

@@ -14,7 +14,7 @@ from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import report
 from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable, duckdb_result
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import checked_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import checked, newest_tries, written_output
 from airflow_provider.domain.checks import (
@@ -65,9 +65,9 @@ def refuse_unchecked(
 
     :raises InvalidInput: with the number of checks.
     """
-    if not attempt.checks or reading.get(attempt.checked_key(attempt.token)) is not None:
+    if not attempt.checks or reading.get(checked_key(attempt, attempt.token)) is not None:
         return
-    adopted = attempt.checked_key(record.output_token)
+    adopted = checked_key(attempt, record.output_token)
     if reader.read(attempt.domain, [adopted]).get(adopted) is None:
         raise InvalidInput(
             f"{attempt}: its checks have not passed.",

@@ -14,7 +14,6 @@ from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import (
     Attempt,
     AttemptEvent,
-    EpochRecord,
     EpochState,
     LockRecord,
     committed_csn,
@@ -134,7 +133,7 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
     """
     domain, key = lock.key.domain, lock.key._replace(kind=Kind.EPOCH)
     reading = store.read(domain, [key])
-    epoch: Stamped[EpochRecord] | None = reading.get(key)
+    epoch = reading.get(key)
     updates: list[Put | Delete] = [Delete(lock.key)]
     # A heartbeat writes the lock anew: this version is the proof that the attempt has been silent.
     requires = [Exists(lock.key, lock.version)]

@@ -8,7 +8,7 @@ from airflow_provider.domain.records import Key, epoch_key
 from airflow_provider.stores.base import MetadataReader
 
 
-def fence_of(attempt: Attempt) -> Key:
+def fence_of(attempt: Attempt) -> Key[EpochRecord]:
     """Key of the record whose version fences *attempt*."""
     return epoch_key(attempt.domain, attempt.job, attempt.interval.start)
 

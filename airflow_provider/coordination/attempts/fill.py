@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import Attempt, EpochRecord
@@ -13,16 +14,16 @@ from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import Committable, SliceRecord
+from airflow_provider.domain.version import Committable, SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 
-def keys_of_fill(job: Job) -> list[Key]:
+def keys_of_fill(job: Job) -> list[Key[Any]]:
     """Return the keys of the records that :func:`fills_of` needs, without the epoch's own."""
     return [topology_key(job.domain), *_table_keys(job).values()]
 
 
-def _table_keys(job: Job) -> Mapping[TableName, Key]:
+def _table_keys(job: Job) -> Mapping[TableName, Key[TableRecord]]:
     """Return the keys of the tables that *job* writes or reads, by name."""
     names = (*(table.name for table in job.outputs), *(edge.table for edge in job.edges))
     return {name: table_key(job.domain, name) for name in names}

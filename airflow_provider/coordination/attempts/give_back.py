@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import Proposed
@@ -26,6 +27,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, source_key
 from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord, Span
 from airflow_provider.domain.topology import Job
+from airflow_provider.domain.version import RewriteLog
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.stores.base import (
     Absent,
@@ -55,7 +57,7 @@ class UnreadBounds:
 class _Moved:
     """Next revisions of later bounds. :param required: the records of their readers, in the versions that were read."""
 
-    records: dict[Key, SourceRecord]
+    records: dict[Key[SourceRecord], SourceRecord]
     required: list[Exists | Absent]
 
 
@@ -70,7 +72,7 @@ class GivingBack:
     by: str
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[Key[Any]]:
         """Keys of the records that the skip reads together with all others it decides on."""
         return self._bounding.keys
 
@@ -83,8 +85,8 @@ class GivingBack:
 
     def bounded(self, reading: Reading) -> Bounded:
         """Return the records to be written; the skip itself reads no source."""
-        records: dict[Key, SourceRecord] = {}
-        chains: list[Key] = []
+        records: dict[Key[SourceRecord], SourceRecord] = {}
+        chains: list[Key[RewriteLog]] = []
         required: list[Exists | Absent] = []
         for source in self._bounding.sources:
             found, readers = self._of(reading, source)
@@ -138,7 +140,7 @@ class GivingBack:
 
     def _of(
         self, reading: Reading, source: Source
-    ) -> tuple[dict[Key, SourceRecord], tuple[Exists | Absent, ...]]:
+    ) -> tuple[dict[Key[SourceRecord], SourceRecord], tuple[Exists | Absent, ...]]:
         """Return the records to write for *source*, and requirements on its readers; no records while readers exist."""
         asked, recorded = self._bounding.asked(reading, source)
         if not recorded:
@@ -163,7 +165,7 @@ class GivingBack:
 
         :return: None if they cannot take them: epochs depend on these bounds.
         """
-        records: dict[Key, SourceRecord] = {}
+        records: dict[Key[SourceRecord], SourceRecord] = {}
         required: list[Exists | Absent] = []
         for later in after:
             to_come = self._to_come(source, later)
@@ -217,7 +219,9 @@ class GivingBack:
         """Return epochs that depend on *revisions*, also the job's own: a skip that adds a table leaves its commit."""
         return source_dependents(self.store, self.job.domain, source.name, interval, revisions, but=None)
 
-    def _next(self, source: Source, interval: Interval, bounds: SourceBounds) -> dict[Key, SourceRecord]:
+    def _next(
+        self, source: Source, interval: Interval, bounds: SourceBounds
+    ) -> dict[Key[SourceRecord], SourceRecord]:
         """Return the record of the next revision, with *bounds*."""
         bounds = replace(bounds, revision=bounds.revision + 1)
         record = SourceRecord.of(

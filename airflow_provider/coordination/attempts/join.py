@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts import staging
 from airflow_provider.coordination.attempts.fence import fence_of, fenced
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import checked_key, completed_key, joined_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import newest_tries, unwritten_parts
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState, Owner, as_owner
@@ -83,7 +83,7 @@ class Join:
         """
         attempt = self.attempt
         fence = fence_of(attempt)
-        ends = [attempt.completed_key(attempt.token), attempt.checked_key(attempt.token)]
+        ends = [completed_key(attempt), checked_key(attempt, attempt.token)]
         reading = self.context.store.read(attempt.domain, [fence, *ends])
         epoch = reading.get(fence)
         if epoch is None or epoch.version != attempt.fence or reading.head.incarnation != attempt.incarnation:
@@ -104,7 +104,7 @@ class Join:
 
     def _store(self, participant_attempt: int) -> None:
         attempt = self.attempt
-        key = attempt.joined_key(self.number, participant_attempt)
+        key = joined_key(attempt, self.number, participant_attempt)
         record = AttemptEvent(
             state=EpochState.OPEN,
             sink="",
@@ -122,8 +122,8 @@ class Join:
                     Exists(fence_of(attempt), attempt.fence),
                     Absent(key),
                     # Complete or checked output is decided on: no part of it may change.
-                    Absent(attempt.completed_key(attempt.token)),
-                    Absent(attempt.checked_key(attempt.token)),
+                    Absent(completed_key(attempt)),
+                    Absent(checked_key(attempt, attempt.token)),
                 ),
                 updates=(Put(key, record),),
             )
@@ -168,7 +168,7 @@ def unjoined(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...
         return ()
     newest = newest_tries(log, attempt.token)
     numbers = range(attempt.participants)
-    return tuple(Absent(attempt.joined_key(number, newest.get(number, 0) + 1)) for number in numbers)
+    return tuple(Absent(joined_key(attempt, number, newest.get(number, 0) + 1)) for number in numbers)
 
 
 def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
@@ -203,7 +203,7 @@ def whole(attempt: Attempt, log: Iterable[AttemptEvent]) -> tuple[Absent, ...]:
 def newer_try(attempt: Attempt) -> tuple[Absent, ...]:
     """Return the requirement that *attempt* is the newest try of its participant; none for the only writer."""
     return (
-        (Absent(attempt.joined_key(attempt.participant, attempt.participant_attempt + 1)),)
+        (Absent(joined_key(attempt, attempt.participant, attempt.participant_attempt + 1)),)
         if attempt.participant_attempt
         else ()
     )
@@ -239,7 +239,7 @@ def overtaken(reader: MetadataReader, attempt: Attempt, missing: tuple[Absent, .
     fence = fence_of(attempt)
     reading = reader.read(attempt.domain, [fence, *(absent.key for absent in missing)])
     epoch = reading.get(fence)
-    joins = [reading.records[absent.key].record for absent in missing if absent.key in reading.records]
+    joins = [reading.of(absent.key).record for absent in missing if absent.key in reading.records]
     if epoch is None or epoch.version != attempt.fence or not joins:
         return fenced(reader, attempt)
     if attempt.participant_attempt:

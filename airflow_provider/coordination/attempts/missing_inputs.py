@@ -73,7 +73,7 @@ def with_way_out(
     found = reader.read(epoch.domain, list(dict.fromkeys(keys.values())))
     # A job that reads its own past has no record before its first begin.
     owners: dict[TableName, JobRecord] = {
-        name: found.records[key].record for name, key in keys.items() if key in found.records
+        name: found.of(key).record for name, key in keys.items() if key in found.records
     }
     own = {table.name for table in epoch.outputs}
 
@@ -105,11 +105,11 @@ def _with_own_epoch(reader: MetadataReader, epoch: Resolving, missing: Missing, 
     first = Interval(start, stamped.record.cadence.next_after(start))
     _, before, _ = resolve_inputs(epoch.edges, first, tables, epoch.csn)
     obstacles = [entry.way_out for entry in before if entry.way_out]
-    keys = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
+    first_key, lock = epoch_key(epoch.domain, epoch.job, start), lock_key(epoch.domain, epoch.job, start)
     outputs = {table.name: table_key(epoch.domain, table.name) for table in epoch.outputs}
-    reading = reader.read(epoch.domain, [*keys, *outputs.values()])
-    known, lock = (reading.get(key) for key in keys)
-    live = holder(None if known is None else known.record, lock, reading.now)
+    reading = reader.read(epoch.domain, [first_key, lock, *outputs.values()])
+    known = reading.get(first_key)
+    live = holder(None if known is None else known.record, reading.get(lock), reading.now)
     way_out = f"run job {epoch.job} for {first} first, such as by clearing its task"
     if known is None:
         own = {name: reading.get(key) for name, key in outputs.items()}

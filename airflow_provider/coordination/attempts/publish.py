@@ -11,7 +11,7 @@ from airflow_provider.coordination.attempts.fence import fence_of, fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import checked_key, state_log, written_keys
 from airflow_provider.coordination.attempts.validate import refuse_invalid
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn, refuse_behind_inputs
@@ -118,7 +118,7 @@ class Publish:
         attempt = self.attempt
         reading = self._read()
         key = fence_of(attempt)
-        epoch: Stamped[EpochRecord] | None = reading.get(key)
+        epoch = reading.get(key)
         if epoch is None or reading.head.incarnation != attempt.incarnation:
             raise fenced(self.context.store, attempt)
         refuse_other_warehouse(
@@ -176,14 +176,14 @@ class Publish:
                 *(rewrite_log_key(domain, sink.name) for sink in attempt.sinks),
                 *(rewrite_log_key(domain, read.table) for read in attempt.inputs),
                 *later_keys(domain, attempt.interval, attempt.sources),
-                *attempt.written_keys(attempt.token),
-                *([attempt.checked_key(attempt.token)] if attempt.checks else []),
+                *written_keys(attempt, attempt.token),
+                *([checked_key(attempt, attempt.token)] if attempt.checks else []),
             ],
             pointers=() if self.context.formats.projected else [sink.name for sink in attempt.sinks],
         )
 
     @property
-    def _log_key(self) -> Key:
+    def _log_key(self) -> Key[AttemptEvent]:
         attempt = self.attempt
         return event_key(
             attempt.domain,
@@ -212,7 +212,7 @@ class Publish:
         found = []
         published = [sink for sink in attempt.sinks if sink.name in (record.fills or names)]
         for sink in sorted(published, key=lambda sink: sink.name):
-            hot: Stamped[TableRecord] = reading.records[table_key(attempt.domain, sink.name)]
+            hot = reading.of(table_key(attempt.domain, sink.name))
             refuse_not_own(attempt.job, sink.name, hot.record)
             if hot.record.cadence.ending_at(attempt.interval.end) != attempt.interval:
                 raise TopologyError(
@@ -225,7 +225,7 @@ class Publish:
                 _Sink(
                     table=sink,
                     hot=hot,
-                    log=reading.records[rewrite_log_key(attempt.domain, sink.name)],
+                    log=reading.of(rewrite_log_key(attempt.domain, sink.name)),
                     output=output[sink.name],
                     changes=hot.record.progress.changed_by(attempt.interval),
                 )
@@ -238,10 +238,10 @@ class Publish:
         if attempt.is_shared:
             log = state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
             return [event.record for event in log]
-        keys = attempt.written_keys(record.output_token)
+        keys = written_keys(attempt, record.output_token)
         if record.adopts is not None:
             reading = self.context.store.read(attempt.domain, keys)
-        return [reading.records[key].record for key in keys if key in reading.records]
+        return [reading.of(key).record for key in keys if key in reading.records]
 
     def _rewrite_requirements(self, reading: Reading, sinks: list[_Sink]) -> list[Exists]:
         """Return requirements that fail if a reader commits on what this commit replaces; none if it replaces nothing.
@@ -250,7 +250,7 @@ class Publish:
         """
         domain, own = self.attempt.domain, [sink.table.name for sink in sinks]
         spans = {sink.table.name: sink.changes for sink in sinks}
-        store, topology = self.context.store, reading.records[topology_key(domain)]
+        store, topology = self.context.store, reading.of(topology_key(domain))
         defaults, commits = self.context.defaults, self.attempt.interval
         return [
             required
@@ -296,7 +296,7 @@ class Publish:
                     if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
                         adopt(self.context, sink.table)
             now = self.context.store.read(self.attempt.domain, [sink.hot.key for sink in sinks])
-            if all(now.records[sink.hot.key].version == sink.hot.version for sink in sinks):
+            if all(now.of(sink.hot.key).version == sink.hot.version for sink in sinks):
                 raise
             return None
 
@@ -321,7 +321,7 @@ class Publish:
         attempt = self.attempt
         inputs = (rewrite_log_key(attempt.domain, read.table) for read in record.inputs)
         # A newer attempt writes the epoch (R10), a rewrite of an input that input's log (R13).
-        commit.hold(epoch, *(commit.reading.records[key] for key in inputs))
+        commit.hold(epoch, *(commit.reading.of(key) for key in inputs))
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         catch_up(commit, attempt, record, stay)
         commit.update(

@@ -18,15 +18,14 @@ def read_input(context: Context, attempt: Attempt, table: str) -> tuple[State, s
     """
     provenance = attempt.input(table)
     record_key = table_key(attempt.domain, provenance.table)
-    keys = [record_key]
-    if provenance.ref is not None:
-        ref = provenance.ref
-        keys.append(schema_key(attempt.domain, provenance.table, ref.table_uuid, ref.schema_id))
+    ref = provenance.ref
+    of_schema = ref and schema_key(attempt.domain, provenance.table, ref.table_uuid, ref.schema_id)
+    keys = [record_key, *([of_schema] if of_schema else [])]
     reading = context.retry(lambda: context.store.read(attempt.domain, keys))
     record = reading.get(record_key)
     if record is None:
         raise UnknownName.of_table(
             table, attempt.domain, next_step="check the domain of the job and the connection."
         )
-    schema = reading.get(keys[-1]) if provenance.ref is not None else None
+    schema = reading.get(of_schema) if of_schema else None
     return state_of(provenance, record.record.kind), schema.record.schema if schema else ""

@@ -126,7 +126,7 @@ class Race:
         return self.lost >= (QUICK_LOST_BEFORE_RESERVING if is_quick else LOST_BEFORE_RESERVING)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> Key[ReservationRecord]:
         return reservation_key(self.attempt.domain)
 
     def look(self, reading: Reading) -> tuple[Exists, ...]:
@@ -134,7 +134,7 @@ class Race:
 
         :raises Reserved: another publisher has reserved the head.
         """
-        stamped: Stamped[ReservationRecord] | None = reading.get(self.key)
+        stamped = reading.get(self.key)
         if stamped is None:
             return ()
         self._held = stamped if self._is_own(stamped.record) else None

@@ -20,7 +20,7 @@ def rewrite_logs(
     reading: Reading, domain: DomainName, inputs: Sequence[Provenance]
 ) -> dict[TableName, Stamped[RewriteLog]]:
     """Return the rewrite logs of the tables of *inputs*, which *reading* has."""
-    return {read.table: reading.records[rewrite_log_key(domain, read.table)] for read in inputs}
+    return {read.table: reading.of(rewrite_log_key(domain, read.table)) for read in inputs}
 
 
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:

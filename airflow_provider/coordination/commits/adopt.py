@@ -19,9 +19,9 @@ from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import with_rewrite
-from airflow_provider.domain.records import Stamped, rewrite_log_key, table_key, topology_key
+from airflow_provider.domain.records import rewrite_log_key, table_key, topology_key
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import RewriteLog, TableRecord, shown
+from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import Put
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
@@ -72,23 +72,23 @@ class _Adoption:
     def run(self) -> bool:
         """:raises RequirementFailed: a record that it read has changed meanwhile."""
         name, domain = self.table.name, self._domain
-        keys = [table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)]
-        reading = self.context.store.read(domain, keys)
-        refuse_sealed(domain, reading.get(keys[2]))
-        refuse_other_warehouse(domain, reading.get(keys[2]), self.context.formats.warehouse)
-        stamped: Stamped[TableRecord] = reading.records[keys[0]]
+        own, of_log, of_domain = table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)
+        reading = self.context.store.read(domain, [own, of_log, of_domain])
+        refuse_sealed(domain, reading.get(of_domain))
+        refuse_other_warehouse(domain, reading.get(of_domain), self.context.formats.warehouse)
+        stamped = reading.of(own)
         found = self.context.formats[self.table.format].compare(self.table, stamped.record.ref)
         if found.status is not PointerStatus.FOREIGN:
             return False
         span = foreign_span(self.table, stamped.record, found)
         store, formats, defaults = self.context.store, self.context.formats, self.context.defaults
         commit = CommitBuilder(domain, reading, defaults)
-        topology = reading.records[keys[2]]
+        topology = reading.of(of_domain)
         commit.require(*rewrite_requirements(store, domain, [name], span, topology, defaults=defaults))
         publication = self._publication(commit, stamped.record, found)
         prepared = prepared_or_moved(store, formats, publication, stamped)
         commit.show(stamped, written_out(stamped), span, publication, prepared)
-        log: Stamped[RewriteLog] = reading.records[keys[1]]
+        log = reading.of(of_log)
         commit.hold(log)
         commit.update(Put(log.key, with_rewrite(log, span, defaults)))
         store.transact(commit.transaction(publication.change_set, by=ADOPTED_BY))

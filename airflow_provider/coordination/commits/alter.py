@@ -43,7 +43,7 @@ class Alter:
         :raises EpochBusy: a rename or drop while another epoch of the job is being computed.
         """
         for table in self.job.outputs:
-            stamped: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            stamped = reading.get(table_key(self.job.domain, table.name))
             if stamped is None or stamped.record.ref is None:
                 continue
             changes = pending_changes(table.name, stamped.record.changes, table.column_changes)
@@ -111,7 +111,7 @@ class Alter:
             if table.on_foreign_commit is OnForeignCommit.ADOPT:
                 adopt(context, table)
             # The reply of the adoption may have been lost: only the record tells whether it was made.
-            now = context.store.read(table.domain, [stamped.key]).records[stamped.key]
+            now = context.store.read(table.domain, [stamped.key]).of(stamped.key)
             if now.version != stamped.version:
                 return
             raise
@@ -135,7 +135,7 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
     reading = context.store.read(attempt.domain, [key])
     follow(context.formats, reading, [table])
     info = context.formats[table.format].describe(table)
-    record: TableRecord = reading.records[key].record
+    record = reading.of(key).record
     if record.ref is None:
         return info
     info = same_table(table, record.ref, info)
@@ -152,5 +152,5 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
             found=", ".join(map(str, table.column_changes)),
         )
     earlier = schema_key(attempt.domain, table.name, record.ref.table_uuid, unknown.before)
-    schema = context.store.read(attempt.domain, [earlier]).records[earlier].record.schema
+    schema = context.store.read(attempt.domain, [earlier]).of(earlier).record.schema
     return replace(info, schema_id=unknown.before, schema=schema)

@@ -13,10 +13,9 @@ from airflow_provider.domain.epoch import Attempt, AttemptRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, topology_key
+from airflow_provider.domain.records import job_key, rewrite_log_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Put, Reading
 
 
@@ -73,7 +72,7 @@ def is_torn(attempt: Attempt, reading: Reading) -> bool:
 
     Not every store reads all records of one reading at the same moment.
     """
-    topology = reading.records[topology_key(attempt.domain)].record
+    topology = reading.of(topology_key(attempt.domain)).record
     names = {read.table for read in attempt.inputs} | {sink.name for sink in attempt.sinks}
     logs = (reading.get(rewrite_log_key(attempt.domain, name)) for name in names)
     return any(log is not None and log.record.binds > topology.binds for log in logs)
@@ -114,7 +113,7 @@ def catch_up(
 
     :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
     """
-    topology: Stamped[TopologyRecord] = commit.reading.records[topology_key(attempt.domain)]
+    topology = commit.reading.of(topology_key(attempt.domain))
     before = topology.record
     after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, commit.csn))
     if not record.fills and is_behind(before.behind, attempt.job, attempt.interval):

@@ -47,7 +47,7 @@ class Declaring:
         topology = reading.get(topology_key(job.domain))
         refuse_sealed(job.domain, topology)
         refuse_other_warehouse(job.domain, topology, self.context.formats.warehouse)
-        current: Stamped[JobRecord] | None = reading.get(job_key(job.domain, job.name))
+        current = reading.get(job_key(job.domain, job.name))
         record = declared(job, current.record if current else None, fingerprint(job))
         register = Register(self.context, job)
         if current is not None and (

@@ -17,7 +17,6 @@ from airflow_provider.domain.records import Kind, Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import Edge, Job
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
 
 
@@ -42,7 +41,7 @@ def refuse_aligned_readers(
     """
     readers = [*readers]
     for table in job.outputs:
-        known: Stamped[TableRecord] | None = reading.get(table_key(job.domain, table.name))
+        known = reading.get(table_key(job.domain, table.name))
         since = job.cadence.until(known.record.cadence) if known else None
         if since is not None:
             for other in readers:
@@ -149,7 +148,7 @@ def rewrite_requirements(
     refuse_dependents(store, domain, tables, interval, defaults, commits=commits)
     return [
         Exists(topology.key, topology.version),
-        *(Exists(key, found.records[key].version) for key in keys),
+        *(Exists(key, found.of(key).version) for key in keys),
     ]
 
 

@@ -50,7 +50,7 @@ class ExpiredStates:
         domain: DomainName,
         retention: RetentionRecord,
         hulls: Mapping[TableName, Interval | None],
-        pages: dict[Key, ExpiredPage] | None = None,
+        pages: dict[Key[ExpiredPage], ExpiredPage] | None = None,
     ) -> None:
         self.retention = retention
         self.domain = domain
@@ -62,7 +62,7 @@ class ExpiredStates:
         """Read the pages that :meth:`range_at` needs for *barriers* in one call."""
         self._load(key for table, barrier in barriers for key in self._keys(table, barrier))
 
-    def _load(self, keys: Iterable[Key]) -> None:
+    def _load(self, keys: Iterable[Key[ExpiredPage]]) -> None:
         needed = {key: None for key in keys if key not in self._pages}
         if needed:
             found = self._reader.read(self.domain, list(needed)).records
@@ -94,7 +94,7 @@ class ExpiredStates:
         """Return whether the version *ref*, resolved at *csn*, cannot be claimed any more."""
         return self.retention.superseded(csn, ref, newest)
 
-    def _keys(self, table: TableName, barrier: datetime) -> list[Key]:
+    def _keys(self, table: TableName, barrier: datetime) -> list[Key[ExpiredPage]]:
         hull = self._hulls.get(table)
         if hull is None or not hull.start < barrier <= hull.end:
             return []
@@ -111,7 +111,7 @@ def expired_states(
     reader: MetadataReader,
     domain: DomainName,
     reading: Reading,
-    pages: dict[Key, ExpiredPage] | None = None,
+    pages: dict[Key[ExpiredPage], ExpiredPage] | None = None,
 ) -> ExpiredStates:
     """Return the expired states of the tables whose records *reading* has, beside the domain's retention record.
 
@@ -126,9 +126,9 @@ class RememberedPages:
     """Cache of pages of expired ranges; any expiry writes the retention record, and so empties it."""
 
     def __init__(self) -> None:
-        self._kept: tuple[object, dict[Key, ExpiredPage]] = (None, {})
+        self._kept: tuple[object, dict[Key[ExpiredPage], ExpiredPage]] = (None, {})
 
-    def of(self, domain: DomainName, reading: Reading) -> dict[Key, ExpiredPage]:
+    def of(self, domain: DomainName, reading: Reading) -> dict[Key[ExpiredPage], ExpiredPage]:
         """Return the pages that were read at the retention record of *reading*; forget others."""
         stamped = reading.get(retention_key(domain))
         state = (domain, reading.head.incarnation, None if stamped is None else stamped.version)

@@ -64,7 +64,7 @@ def is_pointed(reading: Reading, table: Table) -> bool:
 
 
 def _ref(reading: Reading, table: Table) -> TableRef | None:
-    stamped: Stamped[TableRecord] | None = reading.get(table_key(table.domain, table.name))
+    stamped = reading.get(table_key(table.domain, table.name))
     return None if stamped is None else stamped.record.ref
 
 

@@ -137,7 +137,7 @@ class Register:
         reading = self.context.store.read(job.domain, [topology, own, *tables, *logs, *self._chains])
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
-        current: Stamped[JobRecord] | None = reading.get(own)
+        current = reading.get(own)
         record = declared(job, current.record if current else None, fingerprint(job))
         if serves_once(record):
             return record, None
@@ -234,7 +234,7 @@ class Register:
         return [*committed, *self._open_epochs()]
 
     @property
-    def _chains(self) -> list[Key]:
+    def _chains(self) -> list[Key[RewriteLog]]:
         """Records that each begin writes anew whose bounds other begins depend on."""
         return [chain_key(self.job.domain, source.name) for source in self.job.sources if source.looks_around]
 
@@ -260,7 +260,7 @@ class Register:
     ) -> Transaction:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
-        before: Stamped[TopologyRecord] | None = reading.get(topology)
+        before = reading.get(topology)
         known = before.record if before else TopologyRecord(generation=0)
         changed = replace(
             known,
@@ -335,7 +335,7 @@ class Register:
         that job, or the table alone, is retired (R7).
         """
         for table in self.job.outputs:
-            known: Stamped[TableRecord] | None = reading.get(table_key(self.job.domain, table.name))
+            known = reading.get(table_key(self.job.domain, table.name))
             if known is None:
                 continue
             if known.record.job == self.job.name or known.record.ended:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.dependent import Dependent
-from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, has_expired
+from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -84,7 +84,7 @@ def source_dependents(
     )
 
 
-def lives(reading: Reading, lock: Key) -> bool:
+def lives(reading: Reading, lock: Key[LockRecord]) -> bool:
     """Return whether the lock of an attempt, as read, has not expired."""
     stamped = reading.get(lock)
     return stamped is not None and not has_expired(stamped.at, stamped.record.ttl, reading.now)
@@ -182,7 +182,9 @@ def _step(source: Source, interval: Interval, readers: Iterable[Dependent]) -> s
     )
 
 
-def later_keys(domain: DomainName, interval: Interval, sources: Iterable[SourceBounds]) -> list[Key]:
+def later_keys(
+    domain: DomainName, interval: Interval, sources: Iterable[SourceBounds]
+) -> list[Key[SourceRecord]]:
     """Return the keys of the revisions that come after those that an attempt reads."""
     return [source_key(domain, bounds.source, interval.end, bounds.revision + 1) for bounds in sources]
 

@@ -103,7 +103,7 @@ def tables_that_stay(
     if before is None:
         return ()
     key = job_key(attempt.domain, attempt.job)
-    job: JobRecord = reader.read(attempt.domain, [key]).records[key].record
+    job = reader.read(attempt.domain, [key]).of(key).record
     return tables_with_rows(
         reader, attempt.domain, job, attempt.interval, {sink.name for sink in attempt.sinks}
     )

@@ -29,7 +29,7 @@ def prepared_or_moved(
     try:
         return formats[publication.table.format].prepare(publication)
     except (ForeignCommit, TablesAhead, Unavailable) as error:
-        now = reader.read(stamped.key.domain, [stamped.key]).records[stamped.key]
+        now = reader.read(stamped.key.domain, [stamped.key]).of(stamped.key)
         if now.version == stamped.version:  # no publish was faster, so the error stands
             raise
         raise RequirementFailed.of(Exists(stamped.key, stamped.version), now.version) from error

@@ -15,7 +15,7 @@ from airflow_provider.domain.origins import origin_is_read, uncovered
 from airflow_provider.domain.publishing import with_calendar, with_rewrite
 from airflow_provider.domain.records import Stamped, rewrite_log_key, topology_key
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import RewriteLog, TableRecord
+from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, Put, Reading
 
 
@@ -41,7 +41,7 @@ def tell_readers(
         since = after.cadence.until(stamped.record.cadence)
         if span is None and since is None:
             continue
-        log: Stamped[RewriteLog] = commit.reading.records[rewrite_log_key(job.domain, name)]
+        log = commit.reading.of(rewrite_log_key(job.domain, name))
         told = log
         if since is not None:
             told = replace(told, record=with_calendar(told, since, commit.csn, context.defaults))
@@ -56,7 +56,7 @@ def _unread(
     context: Context, job: Job, reading: Reading, rows: tuple[TableName, Interval], own: Collection[TableName]
 ) -> list[Exists]:
     """:raises TopologyError: committed epochs have read that there are no such *rows*."""
-    (table, span), topology = rows, reading.records[topology_key(job.domain)]
+    (table, span), topology = rows, reading.of(topology_key(job.domain))
     try:
         return rewrite_requirements(
             context.store, job.domain, [table], span, topology, defaults=context.defaults, own=own

@@ -59,13 +59,13 @@ def remember_versions(
         _write(store, here, Absent(key), Put(key, page))
 
 
-def forget_versions(store: MetadataStore, key: Key, gone: Sequence[Version]) -> None:
+def forget_versions(store: MetadataStore, key: Key[VersionsRecord], gone: Sequence[Version]) -> None:
     """Remove *gone* from the page at *key*; delete an empty page.
 
     :raises RequirementFailed: another vacuum was faster.
     """
     reading = store.read(key.domain, [key])
-    stamped: Stamped[VersionsRecord] | None = reading.get(key)
+    stamped = reading.get(key)
     if stamped is not None:
         left = stamped.record.without(gone)
         update = Put(key, left) if left.versions else Delete(key)
@@ -79,7 +79,7 @@ def split_versions(store: MetadataStore, domain: DomainName, table: TableName, m
     """
     whole = whole_versions_key(domain, table)
     reading = store.read(domain, [whole])
-    stamped: Stamped[VersionsRecord] | None = reading.get(whole)
+    stamped = reading.get(whole)
     if stamped is None:
         return
     here = SameStore(reading.head.incarnation)

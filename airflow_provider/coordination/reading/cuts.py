@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.reading.engine_names import refuse_names_alike
@@ -383,7 +383,7 @@ def _is_at_its_head(reading: Reading) -> bool:
     return all((stamped.csn or 0) <= reading.head.csn for stamped in reading.records.values())
 
 
-def _versions(reading: Reading) -> dict[Key, int]:
+def _versions(reading: Reading) -> dict[Key[Any], int]:
     return {key: stamped.version for key, stamped in reading.records.items()}
 
 

@@ -190,13 +190,13 @@ class Leases:
 
     # --- one try each; RequirementFailed after a lost race ------------------------------------------------------
 
-    def _held(self, key: Key, owner: str) -> tuple[Stamped[LeaseRecord] | None, Reading]:
+    def _held(self, key: Key[LeaseRecord], owner: str) -> tuple[Stamped[LeaseRecord] | None, Reading]:
         """Return the live lease that *owner* has at *key*, if any.
 
         :raises LeaseHeld: another owner holds it.
         """
         reading = self.store.read(key.domain, [key])
-        stamped: Stamped[LeaseRecord] | None = reading.get(key)
+        stamped = reading.get(key)
         refuse_other_holder(stamped, checked_owner(owner), reading.now)
         return (None if stamped is None or _over(stamped, reading) else stamped), reading
 
@@ -207,7 +207,7 @@ class Leases:
         """
         key = _key(lease)
         reading = self.store.read(key.domain, [key])
-        held: Stamped[LeaseRecord] | None = reading.get(key)
+        held = reading.get(key)
         same_store = reading.head.incarnation == lease.cut.incarnation
         if held is None or held.record.owner != lease.owner or _over(held, reading) or not same_store:
             raise LeaseExpired(
@@ -218,7 +218,9 @@ class Leases:
             )
         return held, reading
 
-    def _claim(self, cut: Cut, key: Key, owner: str, ttl: timedelta | None, looked: Reading) -> Lease:
+    def _claim(
+        self, cut: Cut, key: Key[LeaseRecord], owner: str, ttl: timedelta | None, looked: Reading
+    ) -> Lease:
         """Claim *cut*. *looked* found *key* without a holder; the transaction requires that it still has none."""
         record = claimed(cut, owner, self._ttl(ttl))
         topology, retention = topology_key(cut.domain), retention_key(cut.domain)
@@ -259,7 +261,7 @@ class Leases:
     def _ttl(self, ttl: timedelta | None) -> timedelta:
         return checked_ttl(self.defaults.lease_ttl if ttl is None else ttl, self.defaults.lease_longest)
 
-    def _done(self, request: Callable[[], Answer], key: Key) -> Answer:
+    def _done(self, request: Callable[[], Answer], key: Key[LeaseRecord]) -> Answer:
         return retry(
             request,
             lost=Conflict.of_others(f"lease {key.item!r}", "changing it", lease=key.item),
@@ -291,7 +293,7 @@ def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
         )
 
 
-def _key(lease: Lease) -> Key:
+def _key(lease: Lease) -> Key[LeaseRecord]:
     return lease_key(lease.cut.domain, lease.id)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import EpochRecord
@@ -31,7 +32,7 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import Rewrite, RewriteLog
+from airflow_provider.domain.version import Rewrite
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
 
 _PAGE = 100
@@ -117,7 +118,7 @@ class OutdatedRows:
         self, domain: DomainName, ignoring: Sequence[tuple[JobRecord, Edge]], csn: int
     ) -> list[Outdated]:
         """Return the rows that the ignoring jobs themselves have computed from earlier states."""
-        keys: list[Key] = []
+        keys: list[Key[Any]] = []
         for job, edge in ignoring:
             keys += [
                 rewrite_log_key(domain, edge.table),
@@ -139,7 +140,7 @@ class OutdatedRows:
         self, domain: DomainName, job: JobRecord, edge: Edge, reading: Reading, csn: int
     ) -> Epochs | None:
         """Return the epochs of *job* that read *edge* before its rewrite; cached until a rewrite or a commit."""
-        log: Stamped[RewriteLog] | None = reading.get(rewrite_log_key(domain, edge.table))
+        log = reading.get(rewrite_log_key(domain, edge.table))
         rewrites = [] if log is None else known_rewrites(log, csn)
         outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
         question = (tuple(rewrites), tuple(stamped and stamped.version for stamped in outputs))

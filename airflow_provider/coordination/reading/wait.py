@@ -171,10 +171,11 @@ def begin_readiness(
     :param run: ids of the asking DAG and run: begin takes over the lock of an earlier try of the same run.
     """
     name, maker = domain_name(domain), job_name(job)
-    epoch, lock = (make(name, maker, inputs.interval.start) for make in (epoch_key, lock_key))
+    start = inputs.interval.start
+    epoch, lock = epoch_key(name, maker, start), lock_key(name, maker, start)
     reading = reader.read(name, [epoch, lock])
     answer = inputs_readiness(reader, domain, inputs, source_readers)
-    stamped: Stamped[EpochRecord] | None = reading.get(epoch)
+    stamped = reading.get(epoch)
     live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
     if live is None or (live[0].dag_id, live[0].run_id) == run:
         return answer
@@ -217,7 +218,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
     found = reader.read(name, [table_key(name, table) for table in wanted])
     told = []
     for table in wanted:
-        stamped: Stamped[TableRecord] | None = found.get(table_key(name, table))
+        stamped = found.get(table_key(name, table))
         if stamped is None:
             told.append(Bringer(table=table, meant=meant(reader, name, table)))
             continue

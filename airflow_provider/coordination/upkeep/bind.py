@@ -20,10 +20,9 @@ from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.records import Kind, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
-from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
 
 
@@ -115,7 +114,7 @@ class _Bind:
             provider=self.provider,
         )
         reading = store.read(self.domain, [topology_key(self.domain), *bounding.keys])
-        topology: Stamped[TopologyRecord] = reading.records[topology_key(self.domain)]
+        topology = reading.of(topology_key(self.domain))
         refuse_sealed(self.domain, topology)
         known = bounding.recorded(reading, source)
         if not known:

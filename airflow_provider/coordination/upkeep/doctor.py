@@ -152,7 +152,7 @@ class _Doctor:
     def _moves(self) -> Iterator[Symptom]:
         """Report a move between two stores that has not ended, or that has taken the domain away."""
         key = topology_key(self.domain)
-        move = self.reader.read(self.domain, [key]).records[key].record.move
+        move = self.reader.read(self.domain, [key]).of(key).record.move
         if move is not None and move.state in (MoveState.LEAVING, MoveState.ARRIVING):
             way = "to" if move.state is MoveState.LEAVING else "from"
             yield Symptom(
@@ -208,7 +208,7 @@ class _Doctor:
     def _shown(self, table: Table) -> Iterator[Symptom]:
         """Report a table whose catalog state differs from a cut of the table alone (R17)."""
         key = table_key(table.domain, table.name)
-        before = self.reader.read(table.domain, [key]).records[key]
+        before = self.reader.read(table.domain, [key]).of(key)
         if before.record.ref is None:
             return
         table_format = self.formats[before.record.ref.format]
@@ -217,7 +217,7 @@ class _Doctor:
             wanted = {uri for state in shown_states(before) for uri in table_format.files(state)}
         except Unavailable:
             return  # missing files are reported by themselves
-        if seen == wanted or self.reader.read(table.domain, [key]).records[key].version != before.version:
+        if seen == wanted or self.reader.read(table.domain, [key]).of(key).version != before.version:
             return
         upgrade = self.reader.format < TOLD_APART_SINCE
         first = (

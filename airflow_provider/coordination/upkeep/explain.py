@@ -113,28 +113,28 @@ def explain(
     record: JobRecord = stamped.record
     epoch = interval or _first_open(reader, name, record)
     start = epoch.start
-    keys = [epoch_key(name, owner, start), lock_key(name, owner, start)]
+    own, lock = epoch_key(name, owner, start), lock_key(name, owner, start)
     tables = [table_key(name, edge.table) for edge in record.edges]
     tables += [table_key(name, table) for table in record.all_outputs]
-    reading = reader.read(name, [*keys, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
+    reading = reader.read(name, [own, lock, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = expired_states(reader, name, reading)
     log = tuple(
         sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda event: event.at)
     )
-    found = reading.get(keys[0])
+    found = reading.get(own)
     if found is None or (found.record.attempt is None and found.record.committed is None):
         explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)
         explained = _with_job_before(explained, record, reading)
     else:
-        explained = _begun(record, found, reading.get(keys[1]), reading.now, log)
+        explained = _begun(record, found, reading.get(lock), reading.now, log)
     if found is not None and found.record.attempt is None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
         explained = _with_source(
             explained, [entry for entry in behind_of(reading, name) if entry.is_of(owner, epoch)]
         )
     if at_sources and found is not None and found.record.committed is not None and record.all_sources:
-        own = set(record.all_sources)
-        late = unread(reader, name, source_readers or SourceReaders(), at=epoch, names=own)
+        names = set(record.all_sources)
+        late = unread(reader, name, source_readers or SourceReaders(), at=epoch, names=names)
         told = [f"source {found.source.name}: {found}" for found in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))

@@ -20,7 +20,7 @@ from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import with_binds
-from airflow_provider.domain.records import Key, Stamped, job_key, rewrite_log_key, table_key
+from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -115,7 +115,7 @@ class LeavingBehind:
         required += [Exists(stamped.key, stamped.version) for stamped in found.records.values()]
         required += self._unread(tables)
         topology = replace(before, behind=behind, binds=before.binds + 1)
-        logs = [found.records[rewrite_log_key(self.domain, table)] for table in tables]
+        logs = [found.of(rewrite_log_key(self.domain, table)) for table in tables]
         touched = [Put(log.key, with_binds(log, topology.binds, self.context.defaults)) for log in logs]
         return required, [Put(self.topology.key, topology), *touched]
 
@@ -133,9 +133,8 @@ class LeavingBehind:
         return tables_with_rows(self._store, self.domain, self._record(job), self.interval)
 
     def _record(self, job: JobName) -> JobRecord:
-        key: Key = job_key(self.domain, job)
-        record: JobRecord = self._store.read(self.domain, [key]).records[key].record
-        return record
+        key = job_key(self.domain, job)
+        return self._store.read(self.domain, [key]).of(key).record
 
     def _refuse_over(self, entry: Behind) -> None:
         """:raises TopologyError: the epoch would be behind, and no job could compute all of it again."""

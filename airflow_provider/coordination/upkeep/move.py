@@ -369,7 +369,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
         yield from pages(reader, domain, Kind.EXPIRED, table)
 
 
-def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key, tuple[Any, int | None]]:
+def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key[Any], tuple[Any, int | None]]:
     every = (*records(reader, domain), *pages(reader, domain, Kind.COMMIT, ""))
     return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 

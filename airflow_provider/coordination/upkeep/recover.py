@@ -85,13 +85,13 @@ def _recovered(context: Context, table: Table, csn: int, ref: TableRef) -> Recov
     reader, adopted, restored = context.store, False, False
     key = table_key(table.domain, table.name)
     try:
-        newest = reader.read(table.domain, [key]).records[key]
+        newest = reader.read(table.domain, [key]).of(key)
         restored = context.formats[ref.format].restore(table, newest.record.ref or ref)
         if table.on_foreign_commit is OnForeignCommit.ADOPT:
             adopted = adopt(context, table)
             # Read again even if nothing was adopted: the reply of an adoption may have been lost.
-            newest = reader.read(table.domain, [key]).records[key]
-            ref, csn = newest.record.ref, newest.csn or 0
+            newest = reader.read(table.domain, [key]).of(key)
+            ref, csn = newest.record.ref or ref, newest.csn or 0
         answer = context.formats[ref.format].project(table, ref)
         if answer.ahead:
             refuse_ahead(reader, context.formats, table)

@@ -104,7 +104,7 @@ class Relocating:
         """Return the record as the receiving store has it."""
         return replace(found, record=self.record(found.key, found.record))
 
-    def record(self, key: Key, record: Any) -> Any:
+    def record(self, key: Key[Any], record: Any) -> Any:
         if self.names is None or key.kind not in _NAMING:
             return record
         plain = msgspec.json.decode(encode(key, record))

@@ -52,7 +52,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
-from airflow_provider.domain.retention import Version, still_needed
+from airflow_provider.domain.retention import Version, VersionsRecord, still_needed
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import (
     TableRecord,
@@ -176,7 +176,7 @@ class Retention:
         reading = self.store.read(domain, [table, retention, topology])
         refuse_sealed(domain, reading.get(topology))
         refuse_other_warehouse(domain, reading.get(topology), self.formats.warehouse)
-        stamped: Stamped[TableRecord] | None = reading.get(table)
+        stamped = reading.get(table)
         if stamped is None or not reached(stamped.record, newest_version(stamped), barrier):
             raise _refused(name, barrier, "a barrier that the table has reached")
         if expired_states(self.store, domain, reading).range_at(name, barrier) is not None:
@@ -222,7 +222,7 @@ class Retention:
         first, most = record.expired[0], self.defaults.ranges_in_page
         table = table_key(domain, first.table)
         tables = self.store.read(domain, [table])
-        stamped: Stamped[TableRecord] | None = tables.get(table)
+        stamped = tables.get(table)
         known = first.ranges[:most]
         requires, updates = expired_pages(self.store, domain, first.table, known, self.defaults)
         left = replace(first, ranges=first.ranges[most:])
@@ -307,7 +307,9 @@ class Retention:
         self._write(reading, key, replace(record, horizon=horizon), topology)
         return len(commits) == most and commits[-1].csn == horizon
 
-    def _deleted(self, key: Key, name: TableName, found: Superseded) -> tuple[list[str], Superseded]:
+    def _deleted(
+        self, key: Key[VersionsRecord], name: TableName, found: Superseded
+    ) -> tuple[list[str], Superseded]:
         """Delete the versions *found* at *key*; return the URIs, and the findings at the time of deletion.
 
         Another vacuum may delete versions that this one found claimed, or newest, a moment ago, and keeps. Their files
@@ -322,7 +324,7 @@ class Retention:
                     raise
         return [], found
 
-    def _delete(self, key: Key, name: TableName, found: Superseded) -> list[str]:
+    def _delete(self, key: Key[VersionsRecord], name: TableName, found: Superseded) -> list[str]:
         """Delete the files of superseded versions, except those that others share; return their URIs."""
         record = cast("TableRecord", found.record)
         table = _table(key.domain, name, record, found.gone[-1].ref.format)
@@ -333,7 +335,7 @@ class Retention:
         self._done(lambda: forget_versions(self.store, key, found.gone))
         return deleted
 
-    def _write(self, reading: Reading, key: Key, record: Any, *others: Key) -> None:
+    def _write(self, reading: Reading, key: Key[Any], record: Any, *others: Key[Any]) -> None:
         """Write *record*; require its key and *others* unchanged since *reading*."""
         self.store.transact(
             Transaction(

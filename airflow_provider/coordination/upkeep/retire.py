@@ -59,7 +59,7 @@ class Retire:
         names = known.all_outputs if self.table is None else (self.table,)
         reading = store.read(domain, [topology, own, *(table_key(domain, name) for name in names)])
         refuse_sealed(domain, reading.get(topology))
-        job: JobRecord = reading.records[own].record
+        job = reading.of(own).record
         others = {} if self.why else self._without_idle_successors(reading, job)
         moved = self._moved(reading, job, others)
         if not moved and (self.table is not None or bool(job.retired) == bool(self.why)):
@@ -69,8 +69,8 @@ class Retire:
         else:  # other jobs may have registered declarations that contradict it
             check_registration(replace(job, retired=""), others, None)
         commit = CommitBuilder(domain, reading, self.context.defaults)
-        commit.hold(reading.records[topology], reading.records[own])
-        before = reading.records[topology].record
+        commit.hold(reading.of(topology), reading.of(own))
+        before = reading.of(topology).record
         commit.update(Put(topology, replace(before, generation=before.generation + 1)))
         if self.table is None:
             commit.update(Put(own, replace(job, retired=self.why)))

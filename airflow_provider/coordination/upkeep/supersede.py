@@ -48,7 +48,7 @@ def superseded(
     if not gone:
         return Superseded(claimed=len(old))
     key = table_key(domain, name)
-    record: TableRecord = store.read(domain, [key]).records[key].record
+    record = store.read(domain, [key]).of(key).record
     staying = [
         version.ref for version in (*([newest] if newest else []), *page.record.without(gone).versions)
     ]
@@ -56,11 +56,11 @@ def superseded(
     return Superseded(gone=gone, kept=kept, claimed=len(old) - len(gone), record=record)
 
 
-def superseded_now(store: MetadataStore, name: TableName, key: Key) -> Superseded:
+def superseded_now(store: MetadataStore, name: TableName, key: Key[VersionsRecord]) -> Superseded:
     """Divide the page at *key* by the present records; a deleted page has nothing to delete."""
     domain = key.domain
     reading = store.read(domain, [key, retention_key(domain)])
-    page: Stamped[VersionsRecord] | None = reading.get(key)
+    page = reading.get(key)
     if page is None:
         return Superseded()
     # Claims after the horizon: no new claim on what was superseded at it can appear (docs/decisions/retention.md).

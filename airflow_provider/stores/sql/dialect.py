@@ -47,7 +47,7 @@ class Held:
     """
 
     csn: int | None
-    versions: Mapping[Key, int]
+    versions: Mapping[Key[Any], int]
     incarnation: str
     version: int
     at_us: int
@@ -69,7 +69,7 @@ class Wanted:
     times: list[int | None] = field(default_factory=list)
 
 
-def wanted_of(keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> list[Wanted]:
+def wanted_of(keys: Iterable[Key[Any]], known: Mapping[Key[Any], Stamped[Any]]) -> list[Wanted]:
     """Group *keys* by partition: the tables of a wide cut are all in one."""
     found: dict[tuple[str, str], Wanted] = {}
     for key in keys:
@@ -142,8 +142,8 @@ class SqlDialect(ABC):
         self,
         connection: Connection,
         domain: DomainName,
-        keys: Sequence[Key],
-        known: Mapping[Key, Stamped[Any]],
+        keys: Sequence[Key[Any]],
+        known: Mapping[Key[Any], Stamped[Any]],
         pointers: Sequence[str],
     ) -> Look:
         """Read the head, the time, the records at *keys* that differ from *known*, and *pointers*, in one snapshot."""

@@ -15,7 +15,7 @@ from airflow_provider.stores.requests import CheckedTransaction
 _KINDS = {kind.value: kind for kind in Kind}
 
 
-def key(domain: DomainName, row: Sequence[Any]) -> Key:
+def key(domain: DomainName, row: Sequence[Any]) -> Key[Any]:
     """Return the key of a row that begins with kind, partition and item."""
     kind, partition, item = row[:3]
     return Key(domain, _KINDS[kind], partition, item)

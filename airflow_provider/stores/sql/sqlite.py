@@ -175,8 +175,8 @@ class SqliteDialect(SqlDialect):
         self,
         connection: Connection,
         domain: DomainName,
-        keys: Sequence[Key],
-        known: Mapping[Key, Stamped[Any]],
+        keys: Sequence[Key[Any]],
+        known: Mapping[Key[Any], Stamped[Any]],
         pointers: Sequence[str],
     ) -> Look:
         execute = _driver(connection).execute
@@ -363,7 +363,7 @@ def known_items() -> Select[Any]:
     return select(listed.c.key.label("item"), listed.c.value.label("stamp"))
 
 
-def _addresses(keys: Iterable[Key]) -> str:
+def _addresses(keys: Iterable[Key[Any]]) -> str:
     """Return *keys* as the value of the parameter ``keys``."""
     return _json([(key.kind, key.partition, key.item) for key in keys])
 

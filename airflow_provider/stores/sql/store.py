@@ -146,7 +146,7 @@ class SqlStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         wanted = list(dict.fromkeys(keys))
         known = self._remembered.among(domain, wanted)
         check_keys(domain, [key for key in wanted if key not in known])

@@ -105,14 +105,14 @@ class Known:
     def clear(self) -> None:
         """Forget everything: the store has another identity than before."""
         self.incarnation: Incarnation | None = None
-        self.records: dict[Key, Seen | None] = {}
+        self.records: dict[Key[Any], Seen | None] = {}
         self.folders: set[str] = set()
         self.floors: dict[Partition, Floor] = {}
         self.heads: dict[DomainName, SeenHead] = {}
         self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
         self.segments: dict[tuple[int, DomainName, int], list[Copy]] = {}
-        self.decoded: dict[Key, Stamped[Any]] = {}
-        self.tables: dict[Key, SeenTable] = {}
+        self.decoded: dict[Key[Any], Stamped[Any]] = {}
+        self.tables: dict[Key[Any], SeenTable] = {}
 
     def see_incarnation(self, answer: Any) -> Incarnation:
         """Learn the identity from kazoo's answer; if it has changed, forget all hints of the store before."""
@@ -122,7 +122,7 @@ class Known:
         self.incarnation = seen
         return seen
 
-    def see(self, key: Key, seen: Seen | None) -> None:
+    def see(self, key: Key[Any], seen: Seen | None) -> None:
         if len(self.records) > _MOST:
             self.records.clear()
         self.records[key] = seen
@@ -162,7 +162,7 @@ class Known:
             self.segments.clear()
         self.segments[generation, domain, number] = copies
 
-    def forget(self, keys: Iterable[Key], folders: Iterable[str]) -> None:
+    def forget(self, keys: Iterable[Key[Any]], folders: Iterable[str]) -> None:
         """Forget the hints about *keys* and *folders*."""
         for key in keys:
             self.records.pop(key, None)
@@ -171,5 +171,5 @@ class Known:
         self.folders.difference_update(folders)
 
 
-def partition_of(key: Key) -> Partition:
+def partition_of(key: Key[Any]) -> Partition:
     return key.domain, key.kind, key.partition

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_letters, digits
+from typing import Any
 from urllib.parse import unquote
 
 from airflow_provider.domain.identifiers import DomainName
@@ -81,7 +82,7 @@ class Paths:
     def partition(self, domain: DomainName, kind: Kind, partition: str) -> str:
         return f"{self.domain(domain)}/{kind.value}/{encoded(partition)}"
 
-    def record(self, key: Key) -> str:
+    def record(self, key: Key[Any]) -> str:
         return _record(self.chroot, key)
 
     def parents(self, path: str) -> Sequence[str]:
@@ -90,7 +91,7 @@ class Paths:
 
 
 @lru_cache(maxsize=16_384)
-def _record(chroot: str, key: Key) -> str:
+def _record(chroot: str, key: Key[Any]) -> str:
     parts = encoded(key.domain), key.kind.value, encoded(key.partition), encoded(key.item)
     return f"{chroot}/domains/{'/'.join(parts)}"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
@@ -58,13 +59,13 @@ class View:
     :param incarnation: the store's identity.
     """
 
-    records: Mapping[Key, Seen | None]
+    records: Mapping[Key[Any], Seen | None]
     floors: Mapping[Partition, Floor]
     folders: Set[str]
     head: SeenHead
     incarnation: Incarnation | None
 
-    def base(self, key: Key) -> int:
+    def base(self, key: Key[Any]) -> int:
         """Return the base of the versions of *key*; for a new node that of its folder's floor."""
         seen = self.records[key]
         if seen is not None:
@@ -95,9 +96,9 @@ class Plan:
     csn: int | None
     operations: tuple[Operation, ...]
     roles: tuple[Role, ...]
-    puts: dict[Key, int]
-    bases: dict[Key, int]
-    deletes: dict[Key, int]
+    puts: dict[Key[Any], int]
+    bases: dict[Key[Any], int]
+    deletes: dict[Key[Any], int]
     made: tuple[str, ...]
     witness: str | None
     before: SeenHead
@@ -118,7 +119,7 @@ class _Draft:
         return len(self.operations) - 1
 
 
-def touched(request: CheckedTransaction) -> list[Key]:
+def touched(request: CheckedTransaction) -> list[Key[Any]]:
     """Return every key that a transaction requires or changes, except commits, each once."""
     keys = [requirement.key for requirement in request.requires]
     keys += [put.key for put, _ in request.puts]
@@ -142,11 +143,11 @@ def plan(request: CheckedTransaction, view: View, paths: Paths, *, place: str | 
     transaction = new_transaction()
     csn = head.csn + 1 if request.commit is not None else None
     draft = _Draft()
-    bodies: dict[Key, bytes | None] = {put.key: body for put, body in request.puts}
+    bodies: dict[Key[Any], bytes | None] = {put.key: body for put, body in request.puts}
     bodies |= dict.fromkeys(request.deletes)
     bases = {key: view.base(key) for key in bodies}
     updates = {key: packed(body, csn, transaction, base=bases[key]) for key, body in bodies.items()}
-    positions: dict[Key, int] = {}
+    positions: dict[Key[Any], int] = {}
     if request.store is not None and view.incarnation is not None:
         draft.add("check", paths.incarnation, version=view.incarnation.version)
     # Where deleted nodes are cleared away, a path may belong to another node than the hint's, with another base: the
@@ -229,7 +230,7 @@ def _require(
     return draft.add("set_data", path, data, version)
 
 
-def _update(draft: _Draft, paths: Paths, view: View, key: Key, data: bytes, *, delete: bool) -> int:
+def _update(draft: _Draft, paths: Paths, view: View, key: Key[Any], data: bytes, *, delete: bool) -> int:
     """Add an update of a key that is not required; return the position of its operation."""
     path = paths.record(key)
     if view.records[key] is not None:
@@ -288,7 +289,7 @@ def _move_head(
     return SeenHead(version, csn or head.csn, index, transaction)
 
 
-def with_changes(index: Index, keys: Iterable[Key], version: int) -> Index:
+def with_changes(index: Index, keys: Iterable[Key[Any]], version: int) -> Index:
     """Return *index* after a transaction that wrote the tables *keys* and set the head to *version*.
 
     The entries carry this version, so that a checkpoint can be made while others commit (``maintenance``).
@@ -300,7 +301,7 @@ def with_changes(index: Index, keys: Iterable[Key], version: int) -> Index:
     return Index(index.checkpoint, index.previous, (*kept, *fresh.values()))
 
 
-def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key], *, number: bool) -> list[str]:
+def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key[Any]], *, number: bool) -> list[str]:
     """Return the folders of the nodes of *keys* and (*number*) of a commit, the uppermost first."""
     wanted = [paths.record(key) for key in keys]
     if number:

@@ -72,8 +72,13 @@ class Records:
         """Request that makes the connected server catch up with all commits that were made before it."""
 
     def look(
-        self, domain: DomainName, keys: Sequence[Key], deadline: Deadline, *, more: Sequence[Request] = ()
-    ) -> tuple[SeenHead, dict[Key, Stamped[Any]], list[Any]]:
+        self,
+        domain: DomainName,
+        keys: Sequence[Key[Any]],
+        deadline: Deadline,
+        *,
+        more: Sequence[Request] = (),
+    ) -> tuple[SeenHead, dict[Key[Any], Stamped[Any]], list[Any]]:
         """Return the head, the records of those *keys* that exist, and the answers to *more*, which is asked first.
 
         The order of the flight counts: the head is read before the records, as the contract of ``read`` demands, and a
@@ -122,9 +127,9 @@ class Records:
         self._known.heads[domain] = seen
         return seen
 
-    def nodes(self, keys: Sequence[Key], deadline: Deadline) -> dict[Key, Stamped[Any]]:
+    def nodes(self, keys: Sequence[Key[Any]], deadline: Deadline) -> dict[Key[Any], Stamped[Any]]:
         """Return the records of those *keys* that exist, each from its node."""
-        found: dict[Key, Stamped[Any]] = {}
+        found: dict[Key[Any], Stamped[Any]] = {}
         for first in range(0, len(keys), _FLIGHT):
             flight = keys[first : first + _FLIGHT]
             found |= self.learn(
@@ -132,7 +137,7 @@ class Records:
             )
         return found
 
-    def learn(self, keys: Sequence[Key], answers: Sequence[Any]) -> dict[Key, Stamped[Any]]:
+    def learn(self, keys: Sequence[Key[Any]], answers: Sequence[Any]) -> dict[Key[Any], Stamped[Any]]:
         """Learn the nodes of *keys* from kazoo's answers; return the records among them."""
         found = {}
         for key, answer in zip(keys, answers, strict=True):
@@ -146,7 +151,7 @@ class Records:
                 found[key] = stamped
         return found
 
-    def stamped(self, key: Key, data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
+    def stamped(self, key: Key[Any], data: bytes, version: int, at_ms: int) -> Stamped[Any] | None:
         """Return the record in a node, None for a deleted one."""
         before = self._known.decoded.get(key)
         if before is not None and (before.version, before.at) == (base_of(data) + version + 1, moment(at_ms)):
@@ -156,7 +161,7 @@ class Records:
             return None
         return self._known.keep(_stamped(key, node, node.base + version + 1, at_ms))
 
-    def unknown_floors(self, keys: Iterable[Key]) -> list[Partition]:
+    def unknown_floors(self, keys: Iterable[Key[Any]]) -> list[Partition]:
         """Return the partitions of *keys* in which deleted records are cleared away, and whose floor is not known."""
         partitions = dict.fromkeys(partition_of(key) for key in keys if key.kind in CLEARED)
         return [partition for partition in partitions if partition not in self._known.floors]
@@ -192,7 +197,7 @@ class Records:
             return []
         self._known.see_folders([*self._paths.parents(path), path])
         keys = [Key(domain, kind, partition, item) for item in within(sorted(map(decoded, names)))]
-        read: Callable[[Sequence[Key]], dict[Key, Stamped[Any]]]
+        read: Callable[[Sequence[Key[Any]]], dict[Key[Any], Stamped[Any]]]
         if tables:
             head = self.see_head(domain, *head_answer)
             read = partial(self.tables, domain, head=head, generation=generation, deadline=deadline)
@@ -231,8 +236,13 @@ class Records:
     # --- tables ----------------------------------------------------------------------------------------------
 
     def tables(
-        self, domain: DomainName, keys: Sequence[Key], head: SeenHead, generation: int, deadline: Deadline
-    ) -> dict[Key, Stamped[Any]]:
+        self,
+        domain: DomainName,
+        keys: Sequence[Key[Any]],
+        head: SeenHead,
+        generation: int,
+        deadline: Deadline,
+    ) -> dict[Key[Any], Stamped[Any]]:
         """Return the records of those tables *keys* that exist, as of *head* or later.
 
         :param generation: of the connection, taken before *head* was asked for.
@@ -260,7 +270,7 @@ class Records:
                 self._known.keep_table(SeenTable(changed[key], generation, read[key], seen))
         return found | read
 
-    def _copied(self, key: Key, checkpoint: SeenCheckpoint, generation: int) -> SeenTable | None:
+    def _copied(self, key: Key[Any], checkpoint: SeenCheckpoint, generation: int) -> SeenTable | None:
         """Return a table from the checkpoint, None if it is not there."""
         copy = checkpoint.copies.get((key.partition, key.item))
         stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
@@ -362,11 +372,11 @@ def _commit(domain: DomainName, csn: int, data: bytes, at_ms: int) -> Stamped[An
     return _stamped(key, unpacked(key, data), csn, at_ms)
 
 
-def _stamped(key: Key, node: Node, version: int, at_ms: int) -> Stamped[Any]:
+def _stamped(key: Key[Any], node: Node, version: int, at_ms: int) -> Stamped[Any]:
     return Stamped(key, codec.decode(key, node.body or b""), version, node.csn, moment(at_ms))
 
 
-def csn_of(key: Key) -> int | None:
+def csn_of(key: Key[Any]) -> int | None:
     """Return the CSN that a commit's key names, None if no commit can have that key."""
     item = key.item
     if key.partition or not (item.isascii() and item.isdigit()) or commit_item(int(item)) != item:

@@ -117,7 +117,7 @@ class ZookeeperStore(MetadataStore):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, domain: DomainName, keys: Sequence[Key], *, pointers: Sequence[str] = ()) -> Reading:
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
         check_pointers(pointers, self.capabilities)
         check_keys(domain, [key for key in keys if key not in self._known.tables or key.domain != domain])
         deadline = self._deadline(read=True)

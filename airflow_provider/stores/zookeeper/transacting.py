@@ -202,7 +202,7 @@ class Writer:
             self._known.forget_floor(partition)
         absent = {requirement.key for requirement in request.requires if isinstance(requirement, Absent)}
         required = {requirement.key for requirement in request.requires if isinstance(requirement, Exists)}
-        records: dict[Key, Seen | None] = {}
+        records: dict[Key[Any], Seen | None] = {}
         unknown = []
         for key in keys:
             guessed = key in absent or (key.kind in _GUESSED_ABSENT and key not in required)

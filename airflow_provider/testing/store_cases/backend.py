@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ class StoreBackend(ABC):
         """Return another store on the same records."""
 
     @abstractmethod
-    def plant(self, key: Key, body: bytes) -> None:
+    def plant(self, key: Key[Any], body: bytes) -> None:
         """Overwrite the body of the record at *key*, bypassing the store."""
 
     def opener(self) -> Callable[[], MetadataStore] | None:
@@ -76,12 +77,12 @@ class StoreCases:
         return DomainName(f"case-{uuid.uuid4().hex}")
 
 
-def counter_key(domain: DomainName, name: str = "counter", partition: str = "") -> Key:
+def counter_key(domain: DomainName, name: str = "counter", partition: str = "") -> Key[Any]:
     """Return the key of a record that holds one number."""
     return Key(domain, Kind.TOPOLOGY, partition, name)
 
 
-def put(key: Key, number: int = 1) -> Put:
+def put(key: Key[Any], number: int = 1) -> Put:
     """Return the update that writes a number at *key*."""
     return Put(key, TopologyRecord(generation=number))
 

@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from threading import Barrier, Event
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ ACCOUNTS = 4
 BALANCE = 100
 
 
-def accounts(domain: DomainName) -> list[Key]:
+def accounts(domain: DomainName) -> list[Key[Any]]:
     """Return the keys of the accounts between which money is moved."""
     return [counter_key(domain, f"account-{number}") for number in range(ACCOUNTS)]
 
@@ -79,7 +80,7 @@ def transfer_elsewhere(opener: Callable[[], MetadataStore], domain: DomainName, 
         return transfer(store, domain, seed)
 
 
-def claim(store: MetadataStore, key: Key, number: int) -> bool:
+def claim(store: MetadataStore, key: Key[Any], number: int) -> bool:
     """Create *key* if it does not exist; return whether this call created it."""
     try:
         write(store, put(key, number), requires=[Absent(key)])
@@ -88,7 +89,7 @@ def claim(store: MetadataStore, key: Key, number: int) -> bool:
     return True
 
 
-def claim_elsewhere(opener: Callable[[], MetadataStore], keys: list[Key], number: int) -> list[bool]:
+def claim_elsewhere(opener: Callable[[], MetadataStore], keys: list[Key[Any]], number: int) -> list[bool]:
     """Claim each of *keys* in another process."""
     with opener() as store:
         return [claim(store, key, number) for key in keys]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.domain.epoch import Commitment, EpochRecord
 from airflow_provider.domain.interval import Interval
@@ -43,7 +44,7 @@ class Sourced:
     _recorded: set[str] = field(default_factory=set)
     _stands: dict[tuple[str, Interval], Mapping[str, int]] = field(default_factory=dict)
 
-    def record(self, key: Key, record: SourceRecord) -> None:
+    def record(self, key: Key[Any], record: SourceRecord) -> None:
         """Take bounds that were recorded."""
         barrier, _, revision = key.item.partition(":")
         assert record.interval is not None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
+from typing import Any
 
 from airflow_provider.domain.epoch import AttemptEvent, Commitment, EpochRecord, EpochState, Provenance
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
@@ -257,7 +258,7 @@ class Truth(History):
             self.topology = put.record
             self.changes += 1
 
-    def _report(self, key: Key, record: AttemptEvent) -> None:
+    def _report(self, key: Key[Any], record: AttemptEvent) -> None:
         if record.state is EpochState.WRITTEN and record.committable is not None:
             job, _, start = key.partition.partition("/")
             uris = frozenset(part.uri for part in record.committable.parts)
@@ -272,7 +273,7 @@ class Truth(History):
         owner = self.owners.setdefault(table, record.job)
         expect(record.job == owner, "R7", f"{table} of {owner} goes to {record.job}")
 
-    def _source(self, key: Key, record: SourceRecord) -> None:
+    def _source(self, key: Key[Any], record: SourceRecord) -> None:
         self.source.record(key, record)
 
     def _job(self, record: JobRecord) -> None:

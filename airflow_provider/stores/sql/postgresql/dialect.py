@@ -124,8 +124,8 @@ class PostgresqlDialect(SqlDialect):
         self,
         connection: Connection,
         domain: DomainName,
-        keys: Sequence[Key],
-        known: Mapping[Key, Stamped[Any]],
+        keys: Sequence[Key[Any]],
+        known: Mapping[Key[Any], Stamped[Any]],
         pointers: Sequence[str],
     ) -> Look:
         statement, parameters = statements.LOOK, statements.looked_for(domain, keys, known)
@@ -310,7 +310,7 @@ def _driver(connection: Connection) -> BoundedConnection:
     return cast("BoundedConnection", connection.connection.driver_connection)
 
 
-def _absent(request: CheckedTransaction) -> set[Key]:
+def _absent(request: CheckedTransaction) -> set[Key[Any]]:
     return {requirement.key for requirement in request.requires if isinstance(requirement, Absent)}
 
 
@@ -362,11 +362,11 @@ def _held(
     )
 
 
-def _key(domain: DomainName, row: Mapping[str, Any]) -> Key:
+def _key(domain: DomainName, row: Mapping[str, Any]) -> Key[Any]:
     return Key(domain, row["kind"], row["partition"], row["item"])
 
 
-def _placeholder(key: Key) -> dict[str, Any]:
+def _placeholder(key: Key[Any]) -> dict[str, Any]:
     """Return a row that is created and deleted again: proof that no other transaction creates it meanwhile."""
     return {
         "domain": key.domain,

@@ -278,17 +278,19 @@ def entering_queue(domain: str, timeout: timedelta) -> sql.Composed:
     )
 
 
-def in_order(keys: Iterable[Key]) -> list[Key]:
+def in_order(keys: Iterable[Key[Any]]) -> list[Key[Any]]:
     """Return *keys* in the order in which all transactions lock them."""
     return sorted(keys, key=lambda key: (key.kind.value, key.partition, key.item))
 
 
-def looked_for(domain: str, keys: Iterable[Key], known: Mapping[Key, Stamped[Any]]) -> dict[str, Any]:
+def looked_for(
+    domain: str, keys: Iterable[Key[Any]], known: Mapping[Key[Any], Stamped[Any]]
+) -> dict[str, Any]:
     """Return the parameters of :data:`LOOK`; records that are as *known* are not sent again."""
     return {"domain": domain, "wanted": msgspec.json.encode(wanted_of(keys, known)).decode()}
 
 
-def at(domain: str, keys: Iterable[Key]) -> dict[str, Any]:
+def at(domain: str, keys: Iterable[Key[Any]]) -> dict[str, Any]:
     """Return the parameters of a statement about *keys*, in the order of locking."""
     return {"domain": domain, "keys": _listed(_address(key) for key in in_order(keys))}
 
@@ -327,7 +329,7 @@ def of_swaps(swaps: Iterable[CatalogSwap]) -> dict[str, Any]:
     return {"swaps": _listed(asdict(swap) for swap in ordered)}
 
 
-def _address(key: Key) -> dict[str, Any]:
+def _address(key: Key[Any]) -> dict[str, Any]:
     return {"kind": key.kind.value, "partition": key.partition, "item": key.item}
 
 
