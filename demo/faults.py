@@ -22,8 +22,8 @@ from airflow_provider import Interval, RetryableError
 from airflow_provider.domain.attempt_events import completed
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.records import Kind, Stamped, event_partition
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.domain.records import Stamped, event_partition
+from airflow_provider.stores.base import MetadataReader, scan
 from airflow_provider.stores.factory import open_store
 from demo.stores import ServerStore
 
@@ -249,9 +249,7 @@ class FaultInjector:
 
     def _open(self, reader: MetadataReader, job: JobName) -> EpochRecord | None:
         """The job's newest epoch if it is being computed."""
-        newest: list[Stamped[EpochRecord]] = reader.scan(
-            self._aim.domain, Kind.EPOCH, job, limit=1, reverse=True
-        )
+        newest = scan(reader, self._aim.domain, EpochRecord, job, limit=1, reverse=True)
         if not newest or newest[0].record.attempt is None or newest[0].record.attempt.aborted is not None:
             return None
         return newest[0].record
@@ -280,4 +278,4 @@ class FaultInjector:
         return None
 
     def _barriers(self, reader: MetadataReader, job: JobName, interval: Interval) -> Log:
-        return reader.scan(self._aim.domain, Kind.EVENT, event_partition(job, interval.start))
+        return scan(reader, self._aim.domain, AttemptEvent, event_partition(job, interval.start))

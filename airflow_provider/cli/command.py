@@ -17,7 +17,7 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 
 from airflow_provider.domain.errors import EpochError, InvalidInput
 from airflow_provider.domain.identifiers import domain_name
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -54,7 +54,7 @@ def hook_of(arguments: Namespace) -> EpochsHook:
 def known_connections(hook: EpochsHook, reader: MetadataReader, domain: str) -> dict[str, str]:
     """Return the database URLs of the sources of *domain*, by connection; without those that Airflow does not know."""
     found: dict[str, str] = {}
-    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), JobRecord)]
     for connection in {source.connection for job in jobs for source in job.sources if source.connection}:
         with suppress(EpochError):
             found.update(hook.connection_urls([connection]))

@@ -20,7 +20,6 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
-from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import run_interval
 from airflow_provider.hooks.task_run import told_end
 from airflow_provider.sources.readers import SourceReaders
@@ -147,7 +146,7 @@ def _interval(reader: MetadataReader, domain: str, job: str, text: str | None) -
     stamped = reader.read(key.domain, [key]).get(key)
     if not text or stamped is None:
         return None
-    record: JobRecord = stamped.record
+    record = stamped.record
     cadence = record.cadence
     epochs = cadence.split(run_interval(cadence, explicit=text))
     if len(epochs) > 1:

@@ -13,7 +13,7 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 
 class Kind(StrEnum):
-    """The kinds of records; each has one dataclass (``stores.codec`` pairs them).
+    """The kinds of records; each has one dataclass (``domain.records`` pairs them).
 
     The values are parts of stored keys, spelled as format 1 spelled them.
     """

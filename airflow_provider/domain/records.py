@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.expired import ExpiredPage
@@ -18,7 +20,30 @@ from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import RewriteLog, SchemaRecord, SliceRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
+
+RECORDS: Mapping[Kind, type[Any]] = {
+    Kind.TOPOLOGY: TopologyRecord,
+    Kind.JOB: JobRecord,
+    Kind.TABLE: TableRecord,
+    Kind.REWRITE_LOG: RewriteLog,
+    Kind.SCHEMA: SchemaRecord,
+    Kind.EPOCH: EpochRecord,
+    Kind.LOCK: LockRecord,
+    Kind.EVENT: AttemptEvent,
+    Kind.SOURCE: SourceRecord,
+    Kind.SLICE: SliceRecord,
+    Kind.COMMIT: CommitRecord,
+    Kind.LEASE: LeaseRecord,
+    Kind.RETENTION: RetentionRecord,
+    Kind.VERSIONS: VersionsRecord,
+    Kind.RESERVATION: ReservationRecord,
+    Kind.EXPIRED: ExpiredPage,
+}
+"""The one dataclass of each kind of record."""
+
+KINDS: Mapping[type[Any], Kind] = {record: kind for kind, record in RECORDS.items()}
+"""The kind of each dataclass of :data:`RECORDS`."""
 
 SOURCE_CHAINS = "roots"
 """Partition of the records that chain the bounds of a source; rewrite logs of tables have none."""

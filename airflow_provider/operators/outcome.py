@@ -29,7 +29,6 @@ from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
-    Kind,
     Stamped,
     epoch_key,
     event_partition,
@@ -38,7 +37,7 @@ from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, Reading, commit_key
+from airflow_provider.stores.base import MetadataReader, Reading, commit_key, scan
 
 IGNORED = "epochs.source.ignored_files"
 """Gauge: number of files within a source's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and
@@ -245,7 +244,7 @@ def _fulfilled(
 
 def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[AttemptEvent]:
     partition = event_partition(job, interval.start)
-    return [stamped.record for stamped in reader.scan(domain, Kind.EVENT, partition)]
+    return [stamped.record for stamped in scan(reader, domain, AttemptEvent, partition)]
 
 
 def _published(

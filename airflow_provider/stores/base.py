@@ -31,7 +31,7 @@ from typing import Any, Self, TypeVar
 from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.record_format import FORMAT
-from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
+from airflow_provider.domain.records import KINDS, Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 
 Record = TypeVar("Record")
@@ -334,18 +334,33 @@ def unchanged(reading: Reading, key: Key[Any]) -> Exists | Absent:
     return Absent(key) if stamped is None else Exists(key, stamped.version)
 
 
+def scan(
+    reader: MetadataReader,
+    domain: DomainName,
+    record: type[Record],
+    partition: str = "",
+    *,
+    start: str | None = None,
+    end: str | None = None,
+    limit: int | None = None,
+    reverse: bool = False,
+) -> list[Stamped[Record]]:
+    """Scan a partition with records of the type *record*, as :meth:`MetadataReader.scan` does."""
+    return reader.scan(domain, KINDS[record], partition, start=start, end=end, limit=limit, reverse=reverse)
+
+
 def pages(
     reader: MetadataReader,
     domain: DomainName,
-    kind: Kind,
-    partition: str,
+    record: type[Record],
+    partition: str = "",
     *,
     start: str | None = None,
     size: int = 500,
-) -> Iterator[Stamped[Any]]:
+) -> Iterator[Stamped[Record]]:
     """Scan a partition of any length, page by page."""
     while True:
-        page = reader.scan(domain, kind, partition, start=start, limit=size)
+        page = scan(reader, domain, record, partition, start=start, limit=size)
         yield from page
         if len(page) < size:
             return

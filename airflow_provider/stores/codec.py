@@ -22,10 +22,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
-from airflow_provider.domain.expired import ExpiredPage
-from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.record_format import (
     FORMAT,
     format_of,
@@ -34,36 +31,10 @@ from airflow_provider.domain.record_format import (
     present_values,
     value_in,
 )
-from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.reservation import ReservationRecord
-from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
-from airflow_provider.domain.source_bounds import SourceRecord
-from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
+from airflow_provider.domain.records import RECORDS, Key, Kind
 
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
-
-RECORDS: Mapping[Kind, type[Any]] = {
-    Kind.TOPOLOGY: TopologyRecord,
-    Kind.JOB: JobRecord,
-    Kind.TABLE: TableRecord,
-    Kind.REWRITE_LOG: RewriteLog,
-    Kind.SCHEMA: SchemaRecord,
-    Kind.EPOCH: EpochRecord,
-    Kind.LOCK: LockRecord,
-    Kind.EVENT: AttemptEvent,
-    Kind.SOURCE: SourceRecord,
-    Kind.SLICE: SliceRecord,
-    Kind.COMMIT: CommitRecord,
-    Kind.LEASE: LeaseRecord,
-    Kind.RETENTION: RetentionRecord,
-    Kind.VERSIONS: VersionsRecord,
-    Kind.RESERVATION: ReservationRecord,
-    Kind.EXPIRED: ExpiredPage,
-}
-"""The one dataclass of each kind of record."""
 
 KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2}
 """The format that each newer kind of record came with."""

@@ -30,7 +30,7 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind, event_partition
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.domain.version import Committable
+from airflow_provider.domain.version import CommitRecord, Committable
 from airflow_provider.stores.base import MetadataStore, pages
 from airflow_provider.stores.codec import encode
 from airflow_provider.stores.factory import open_store
@@ -330,7 +330,7 @@ class World:
 
     def commits(self) -> list[Any]:
         """The commit sequence, checked for gaps (I2)."""
-        found = list(pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        found = list(pages(self.store, DOMAIN, CommitRecord))
         assert [one.csn for one in found] == list(range(1, len(found) + 1))
         return found
 

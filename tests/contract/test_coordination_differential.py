@@ -20,10 +20,10 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.move import records
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, LockRecord, Owner
 from airflow_provider.domain.errors import EpochError
-from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, Table, previous
+from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, StoreCapability, pages
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog, MemoryStore
@@ -78,8 +78,8 @@ class Side:
 
     def holds(self) -> Any:
         """All records but for their stamps' versions and times."""
-        locks = [one for job in JOBS for one in pages(self.store, DOMAIN, Kind.LOCK, job.name)]
-        every = (*records(self.store, DOMAIN), *locks, *pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        locks = [one for job in JOBS for one in pages(self.store, DOMAIN, LockRecord, job.name)]
+        every = (*records(self.store, DOMAIN), *locks, *pages(self.store, DOMAIN, CommitRecord))
         return {one.key: (one.record, one.csn) for one in every}
 
     def reads(self, tables: list[str]) -> Any:

@@ -16,6 +16,7 @@ from airflow_provider.domain import sizes
 from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import RecordFull, Unavailable
+from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.records import Kind, retention_key, table_key, whole_versions_key
 from airflow_provider.domain.retention import Expired, RetentionRecord, Version, VersionsRecord
@@ -34,7 +35,7 @@ SMALL = replace(DEFAULTS, versions_in_page=2)
 
 def versions(world: World, table: str = "t") -> list[Version]:
     """The versions of a table that retention knows."""
-    found = pages(world.store, DOMAIN, Kind.VERSIONS, table)
+    found = pages(world.store, DOMAIN, VersionsRecord, table)
     return [version for page in found for version in page.record.versions]
 
 
@@ -265,14 +266,14 @@ def test_a_store_of_an_older_format_keeps_one_record() -> None:
         world.run(job, day(number), [number])
     world.retention.expire(DOMAIN, "one", barrier(2))
     world.retention.vacuum(DOMAIN)
-    assert list(pages(world.store, DOMAIN, Kind.EXPIRED, "one")) == []
+    assert list(pages(world.store, DOMAIN, ExpiredPage, "one")) == []
     key = retention_key(DOMAIN)
     assert world.store.read(DOMAIN, [key]).records[key].record.ranges(TableName("one")) == (day(2),)
     with pytest.raises(Unavailable):
         world.cut("one", at=barrier(2))
     world.store._server.format = 2
     world.retention.expire(DOMAIN, "one", barrier(3))
-    assert len(list(pages(world.store, DOMAIN, Kind.EXPIRED, "one"))) == 1
+    assert len(list(pages(world.store, DOMAIN, ExpiredPage, "one"))) == 1
     for number in (2, 3):
         with pytest.raises(Unavailable):
             world.cut("one", at=barrier(number))

@@ -121,7 +121,7 @@ def rows(service: EpochService) -> Any:
 
 
 def contents(service: EpochService) -> dict[Any, Any]:
-    every = (*records(service.store, DOMAIN), *pages(service.store, DOMAIN, Kind.COMMIT, ""))
+    every = (*records(service.store, DOMAIN), *pages(service.store, DOMAIN, CommitRecord))
     return {one.key: (one.record, one.csn) for one in every}
 
 

@@ -21,6 +21,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, Table, previous, state
+from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import pages
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables.factory import open_formats
@@ -136,7 +137,7 @@ def check_cut(cascade: Cascade, cut: Cut) -> None:
 
 def check_closure(cascade: Cascade) -> None:
     """R18: what a committed epoch read has not changed since, by the commits alone, whatever fences say."""
-    commits = list(pages(cascade.store, DOMAIN, Kind.COMMIT, ""))
+    commits = list(pages(cascade.store, DOMAIN, CommitRecord))
     for job in JOBS:
         for epoch in cascade.store.scan(DOMAIN, Kind.EPOCH, job):
             done = epoch.record.committed

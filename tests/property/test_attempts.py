@@ -28,6 +28,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, epoch_key
+from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import pages
 from airflow_provider.testing.faults import Fault
 from tests.property.examples import examples
@@ -209,7 +210,7 @@ class Attempts(RuleBasedStateMachine):
         self.checked = self.cascade.version()
 
     def commits_have_no_gap(self) -> None:
-        commits = list(pages(self.cascade.store, DOMAIN, Kind.COMMIT, ""))
+        commits = list(pages(self.cascade.store, DOMAIN, CommitRecord))
         assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
         assert {one.record.change_set: one.csn for one in commits} == self.published
 

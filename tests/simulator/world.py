@@ -10,7 +10,7 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.version import SliceRecord, TableRecord, TableRef
+from airflow_provider.domain.version import CommitRecord, SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
     Put,
     Receipt,
@@ -145,7 +145,7 @@ class World(Site):
 
     def check_history(self) -> None:
         """Every version that was ever published still holds what it held (I2, I6, R19); no lock is left over (I9)."""
-        commits = list(pages(self.store, DOMAIN, Kind.COMMIT, ""))
+        commits = list(pages(self.store, DOMAIN, CommitRecord))
         expect(
             [one.csn for one in commits] == list(range(1, self.model.csn + 1)), "I2", "the CSNs have a gap"
         )

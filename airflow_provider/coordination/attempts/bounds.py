@@ -31,7 +31,7 @@ from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
-from airflow_provider.domain.records import Key, Kind, Stamped, chain_key, source_key
+from airflow_provider.domain.records import Key, Stamped, chain_key, source_key
 from airflow_provider.domain.source_bounds import (
     BoundsRequest,
     Late,
@@ -45,7 +45,7 @@ from airflow_provider.domain.source_bounds import (
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
 from airflow_provider.sources.locations import location_of
-from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, scan
 
 _PAGE = 100
 _PACKED_SINCE = 2
@@ -299,7 +299,7 @@ class Bounding:
         last = time_key(shifted(self.interval.end, source.reach(self.job.cadence)))
         own: list[SourceRecord] = []
         later: dict[str, SourceRecord] = {}
-        for stamped in pages(self.store, self.job.domain, Kind.SOURCE, source.name, start=here, size=_PAGE):
+        for stamped in pages(self.store, self.job.domain, SourceRecord, source.name, start=here, size=_PAGE):
             barrier = _barrier_of(stamped)
             if barrier == here:
                 own.append(stamped.record)
@@ -322,8 +322,8 @@ class Bounding:
 
     def _backwards(self, source: Source, end: str) -> Iterator[Stamped[SourceRecord]]:
         while True:
-            page: list[Stamped[SourceRecord]] = self.store.scan(
-                self.job.domain, Kind.SOURCE, source.name, end=end, limit=_PAGE, reverse=True
+            page = scan(
+                self.store, self.job.domain, SourceRecord, source.name, end=end, limit=_PAGE, reverse=True
             )
             yield from page
             if len(page) < _PAGE:

@@ -30,10 +30,10 @@ from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, 
 from airflow_provider.domain.errors import CheckFailed, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, epoch_key, event_partition, schema_key
+from airflow_provider.domain.records import epoch_key, event_partition, schema_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
-from airflow_provider.stores.base import MetadataReader, Reading
+from airflow_provider.stores.base import MetadataReader, Reading, scan
 from airflow_provider.tables.expectations import proven, violated
 
 
@@ -121,7 +121,7 @@ class _Checking:
         attempt = self.attempt
         key = fence_of(attempt)
         epoch = self.context.store.read(attempt.domain, [key]).get(key)
-        record: AttemptRecord | None = None if epoch is None else epoch.record.attempt
+        record = None if epoch is None else epoch.record.attempt
         if epoch is None or epoch.version != attempt.fence or record is None:
             raise fenced(self.context.store, attempt)
         return record
@@ -271,14 +271,14 @@ def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Inter
     """
     keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in epochs]
     for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda found: found.key):
-        attempt: AttemptRecord | None = stamped.record.attempt
+        attempt = stamped.record.attempt
         if attempt is None or not attempt.check_failed:
             continue
         if not attempt.owner.same_run(owner) or attempt.owner.order != owner.order:
             continue
         interval = stamped.record.interval
         partition = event_partition(job.name, interval.start)
-        log = [entry.record for entry in reader.scan(job.domain, Kind.EVENT, partition)]
+        log = [entry.record for entry in scan(reader, job.domain, AttemptEvent, partition)]
         findings = next(
             (event.findings for event in log if event.findings and event.token == attempt.token), ()
         )

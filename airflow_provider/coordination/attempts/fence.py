@@ -20,7 +20,7 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     if reading.head.incarnation != attempt.incarnation:
         return replaced(attempt, attempt.incarnation, reading.head.incarnation)
     stamped = reading.get(key)
-    record: EpochRecord | None = None if stamped is None else stamped.record
+    record = None if stamped is None else stamped.record
     newest = None if record is None else record.attempt or record.committed
     why, step = _ended(attempt, record)
     span = f"{attempt.interval.start.isoformat()}/{attempt.interval.end.isoformat()}"

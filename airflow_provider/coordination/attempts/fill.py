@@ -12,7 +12,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, Kind, Stamped, table_key, topology_key
+from airflow_provider.domain.records import Key, Stamped, table_key, topology_key
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable, SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -79,7 +79,7 @@ def newest_slice(
     The last key need not be the last commit: each job counts its own revisions.
     """
     found: list[Stamped[SliceRecord]] = []
-    for stamped in pages(reader, domain, Kind.SLICE, table, start=(first := time_key(start))):
+    for stamped in pages(reader, domain, SliceRecord, table, start=(first := time_key(start))):
         if not stamped.key.item.startswith(first):
             break
         found.append(stamped)

@@ -24,7 +24,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, Kind, chain_key, epoch_key, lock_key, source_key
+from airflow_provider.domain.records import Key, chain_key, epoch_key, lock_key, source_key
 from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
@@ -37,6 +37,7 @@ from airflow_provider.stores.base import (
     Reading,
     SameStore,
     Transaction,
+    scan,
     unchanged,
 )
 
@@ -183,7 +184,7 @@ class GivingBack:
     def _are_all(self, source: Source, after: Sequence[SourceRecord]) -> bool:
         """Return True if *after*, read up to the end of the source's window, holds all later bounds."""
         last = after[-1].interval if after else self.interval
-        newest = self.store.scan(self.job.domain, Kind.SOURCE, source.name, limit=1, reverse=True)
+        newest = scan(self.store, self.job.domain, SourceRecord, source.name, limit=1, reverse=True)
         return last is not None and newest[0].key.item.partition(":")[0] <= time_key(last.end)
 
     def _to_come(self, source: Source, later: SourceRecord) -> tuple[Exists | Absent, ...] | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Key, Kind, Stamped, event_key, event_partition
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.domain.records import Key, Stamped, event_key, event_partition
+from airflow_provider.stores.base import MetadataReader, scan
 
 
 def state_log(
     reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval
 ) -> list[Stamped[AttemptEvent]]:
     """Return the state log of one epoch, by token and participant."""
-    return reader.scan(domain, Kind.EVENT, event_partition(job, interval.start))
+    return scan(reader, domain, AttemptEvent, event_partition(job, interval.start))
 
 
 def written_keys(attempt: Attempt, token: int) -> list[Key[AttemptEvent]]:

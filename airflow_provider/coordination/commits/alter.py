@@ -15,7 +15,7 @@ from airflow_provider.domain.epoch import Attempt, LockRecord, has_expired
 from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, lock_key, schema_key, table_key, topology_key
+from airflow_provider.domain.records import Stamped, lock_key, schema_key, table_key, topology_key
 from airflow_provider.domain.topology import Job, OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import Reading, RequirementFailed, pages, unchanged
@@ -70,7 +70,7 @@ class Alter:
         """Refuse open epochs: their programs may be using the name that goes, and they would publish all the same."""
         domain, job = self.job.domain, self.job.name
         own = lock_key(domain, job, self.interval.start)
-        locks: list[Stamped[LockRecord]] = list(pages(self.context.store, domain, Kind.LOCK, job))
+        locks = list(pages(self.context.store, domain, LockRecord, job))
         for lock in locks:
             if lock.key == own or lock.record.ended or has_expired(lock.at, lock.record.ttl, reading.now):
                 continue

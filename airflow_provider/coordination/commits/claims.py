@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_provider.domain.epoch import EpochRecord, LockRecord, has_expired
+from airflow_provider.domain.epoch import LockRecord, has_expired
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Kind, Stamped
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import (
     Delete,
@@ -35,8 +36,8 @@ def end_expired(store: MetadataStore, domain: DomainName) -> list[str]:
     reading = store.read(domain, [])
     here, now = SameStore(reading.head.incarnation), reading.now
     ended = []
-    for lease in list(pages(store, domain, Kind.LEASE, "")):
-        record: LeaseRecord = lease.record
+    for lease in list(pages(store, domain, LeaseRecord)):
+        record = lease.record
         if has_expired(lease.at, record.ttl, now) and _ended(store, here, lease, Delete(lease.key)):
             ended.append(f"lease {lease.key.item}")
     for lock in list(_locks(store, domain)):
@@ -77,7 +78,7 @@ def claimed_versions(reader: MetadataReader, domain: DomainName) -> dict[TableNa
 
 
 def _leased(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableName, TableRef | None]]:
-    for lease in pages(reader, domain, Kind.LEASE, ""):
+    for lease in pages(reader, domain, LeaseRecord):
         yield from ((state.table, state.ref) for state in lease.record.states)
 
 
@@ -88,7 +89,7 @@ def _used_by_attempts(
     keys = list(locks)
     for start in range(0, len(keys), 200):
         for key, stamped in reader.read(domain, keys[start : start + 200]).records.items():
-            epoch: EpochRecord = stamped.record
+            epoch = stamped.record
             if epoch.attempt is None:
                 continue
             yield from epoch.attempt.baseline
@@ -97,5 +98,5 @@ def _used_by_attempts(
 
 
 def _locks(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[LockRecord]]:
-    for job in pages(reader, domain, Kind.JOB, ""):
-        yield from pages(reader, domain, Kind.LOCK, job.key.item)
+    for job in pages(reader, domain, JobRecord):
+        yield from pages(reader, domain, LockRecord, job.key.item)

@@ -70,8 +70,7 @@ def registered(reader: MetadataReader, domain: str, job: str) -> JobRecord:
     stamped = reader.read(key.domain, [key]).get(key)
     if stamped is None:
         raise UnknownName.of_job(job, domain)
-    record: JobRecord = stamped.record
-    return record
+    return stamped.record
 
 
 def _after(reading: Reading, updates: Iterable[Put | Delete]) -> Reading:

@@ -13,7 +13,7 @@ from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.publishing import depends_on, last_dependent_end
-from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.records import Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import Edge, Job
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -22,7 +22,7 @@ from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
 
 def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
     """Return the jobs with an edge on one of *tables*."""
-    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     names = set(tables)
     return [job for job in jobs if any(edge.table in names for edge in job.all_edges)]
 
@@ -56,7 +56,7 @@ def _refuse_aligned_reader(
         return
     beyond = shifted(since, min(lags))
     start = time_key(job.cadence.floor(beyond))
-    epochs = (stamped.record for stamped in pages(reader, domain, Kind.EPOCH, job.name, start=start))
+    epochs = (stamped.record for stamped in pages(reader, domain, EpochRecord, job.name, start=start))
     read = [epoch.interval for epoch in epochs if epoch.interval.end > beyond and _reads(epoch)]
     if read:
         last = max(read, key=lambda interval: interval.end)
@@ -90,7 +90,7 @@ def refuse_dependents(
     :raises DependentReaders: with the first of them, each once.
     """
     read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
-    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     for table in tables:
         full = any(
             output.name == table and not output.kind.accumulates for job in jobs for output in job.outputs
@@ -140,7 +140,7 @@ def rewrite_requirements(
     :param commits: as of :func:`refuse_dependents`.
     :raises DependentReaders: committed epochs have read it.
     """
-    jobs = [stamped.record for stamped in pages(store, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(store, domain, JobRecord)]
     names = {name for table in tables for job, _ in readers_of(table, jobs) for name in job.all_outputs}
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     # Versions before epochs: a reader whose commit the epochs do not show yet moves a version that is required.
@@ -165,9 +165,9 @@ def _dependents(
     job, edge = reading
     end = last_dependent_end(edge, interval, full=full)
     for stamped in pages(
-        reader, domain, Kind.EPOCH, job.name, start=time_key(job.cadence.last_before(interval.start))
+        reader, domain, EpochRecord, job.name, start=time_key(job.cadence.last_before(interval.start))
     ):
-        epoch: EpochRecord = stamped.record
+        epoch = stamped.record
         if end is not None and epoch.interval.start >= end:
             return
         if depends_on(epoch, edge.table, interval, commits=commits, full=full):

@@ -16,7 +16,8 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.records import Stamped, table_key
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
@@ -120,7 +121,7 @@ def tables_ahead(reader: MetadataReader, formats: TableFormats) -> list[tuple[Ta
     found = []
     for domain in reader.domains():
         known = declared_tables(reader, domain)
-        for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+        for stamped in list(pages(reader, domain, TableRecord)):
             ref = stamped.record.ref
             table = known.get(TableName(stamped.key.item)) or (as_recorded(stamped, ref) if ref else None)
             beyond = None if table is None else ahead(reader, formats, table)
@@ -148,7 +149,7 @@ def refuse_ahead(reader: MetadataReader, formats: TableFormats, table: Table) ->
 
 def declared_tables(reader: MetadataReader, domain: DomainName) -> dict[TableName, Table]:
     """Return the tables that jobs declare, except those of retired jobs."""
-    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     return {table.name: table for job in jobs if not job.retired for table in job.outputs}
 
 

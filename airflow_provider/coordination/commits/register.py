@@ -19,6 +19,7 @@ from airflow_provider.coordination.commits.warehouses import (
 )
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.calendars import check_change
+from airflow_provider.domain.epoch import EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.inheriting import inheriting
@@ -58,6 +59,7 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
     pages,
+    scan,
     unchanged,
 )
 from airflow_provider.stores.declarations import fingerprint
@@ -65,13 +67,13 @@ from airflow_provider.stores.declarations import fingerprint
 
 def other_jobs(reader: MetadataReader, domain: DomainName, job: JobName) -> dict[JobName, JobRecord]:
     """The registered jobs of *domain* beside *job*, retired ones too."""
-    found = {stamped.record.name: stamped.record for stamped in pages(reader, domain, Kind.JOB, "")}
+    found = {stamped.record.name: stamped.record for stamped in pages(reader, domain, JobRecord)}
     return {name: record for name, record in found.items() if name != job}
 
 
 def furthest(reader: MetadataReader, domain: DomainName) -> datetime | None:
     """The highest watermark of *domain*: no cut of the whole domain has come further."""
-    marks = (stamped.record.progress.watermark for stamped in pages(reader, domain, Kind.TABLE, ""))
+    marks = (stamped.record.progress.watermark for stamped in pages(reader, domain, TableRecord))
     return max((mark for mark in marks if mark is not None), default=None)
 
 
@@ -189,7 +191,7 @@ class Register:
         refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
 
     def _open_epochs(self) -> list[Interval]:
-        locks = pages(self.context.store, self.job.domain, Kind.LOCK, self.job.name)
+        locks = pages(self.context.store, self.job.domain, LockRecord, self.job.name)
         keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
         epochs = self.context.store.read(self.job.domain, keys).records.values()
         return [stamped.record.interval for stamped in epochs if stamped.record.attempt is not None]
@@ -204,7 +206,7 @@ class Register:
         for source in self.job.sources:
             old = known.get(source.name)
             name = source.unlike(old) if old is not None else ""
-            if name and self.context.store.scan(self.job.domain, Kind.SOURCE, source.name, limit=1):
+            if name and scan(self.context.store, self.job.domain, SourceRecord, source.name, limit=1):
                 raise TopologyError(
                     f"source {source.name!r} has {name} {str(getattr(old, name))!r}, by which bounds are recorded; it "
                     f"cannot become {str(getattr(source, name))!r}: rows would be read twice, or by no epoch.",
@@ -229,7 +231,7 @@ class Register:
         ]
         since = job.cadence.until(before.cadence)
         if since is not None:
-            later = pages(self.context.store, job.domain, Kind.EPOCH, job.name, start=time_key(since))
+            later = pages(self.context.store, job.domain, EpochRecord, job.name, start=time_key(since))
             committed += [epoch.record.interval for epoch in later if epoch.record.committed is not None]
         return [*committed, *self._open_epochs()]
 
@@ -249,9 +251,9 @@ class Register:
         shared = {*before.all_sources} & {source.name for source in self.job.sources}
         for name in sorted(shared):
             for stamped in pages(
-                self.context.store, self.job.domain, Kind.SOURCE, name, start=time_key(since)
+                self.context.store, self.job.domain, SourceRecord, name, start=time_key(since)
             ):
-                record: SourceRecord = stamped.record
+                record = stamped.record
                 if record.job == before.name and record.interval is not None:
                     yield record.interval
 

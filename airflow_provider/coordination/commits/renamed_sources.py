@@ -15,7 +15,7 @@ from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval, shifted, time_key
 from airflow_provider.domain.local_paths import plain
-from airflow_provider.domain.records import Kind, chain_key, epoch_key, job_key, source_key
+from airflow_provider.domain.records import chain_key, epoch_key, job_key, source_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import (
     BoundFile,
@@ -188,8 +188,8 @@ def _recorded_around(
     first = None if reach is None else time_key(shifted(interval.end, -reach))
     last = None if reach is None else time_key(shifted(interval.end, reach))
     found: dict[Interval, dict[int, SourceRecord]] = {}
-    for stamped in pages(reader, job.domain, Kind.SOURCE, source.name, start=first):
-        record: SourceRecord = stamped.record
+    for stamped in pages(reader, job.domain, SourceRecord, source.name, start=first):
+        record = stamped.record
         if last is not None and stamped.key.item.partition(":")[0] > last:
             break
         if record.interval is not None and record.interval.end != interval.end:
@@ -271,7 +271,7 @@ def _table(source: Source) -> str:
 
 def is_read(reader: MetadataReader, domain: DomainName, job: JobRecord, source: Source) -> bool:
     """Return True if an epoch of *job* or its predecessors that is committed or open stands on *source*."""
-    epochs = (stamped.record for name in job.writers for stamped in pages(reader, domain, Kind.EPOCH, name))
+    epochs = (stamped.record for name in job.writers for stamped in pages(reader, domain, EpochRecord, name))
     return any(
         committed_source(epoch, source.name) or open_source(epoch.attempt, source.name) for epoch in epochs
     )

@@ -18,7 +18,8 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.records import Key, Kind, epoch_key, lock_key, source_key
+from airflow_provider.domain.records import Key, epoch_key, lock_key, source_key
+from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Late, Source, SourceBounds, SourceRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, unchanged
 
@@ -60,7 +61,7 @@ def source_dependents(
 
     :param revisions: that revision, and those before it that have the same bounds: a source may be bound back.
     """
-    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     names = [job.name for job in jobs if job.name != but and source in job.all_sources]
     keys = {name: epoch_key(domain, name, interval.start) for name in names}
     locks = {name: lock_key(domain, name, interval.start) for name in names}
@@ -228,7 +229,7 @@ def whole_sources(
     found = []
     for bounds in sources:
         stamped = reading.get(keys[bounds.source]) if bounds.digest else None
-        record: SourceRecord | None = stamped.record if stamped else None
+        record = stamped.record if stamped else None
         if bounds.digest and (record is None or record.whole.reference != bounds):
             raise StoreIncompatible(
                 f"the files of source {bounds.source!r} for {interval}, revision {bounds.revision}, are not those that "

@@ -15,11 +15,12 @@ from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, Ep
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Kind, job_key, slice_writer, source_key, topology_key
+from airflow_provider.domain.records import job_key, slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.topology import Job
+from airflow_provider.domain.version import SliceRecord
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 
@@ -38,7 +39,7 @@ def has_rows(
 ) -> bool:
     """Return whether *job* has given *table* a slice of the epoch that begins at *moment*."""
     start = time_key(moment)
-    for stamped in pages(reader, domain, Kind.SLICE, table, start=start):
+    for stamped in pages(reader, domain, SliceRecord, table, start=start):
         if not stamped.key.item.startswith(start):
             return False
         if slice_writer(stamped.key) == job:

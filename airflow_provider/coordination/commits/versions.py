@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.records import Key, Kind, Stamped, commit_item, versions_key, whole_versions_key
+from airflow_provider.domain.records import Key, Stamped, commit_item, versions_key, whole_versions_key
 from airflow_provider.domain.retention import Version, VersionsRecord
 from airflow_provider.stores.base import (
     Absent,
@@ -17,6 +17,7 @@ from airflow_provider.stores.base import (
     SameStore,
     Transaction,
     pages,
+    scan,
     unchanged,
 )
 
@@ -25,7 +26,7 @@ def version_pages(
     reader: MetadataReader, domain: DomainName, table: TableName
 ) -> Iterator[Stamped[VersionsRecord]]:
     """Yield the pages of a table, oldest first, each read when it is reached."""
-    return pages(reader, domain, Kind.VERSIONS, table, size=1)
+    return pages(reader, domain, VersionsRecord, table, size=1)
 
 
 def newest_version(
@@ -33,8 +34,8 @@ def newest_version(
 ) -> Version | None:
     """Return the version that was the table's newest at *horizon*, if the pages have it."""
     end = commit_item(horizon + 1)
-    last = reader.scan(domain, Kind.VERSIONS, table, end=end, limit=1, reverse=True)
-    record: VersionsRecord | None = last[0].record if last else None
+    last = scan(reader, domain, VersionsRecord, table, end=end, limit=1, reverse=True)
+    record = last[0].record if last else None
     return record.newest_at(horizon) if record else None
 
 
@@ -46,8 +47,8 @@ def remember_versions(
     :raises RequirementFailed: another vacuum was faster.
     """
     here = SameStore(store.read(domain, []).head.incarnation)
-    found = store.scan(domain, Kind.VERSIONS, table, limit=1, reverse=True)
-    last: Stamped[VersionsRecord] | None = found[0] if found else None
+    found = scan(store, domain, VersionsRecord, table, limit=1, reverse=True)
+    last = found[0] if found else None
     before = VersionsRecord() if last is None else last.record
     first, *more = before.with_commits(commits, most)
     if first != before:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from airflow_provider.domain.errors import FinalError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Kind, Stamped, topology_key
+from airflow_provider.domain.records import Stamped, topology_key
 from airflow_provider.domain.topology_record import TopologyRecord
+from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.locations import lies_in, names_files, same_warehouse
 
@@ -57,7 +58,7 @@ def found_warehouse(
     """
     if topology is None or topology.record.warehouse or not warehouse:
         return topology.record.warehouse if topology else warehouse
-    refs = (stamped.record.ref for stamped in pages(reader, domain, Kind.TABLE, ""))
+    refs = (stamped.record.ref for stamped in pages(reader, domain, TableRecord))
     places = [ref.location for ref in refs if ref and names_files(ref.location)]
     if places and not any(lies_in(place, warehouse) for place in places):
         raise wrong_warehouse(domain, places[0].partition("/metadata/")[0], warehouse)

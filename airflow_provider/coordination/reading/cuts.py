@@ -32,7 +32,7 @@ from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Cut, Level, Staged, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, NotReady, UnknownName, choice
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import as_utc
@@ -53,7 +53,7 @@ from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness, too_old
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableVersion
-from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.stores.base import MetadataReader, Reading, pages, scan
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
 
@@ -323,7 +323,7 @@ class Cuts:
 
     def _open_output(self, domain: DomainName, table: TableName, record: TableRecord) -> list[Staged]:
         open_epochs = [
-            lock.key._replace(kind=Kind.EPOCH) for lock in pages(self.reader, domain, Kind.LOCK, record.job)
+            lock.key._replace(kind=Kind.EPOCH) for lock in pages(self.reader, domain, LockRecord, record.job)
         ]
         epochs = self.reader.read(domain, open_epochs).records.values()
         return [staged for epoch in epochs for staged in self._staged(domain, table, record, epoch.record)]
@@ -334,7 +334,7 @@ class Cuts:
         attempt = epoch.attempt
         if attempt is None or attempt.aborted is not None:
             return []
-        log = self.reader.scan(domain, Kind.EVENT, event_partition(record.job, epoch.interval.start))
+        log = scan(self.reader, domain, AttemptEvent, event_partition(record.job, epoch.interval.start))
         output = written_output(
             (entry.record for entry in log),
             [table],

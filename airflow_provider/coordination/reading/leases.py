@@ -34,7 +34,6 @@ from airflow_provider.domain.lease import (
 from airflow_provider.domain.outdated import joined
 from airflow_provider.domain.records import (
     Key,
-    Kind,
     Stamped,
     lease_key,
     retention_key,
@@ -179,7 +178,7 @@ class Leases:
         """Return the live leases of *domain*, by id."""
         checked = domain_name(domain)
         reading = self.store.read(checked, [])
-        found = pages(self.store, checked, Kind.LEASE, "")
+        found = pages(self.store, checked, LeaseRecord)
         return [_lease(held, reading) for held in found if not _over(held, reading)]
 
     def _labelled(self, lease: Lease) -> Lease:

@@ -27,13 +27,13 @@ from airflow_provider.domain.outdated import (
     upstream_jobs,
 )
 from airflow_provider.domain.publishing import last_dependent_end
-from airflow_provider.domain.records import Key, Kind, Stamped, epoch_key, rewrite_log_key, table_key
+from airflow_provider.domain.records import Key, Stamped, epoch_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import Rewrite
-from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages
+from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages, scan
 
 _PAGE = 100
 
@@ -110,7 +110,7 @@ class OutdatedRows:
     def _known_jobs(self, domain: DomainName, version: int) -> list[JobRecord]:
         known = self._jobs.get(domain)
         if known is None or known[0] != version:
-            jobs = [stamped.record for stamped in pages(self.reader, domain, Kind.JOB, "")]
+            jobs = [stamped.record for stamped in pages(self.reader, domain, JobRecord)]
             known = self._jobs[domain] = (version, jobs)
         return known[1]
 
@@ -183,8 +183,8 @@ class OutdatedRows:
         """Yield the epochs of *job* between two keys, from the front or from the back."""
         start, end = between
         while True:
-            page = self.reader.scan(
-                domain, Kind.EPOCH, job, start=start, end=end, limit=_PAGE, reverse=reverse
+            page = scan(
+                self.reader, domain, EpochRecord, job, start=start, end=end, limit=_PAGE, reverse=reverse
             )
             yield from (stamped.record for stamped in page)
             if len(page) < _PAGE:

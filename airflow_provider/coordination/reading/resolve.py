@@ -19,7 +19,7 @@ from airflow_provider.domain.cut import as_of, lagging, nearest_kept, newest_ver
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.records import Kind, Stamped, retention_key, table_key, topology_key
+from airflow_provider.domain.records import Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.topology import Table
@@ -170,7 +170,7 @@ def _altogether(
     key = topology_key(domain)
     for _ in range(_TRIES):
         before = versions.reader.read(domain, [key]).get(key)
-        listed = [TableName(stamped.key.item) for stamped in pages(versions.reader, domain, Kind.TABLE, "")]
+        listed = [TableName(stamped.key.item) for stamped in pages(versions.reader, domain, TableRecord)]
         reading, tables = versions.of_all(domain, list(dict.fromkeys([*names, *listed])))
         now = reading.get(key)
         if before is not None and now is not None and before.version == now.version:

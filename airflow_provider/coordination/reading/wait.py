@@ -29,12 +29,12 @@ from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.records import Kind, Stamped, epoch_key, lock_key, source_key, table_key
+from airflow_provider.domain.records import epoch_key, lock_key, source_key, table_key
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.base import MetadataReader, scan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,9 +224,9 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
             continue
         job, stands = stamped.record.job, newest_version(stamped).watermark
         start = None if stands is None else time_key(stands)
-        scan = partial(reader.scan, name, Kind.EPOCH, job, limit=1)
-        stops: list[Stamped[EpochRecord]] = scan(start=start)
-        record = next((epoch.record for epoch in stops or scan(reverse=True)), None)
+        look = partial(scan, reader, name, EpochRecord, job, limit=1)
+        stops = look(start=start)
+        record = next((epoch.record for epoch in stops or look(reverse=True)), None)
         work = None if record is None else record.attempt or record.committed
         attempt = record.attempt if record is not None and stops else None
         told.append(

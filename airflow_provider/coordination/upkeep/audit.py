@@ -16,14 +16,14 @@ from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
 from airflow_provider.domain.attempt_events import newest_tries
 from airflow_provider.domain.auditing import Change, StaleInput, TableHistory, stale_inputs
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord, EpochState
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState, LockRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, Stamped, event_partition, source_key, topology_key
+from airflow_provider.domain.records import Stamped, event_partition, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import Committable, TableRecord, TableRef
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.domain.version import Committable, SliceRecord, TableRecord, TableRef
+from airflow_provider.stores.base import MetadataReader, pages, scan
 from airflow_provider.tables.base import MissingFile
 from airflow_provider.tables.factory import TableFormats
 
@@ -73,9 +73,9 @@ class MissingFiles:
 
 def stale_reads(reader: MetadataReader, domain: DomainName) -> Iterator[StaleRead]:
     """Yield the committed epochs whose inputs have changed since they were read, unless the edge says ``ignore``."""
-    jobs = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     adopted = _adopted(reader, domain)
-    for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+    for stamped in list(pages(reader, domain, TableRecord)):
         yield from _stale_reads_of(reader, domain, stamped, jobs, adopted)
     for name in sorted({source for job in jobs for source in job.all_sources}):
         yield from _older_revisions(reader, domain, name, jobs)
@@ -101,13 +101,13 @@ def _stale_reads_of(
     # Slices before readers: an epoch that commits meanwhile has read these slices or later ones, so it is never stale.
     slices = (
         Change(interval=piece.record.interval, csn=piece.csn or 0, rows=piece.record.rows)
-        for piece in pages(reader, domain, Kind.SLICE, name)
+        for piece in pages(reader, domain, SliceRecord, name)
     )
     histories = {name: TableHistory(slices, adopted.get(name, ()))}
     origins = {name: stamped.record.progress.origin}
     for job in readers:
-        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
-            record: EpochRecord = epoch.record
+        for epoch in pages(reader, domain, EpochRecord, job.name):
+            record = epoch.record
             if record.committed is not None:
                 for found in stale_inputs(record.committed, histories, origins):
                     yield _stale_read(job.name, record, found)
@@ -184,7 +184,7 @@ def _revisions(
     """Yield the committed epochs that have read *name*, each with the revision that it read."""
     for job in jobs:
         declared = any(source.name == name for source in job.sources)
-        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
+        for epoch in pages(reader, domain, EpochRecord, job.name):
             committed = epoch.record.committed
             if committed is None or committed.skipped:
                 continue
@@ -205,7 +205,7 @@ def missing_files(
     leases, inputs of open attempts and baselines name, and the output that live attempts have WRITTEN.
     """
     tables = declared_tables(reader, domain)
-    for stamped in pages(reader, domain, Kind.TABLE, ""):
+    for stamped in pages(reader, domain, TableRecord):
         if stamped.record.ref is not None:
             tables.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
     readable, again = _readable(reader, domain, defaults), None
@@ -216,8 +216,8 @@ def missing_files(
             missing = formats[table.format].missing(table, again.get(name, []))
         if missing:
             yield MissingFiles(table=name, used_by="readers", files=tuple(missing))
-    for job in list(pages(reader, domain, Kind.JOB, "")):
-        for lock in list(pages(reader, domain, Kind.LOCK, job.key.item)):
+    for job in list(pages(reader, domain, JobRecord)):
+        for lock in list(pages(reader, domain, LockRecord, job.key.item)):
             yield from _missing_output(reader, formats, domain, job.record, lock.key.item)
 
 
@@ -269,13 +269,13 @@ def _written(
     reader: MetadataReader, domain: DomainName, job: JobRecord, start: str
 ) -> Iterator[tuple[str, Table, Committable]]:
     """Yield the output that the newest tries of an open attempt have WRITTEN, with the attempt's name."""
-    found = reader.scan(domain, Kind.EPOCH, job.name, start=start, limit=1)
-    epoch: EpochRecord | None = found[0].record if found and found[0].key.item == start else None
+    found = scan(reader, domain, EpochRecord, job.name, start=start, limit=1)
+    epoch = found[0].record if found and found[0].key.item == start else None
     if epoch is None or epoch.attempt is None or epoch.attempt.aborted is not None:
         return
     token = epoch.attempt.output_token
     partition = event_partition(job.name, epoch.interval.start)
-    log = [event.record for event in pages(reader, domain, Kind.EVENT, partition)]
+    log = [event.record for event in pages(reader, domain, AttemptEvent, partition)]
     newest, tables = newest_tries(log, token), {table.name: table for table in job.outputs}
     for entry in log:
         same_try = entry.token == token and entry.participant_attempt == newest.get(entry.participant, 0)

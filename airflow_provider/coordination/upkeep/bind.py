@@ -20,7 +20,7 @@ from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.identifiers import DomainName, domain_name, table_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, topology_key
+from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.stores.base import MetadataReader, Put, SameStore, Transaction, pages, unchanged
@@ -45,7 +45,7 @@ def declaring(reader: MetadataReader, domain: str, source: str) -> JobRecord:
     :raises UnknownName: no job of the domain declares it. :raises InvalidInput: not a valid name of a source.
     """
     name = table_name(source)
-    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), Kind.JOB, "")]
+    jobs = [stamped.record for stamped in pages(reader, domain_name(domain), JobRecord)]
     found = [job for job in jobs if any(declared.name == name for declared in job.sources)]
     if not found:
         known = sorted({declared.name for job in jobs for declared in job.sources})
@@ -54,8 +54,7 @@ def declaring(reader: MetadataReader, domain: str, source: str) -> JobRecord:
             next_step="see `airflow epochs status` for the jobs.",
             source=source,
         )
-    record: JobRecord = min(found, key=lambda job: bool(job.retired))
-    return record
+    return min(found, key=lambda job: bool(job.retired))
 
 
 def bind(

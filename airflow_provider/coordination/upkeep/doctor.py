@@ -23,7 +23,7 @@ from airflow_provider.coordination.upkeep.orphans import orphans
 from airflow_provider.coordination.upkeep.unread import abandoned, unread
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochState, has_expired
+from airflow_provider.domain.epoch import EpochState, LockRecord, has_expired
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochError,
@@ -34,6 +34,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import Kind, Stamped, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnForeignCommit, OnRerun, Table
@@ -182,7 +183,7 @@ class _Doctor:
 
     def _tables(self) -> Iterator[Symptom]:
         declared = declared_tables(self.reader, self.domain)
-        for stamped in list(pages(self.reader, self.domain, Kind.TABLE, "")):
+        for stamped in list(pages(self.reader, self.domain, TableRecord)):
             table, ref = declared.get(TableName(stamped.key.item)), stamped.record.ref
             if table is None and ref is not None:
                 table = as_recorded(stamped, ref)
@@ -275,13 +276,13 @@ class _Doctor:
     # --- jobs ------------------------------------------------------------------------------------------------
 
     def _jobs(self) -> list[JobRecord]:
-        return [stamped.record for stamped in pages(self.reader, self.domain, Kind.JOB, "")]
+        return [stamped.record for stamped in pages(self.reader, self.domain, JobRecord)]
 
     def _attempts(self) -> Iterator[Symptom]:
         """Report attempts that have fallen silent."""
         now = self.reader.read(self.domain, []).now
         for job in self._jobs():
-            for lock in list(pages(self.reader, self.domain, Kind.LOCK, job.name)):
+            for lock in list(pages(self.reader, self.domain, LockRecord, job.name)):
                 if not (lock.record.ended or has_expired(lock.at, lock.record.ttl, now)):
                     continue
                 key = lock.key._replace(kind=Kind.EPOCH)
@@ -335,7 +336,7 @@ class _Doctor:
 
     def _leases(self) -> Iterator[Symptom]:
         now = self.reader.read(self.domain, []).now
-        for lease in list(pages(self.reader, self.domain, Kind.LEASE, "")):
+        for lease in list(pages(self.reader, self.domain, LeaseRecord)):
             if has_expired(lease.at, lease.record.ttl, now):
                 yield Symptom(
                     subject=f"lease {lease.key.item}",

@@ -33,7 +33,6 @@ from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
-    Kind,
     Stamped,
     epoch_key,
     event_partition,
@@ -45,8 +44,9 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnRerun
+from airflow_provider.domain.version import TableRecord
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, Reading
+from airflow_provider.stores.base import MetadataReader, Reading, scan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +110,7 @@ def explain(
     stamped = reader.read(name, [job_key(name, owner)]).get(job_key(name, owner))
     if stamped is None:
         raise UnknownName.of_job(job, domain)
-    record: JobRecord = stamped.record
+    record = stamped.record
     epoch = interval or _first_open(reader, name, record)
     start = epoch.start
     own, lock = epoch_key(name, owner, start), lock_key(name, owner, start)
@@ -119,7 +119,7 @@ def explain(
     reading = reader.read(name, [own, lock, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = expired_states(reader, name, reading)
     log = tuple(
-        sorted(reader.scan(name, Kind.EVENT, event_partition(owner, start)), key=lambda event: event.at)
+        sorted(scan(reader, name, AttemptEvent, event_partition(owner, start)), key=lambda event: event.at)
     )
     found = reading.get(own)
     if found is None or (found.record.attempt is None and found.record.committed is None):
@@ -332,7 +332,7 @@ def watermarks(reader: MetadataReader, domain: str) -> dict[str, datetime | None
     name = domain_name(domain)
     found = {}
     reading = reader.read(name, [])
-    for stamped in reader.scan(name, Kind.TABLE, ""):
+    for stamped in scan(reader, name, TableRecord):
         moved = as_of(stamped, reading.head.csn) or as_of(stamped, stamped.csn or 0)
         found[stamped.key.item] = moved.watermark if moved else None
     return found

@@ -9,7 +9,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Kind, table_key
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -50,7 +50,7 @@ def failed_before(reader: MetadataReader, domain: DomainName) -> Iterator[Failed
 
     A job that declares its origin waits for each epoch from there on.
     """
-    jobs = [stamped.record for stamped in list(pages(reader, domain, Kind.JOB, ""))]
+    jobs = [stamped.record for stamped in list(pages(reader, domain, JobRecord))]
     over = inactive_jobs(reader, domain)
     for job in jobs:
         if job.origin is not None or job.retired or job.name in over:
@@ -69,8 +69,8 @@ def _failed(
     reader: MetadataReader, domain: DomainName, job: JobRecord, end: datetime | None
 ) -> Iterator[EpochRecord]:
     """Yield epochs of *job* before *end*, in its present calendar, whose last attempt ended without any commit."""
-    for stamped in pages(reader, domain, Kind.EPOCH, job.name):
-        epoch: EpochRecord = stamped.record
+    for stamped in pages(reader, domain, EpochRecord, job.name):
+        epoch = stamped.record
         interval = epoch.interval
         if end is not None and interval.start >= end:
             return

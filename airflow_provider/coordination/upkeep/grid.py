@@ -27,7 +27,6 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName, 
 from airflow_provider.domain.inactivity import inactive_since
 from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.records import (
-    Kind,
     Stamped,
     event_partition,
     lock_key,
@@ -38,7 +37,7 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import SliceRecord, TableRecord
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import MetadataReader, pages, scan
 
 MAX_CELLS = 1000
 DEFAULT_SPAN = timedelta(days=7)
@@ -139,7 +138,7 @@ def grid(
     """
     name = domain_name(domain)
     reading = reader.read(name, [retention_key(name)])
-    registered = list(pages(reader, name, Kind.JOB, ""))
+    registered = list(pages(reader, name, JobRecord))
     jobs = [stamped.record for stamped in registered if _asked_for(stamped.record, tables, words)]
     keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
     records = {TableName(key.item): stamped for key, stamped in reader.read(name, keys).records.items()}
@@ -213,8 +212,8 @@ def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
     """Name the DAGs that worked on the latest epochs of the domain's jobs."""
     records = [
         epoch.record
-        for job in pages(reader, domain, Kind.JOB, "")
-        for epoch in reader.scan(domain, Kind.EPOCH, job.record.name, limit=1, reverse=True)
+        for job in pages(reader, domain, JobRecord)
+        for epoch in scan(reader, domain, EpochRecord, job.record.name, limit=1, reverse=True)
     ]
     workers = [epoch.attempt or epoch.committed for epoch in records]
     return frozenset(worker.owner.dag_id for worker in workers if worker is not None)
@@ -243,7 +242,7 @@ def _latest(
     newest = [
         epoch.record.interval.end
         for job in jobs
-        for epoch in reader.scan(domain, Kind.EPOCH, job.name, limit=1, reverse=True)
+        for epoch in scan(reader, domain, EpochRecord, job.name, limit=1, reverse=True)
     ]
     return max([*marks, *newest], default=now)
 
@@ -265,8 +264,15 @@ class _View:
     ) -> tuple[list[Row], bool]:
         """Return the rows of one job's tables, which share its epochs, and whether earlier epochs are left out."""
         low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
-        begun = self.reader.scan(
-            self.domain, Kind.EPOCH, job.name, start=low, end=high, limit=self.max_cells + 1, reverse=True
+        begun = scan(
+            self.reader,
+            self.domain,
+            EpochRecord,
+            job.name,
+            start=low,
+            end=high,
+            limit=self.max_cells + 1,
+            reverse=True,
         )
         epochs = {epoch.record.interval: epoch for epoch in begun}
         # A table that another job has taken over is shown as that job's.
@@ -280,7 +286,7 @@ class _View:
         rows = []
         since = time_key(intervals[0].start) if intervals else low
         for table in own:
-            found = self.reader.scan(self.domain, Kind.SLICE, table.name, start=since, end=high)
+            found = scan(self.reader, self.domain, SliceRecord, table.name, start=since, end=high)
             # Sorted, so that of several slices of an epoch the newest one stays.
             slices = {
                 piece.record.interval: piece for piece in sorted(found, key=lambda piece: piece.csn or 0)
@@ -358,7 +364,7 @@ class _View:
         key = lock_key(self.domain, job.name, start)
         lock = self.reader.read(self.domain, [key]).get(key)
         partition = event_partition(job.name, start)
-        log = [event.record for event in self.reader.scan(self.domain, Kind.EVENT, partition)]
+        log = [event.record for event in scan(self.reader, self.domain, AttemptEvent, partition)]
         alive = lock is not None and not has_expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 

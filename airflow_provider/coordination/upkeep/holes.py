@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_provider.coordination.commits.stayed_rows import has_rows
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.domain.watermark import merged
@@ -61,10 +61,10 @@ class Hole:
 def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:
     """Find the holes of every table of *domain*, one range after the other."""
     jobs: dict[JobName, JobRecord] = {
-        stamped.record.name: stamped.record for stamped in pages(reader, domain, Kind.JOB, "")
+        stamped.record.name: stamped.record for stamped in pages(reader, domain, JobRecord)
     }
     tables: dict[TableName, TableRecord] = {
-        TableName(stamped.key.item): stamped.record for stamped in pages(reader, domain, Kind.TABLE, "")
+        TableName(stamped.key.item): stamped.record for stamped in pages(reader, domain, TableRecord)
     }
     for name, table in tables.items():
         job = jobs.get(table.job)
@@ -145,7 +145,7 @@ def _committed(
 ) -> list[Interval]:
     """Return the committed epochs of *job* in a gap of one of its tables."""
     found = []
-    for stamped in pages(reader, domain, Kind.EPOCH, job, start=time_key(start)):
+    for stamped in pages(reader, domain, EpochRecord, job, start=time_key(start)):
         if end is not None and stamped.record.interval.start >= end:
             break
         if stamped.record.committed is not None:

@@ -14,9 +14,10 @@ from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Kind, slice_writer, source_key, topology_key
+from airflow_provider.domain.records import slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Source, SourceKind, SourceRecord
+from airflow_provider.domain.version import SliceRecord
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -94,7 +95,7 @@ class MissedFiles:
         self, table: TableName, epochs: Mapping[tuple[JobName, Interval], EpochRecord]
     ) -> Iterator[MissedFile]:
         """Yield late files that *epochs* have read without writing them to *table*, which had another job before."""
-        slices = pages(self.reader, self.domain, Kind.SLICE, table)
+        slices = pages(self.reader, self.domain, SliceRecord, table)
         wrote = {(slice_writer(stamped.key), stamped.record.interval) for stamped in slices}
         if all(job == self.job.name for job, _ in wrote):
             return
@@ -115,7 +116,7 @@ class MissedFiles:
                 yield MissedFile(uri=uri, epoch=at)
 
     def _epochs_of(self, job: JobName) -> list[EpochRecord]:
-        return [stamped.record for stamped in pages(self.reader, self.domain, Kind.EPOCH, job)]
+        return [stamped.record for stamped in pages(self.reader, self.domain, EpochRecord, job)]
 
     def epochs(self) -> Mapping[Interval, EpochRecord]:
         """The epochs of the job, and of those whose tables it has taken over.
@@ -125,8 +126,8 @@ class MissedFiles:
         """
         epochs: dict[Interval, EpochRecord] = {}
         for name in reversed(self.job.writers):
-            for stamped in pages(self.reader, self.domain, Kind.EPOCH, name):
-                epoch: EpochRecord = stamped.record
+            for stamped in pages(self.reader, self.domain, EpochRecord, name):
+                epoch = stamped.record
                 done = epoch.committed
                 if done is None or not (done.skipped and done.fills) or epoch.interval not in epochs:
                     epochs[epoch.interval] = epoch

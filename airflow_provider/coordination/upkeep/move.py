@@ -19,9 +19,11 @@ from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.relocate import Relocating
-from airflow_provider.domain.epoch import has_expired
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
+from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import (
     SOURCE_CHAINS,
     Key,
@@ -31,8 +33,11 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
+from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
+from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
 from airflow_provider.stores.base import (
     Absent,
     Exists,
@@ -190,9 +195,11 @@ class _Mover:
         # After the seal: a look before it could miss a task that begins meanwhile (docs/decisions/moving.md).
         store = self.source.store
         self._retry(lambda: end_expired(store, self.domain))
-        live = [*pages(store, self.domain, Kind.LEASE, "")]
+        live: list[Stamped[Any]] = [*pages(store, self.domain, LeaseRecord)]
         reason = f"silent when the domain was moved to {self.leaving.place}"
-        for lock in [lock for job in self._jobs() for lock in pages(store, self.domain, Kind.LOCK, job.name)]:
+        for lock in [
+            lock for job in self._jobs() for lock in pages(store, self.domain, LockRecord, job.name)
+        ]:
             if lock.record.ended or has_expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
                 self._retry(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
             else:
@@ -323,12 +330,12 @@ class _Mover:
         self._retry(write)
 
     def _jobs(self) -> list[JobRecord]:
-        return [stamped.record for stamped in pages(self.source.store, self.domain, Kind.JOB, "")]
+        return [stamped.record for stamped in pages(self.source.store, self.domain, JobRecord)]
 
     def _tables(self) -> list[Table]:
         """Return the tables that jobs declare, and those that they have left."""
         found = {table.name: table for job in self._jobs() for table in job.outputs}
-        for stamped in pages(self.source.store, self.domain, Kind.TABLE, ""):
+        for stamped in pages(self.source.store, self.domain, TableRecord):
             if stamped.record.ref is not None:
                 found.setdefault(TableName(stamped.key.item), as_recorded(stamped, stamped.record.ref))
         return list(found.values())
@@ -347,30 +354,31 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     """Yield all records of a domain except the kinds of :data:`STAYS`."""
     jobs: list[JobRecord] = []
     tables: list[str] = []
-    for kind in (Kind.JOB, Kind.TABLE, Kind.REWRITE_LOG, Kind.RETENTION, Kind.VERSIONS):
-        for stamped in pages(reader, domain, kind, ""):
-            if kind is Kind.JOB:
-                jobs.append(stamped.record)
-            if kind is Kind.TABLE:
-                tables.append(stamped.key.item)
-            yield stamped
+    for known in pages(reader, domain, JobRecord):
+        jobs.append(known.record)
+        yield known
+    for stamped in pages(reader, domain, TableRecord):
+        tables.append(stamped.key.item)
+        yield stamped
+    for kind in (RewriteLog, RetentionRecord, VersionsRecord):
+        yield from pages(reader, domain, kind)
     for job in jobs:
-        for epoch in pages(reader, domain, Kind.EPOCH, job.name):
+        for epoch in pages(reader, domain, EpochRecord, job.name):
             yield epoch
             log = event_partition(job.name, epoch.record.interval.start)
-            yield from pages(reader, domain, Kind.EVENT, log)
-    yield from pages(reader, domain, Kind.REWRITE_LOG, SOURCE_CHAINS)
+            yield from pages(reader, domain, AttemptEvent, log)
+    yield from pages(reader, domain, RewriteLog, SOURCE_CHAINS)
     for source in sorted({name for job in jobs for name in job.all_sources}):
-        yield from pages(reader, domain, Kind.SOURCE, source)
+        yield from pages(reader, domain, SourceRecord, source)
     for table in tables:
-        yield from pages(reader, domain, Kind.SCHEMA, table)
-        yield from pages(reader, domain, Kind.SLICE, table)
-        yield from pages(reader, domain, Kind.VERSIONS, table)
-        yield from pages(reader, domain, Kind.EXPIRED, table)
+        yield from pages(reader, domain, SchemaRecord, table)
+        yield from pages(reader, domain, SliceRecord, table)
+        yield from pages(reader, domain, VersionsRecord, table)
+        yield from pages(reader, domain, ExpiredPage, table)
 
 
 def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key[Any], tuple[Any, int | None]]:
-    every = (*records(reader, domain), *pages(reader, domain, Kind.COMMIT, ""))
+    every = (*records(reader, domain), *pages(reader, domain, CommitRecord))
     return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 
 

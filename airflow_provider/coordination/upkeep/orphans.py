@@ -15,14 +15,15 @@ from itertools import takewhile
 from airflow_provider.coordination.attempts.end import fence_silent
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.orphans import ended_since, overtaken_since
-from airflow_provider.domain.records import Kind, Stamped, epoch_key, event_partition
+from airflow_provider.domain.records import Stamped, epoch_key, event_partition
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Table
+from airflow_provider.domain.version import SliceRecord, TableRecord
 from airflow_provider.stores.base import MetadataReader, MetadataStore, pages
 from airflow_provider.tables.base import StagingFolder, StagingLocation
 from airflow_provider.tables.factory import TableFormats
@@ -45,9 +46,9 @@ def orphans(
 ) -> Iterator[Orphan]:
     """Yield the orphans that may be deleted now: they were not published, and cannot be any more."""
     now = reader.read(domain, []).now
-    jobs: list[JobRecord] = [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    jobs: list[JobRecord] = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     known = declared_tables(reader, domain)
-    for stamped in list(pages(reader, domain, Kind.TABLE, "")):
+    for stamped in list(pages(reader, domain, TableRecord)):
         table = known.get(TableName(stamped.key.item))
         if table is None and stamped.record.ref is not None:
             table = as_recorded(stamped, stamped.record.ref)
@@ -63,8 +64,8 @@ def fence_forgotten(store: MetadataStore, domain: DomainName, defaults: Defaults
     """End the attempts that have been silent for ``orphan_grace``; return their names."""
     ended = []
     now = store.read(domain, []).now
-    for job in list(pages(store, domain, Kind.JOB, "")):
-        for lock in list(pages(store, domain, Kind.LOCK, job.key.item)):
+    for job in list(pages(store, domain, JobRecord)):
+        for lock in list(pages(store, domain, LockRecord, job.key.item)):
             if lock.at + lock.record.ttl + defaults.orphan_grace <= now:
                 fence_silent(store, lock, "silent, and no attempt has begun the epoch again")
                 ended.append(f"{lock.key.partition} {lock.key.item} of {lock.record.owner}")
@@ -85,7 +86,7 @@ def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: Job
     """Yield the places of *job* in *table* of which nothing was published, nor can be any more."""
     staged = formats[table.format].staged(table, job)
     # Slices after the listing: they include listed output that is published meanwhile.
-    stored = pages(reader, table.domain, Kind.SLICE, table.name) if staged else ()
+    stored = pages(reader, table.domain, SliceRecord, table.name) if staged else ()
     slices = [stamped.record for stamped in stored]
     published = {(piece.interval.end, piece.revision, piece.token): piece.interval for piece in slices}
     for remains in staged:
@@ -127,7 +128,7 @@ def _over(
     :param committed: the epoch with the same end that was published under this revision and token.
     """
     interval = _named(remains, epoch)
-    log = list(pages(reader, epoch.key.domain, Kind.EVENT, event_partition(job, interval.start)))
+    log = list(pages(reader, epoch.key.domain, AttemptEvent, event_partition(job, interval.start)))
     if committed == interval:
         return overtaken_since(log, remains.token, remains.participant, remains.participant_attempt)
     return ended_since(epoch.record, log, remains.token, table)
@@ -151,7 +152,7 @@ def _epochs(
         found = reader.read(domain, [key]).get(key)
         return [] if found is None else [found]
     earliest = time_key(remains.barrier - _LONGEST_EPOCH)
-    newest = pages(reader, domain, Kind.EPOCH, job, start=earliest)
+    newest = pages(reader, domain, EpochRecord, job, start=earliest)
     return [
         epoch
         for epoch in takewhile(lambda epoch: epoch.record.interval.start < remains.barrier, newest)

@@ -10,7 +10,7 @@ from airflow_provider.coordination.commits.warehouses import refuse_other_wareho
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
-from airflow_provider.domain.records import Kind, Stamped, table_key
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import pages
@@ -69,7 +69,7 @@ def recover(context: Context, domain: str) -> Recovery:
 def _recover(context: Context, domain: DomainName) -> Recovery:
     reader = context.store
     refuse_other_warehouse_of(reader, domain, context.formats.warehouse)
-    records: list[Stamped[TableRecord]] = list(pages(reader, domain, Kind.TABLE, ""))
+    records = list(pages(reader, domain, TableRecord))
     if not records:
         raise UnknownName.of_empty(domain, what="table")
     known = declared_tables(reader, domain)

@@ -46,7 +46,6 @@ from airflow_provider.domain.identifiers import DomainName, TableName, domain_na
 from airflow_provider.domain.interval import Interval, as_utc
 from airflow_provider.domain.records import (
     Key,
-    Kind,
     Stamped,
     retention_key,
     table_key,
@@ -54,10 +53,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.retention import Version, VersionsRecord, still_needed
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import (
-    TableRecord,
-    shown,
-)
+from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import (
     MetadataStore,
     Put,
@@ -144,7 +140,7 @@ class Retention:
         self._done(lambda: refuse_other_warehouse_of(self.store, checked, self.formats.warehouse))
         forgotten = self._done(lambda: fence_forgotten(self.store, checked, self.defaults))
         ended = [*forgotten, *end_expired(self.store, checked)]
-        names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, Kind.TABLE, "")]
+        names = [TableName(stamped.key.item) for stamped in pages(self.store, checked, TableRecord)]
         for name in names:
             self._done(lambda name=name: self._split(checked, name))  # type: ignore[misc]
         while self._done(lambda: self._page_ranges(checked)):

@@ -15,7 +15,7 @@ from airflow_provider.coordination.commits.register import furthest, other_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.skip import require_text
-from airflow_provider.domain.epoch import has_expired
+from airflow_provider.domain.epoch import EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import (
     ChangeSetId,
@@ -96,7 +96,7 @@ class Retire:
         tables = [stamped for key, stamped in reading.records.items() if key.kind is Kind.TABLE]
         taken = {stamped.key.item: stamped.record.job for stamped in tables}
         for name in sorted({owner for table, owner in taken.items() if table in declared} - {job.name}):
-            epochs = pages(self.context.store, self.domain, Kind.EPOCH, name)
+            epochs = pages(self.context.store, self.domain, EpochRecord, name)
             if all(epoch.record.committed is None for epoch in list(epochs)):
                 self._refuse_live(others[name])
                 others[name] = replace(others[name], retired=self._revived)
@@ -156,7 +156,7 @@ class Retire:
         store, domain = self.context.store, self.domain
         now = store.read(domain, []).now
         live = []
-        for lock in list(pages(store, domain, Kind.LOCK, job.name)):
+        for lock in list(pages(store, domain, LockRecord, job.name)):
             if lock.record.ended or has_expired(lock.at, lock.record.ttl, now):
                 fence_silent(store, lock, f"silent when {self.table or job.name} was retired")
             else:

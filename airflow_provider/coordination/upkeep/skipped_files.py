@@ -8,7 +8,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.source_dependents import lives
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Kind, lock_key
+from airflow_provider.domain.records import lock_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord
 from airflow_provider.domain.unread import Unread
@@ -33,8 +33,8 @@ def skipped_bounds(
     before = {name: True for job in readers if job.left_sources for name in job.predecessors}
     for job, retired in (before | {job.name: bool(job.retired) for job in readers}).items():
         newest = None
-        for stamped in pages(reader, domain, Kind.EPOCH, job):
-            epoch: EpochRecord = stamped.record
+        for stamped in pages(reader, domain, EpochRecord, job):
+            epoch = stamped.record
             newest = epoch.interval.end
             is_open = epoch.attempt is not None and epoch.attempt.aborted is None
             is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)

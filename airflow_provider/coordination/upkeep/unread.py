@@ -20,14 +20,13 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
-from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Late, Source, SourceKind, SourceRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.unread import Unread as Unread  # noqa: PLC0414  (found here)
 from airflow_provider.sources.locations import lies_at
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.stores.base import MetadataReader, pages, scan
 
 _FINER_BARRIERS = 100
 """Number of barriers to look at where a location is finer than the calendar: each is a listing of its own."""
@@ -140,7 +139,7 @@ def late_revisions(
 
 
 def _jobs(reader: MetadataReader, domain: DomainName) -> list[JobRecord]:
-    return [stamped.record for stamped in pages(reader, domain, Kind.JOB, "")]
+    return [stamped.record for stamped in pages(reader, domain, JobRecord)]
 
 
 def _records(
@@ -151,7 +150,7 @@ def _records(
     end: str | None = None
     first = "" if since is None else time_key(since)
     while True:
-        page = reader.scan(domain, Kind.SOURCE, source.name, end=end, limit=_PAGE, reverse=True)
+        page = scan(reader, domain, SourceRecord, source.name, end=end, limit=_PAGE, reverse=True)
         for stamped in page:
             barrier = stamped.key.item.partition(":")[0]
             if barrier < first or (barrier not in found and len(found) > MOST_BARRIERS):
@@ -385,9 +384,9 @@ class _Look:
 def _newest_committed(reader: MetadataReader, domain: DomainName, job: JobRecord) -> datetime | None:
     """The end of the newest epoch of *job* that is committed, computed or skipped."""
     end: str | None = None
-    while page := reader.scan(domain, Kind.EPOCH, job.name, end=end, limit=_PAGE, reverse=True):
+    while page := scan(reader, domain, EpochRecord, job.name, end=end, limit=_PAGE, reverse=True):
         for stamped in page:
-            epoch: EpochRecord = stamped.record
+            epoch = stamped.record
             if epoch.committed is not None:
                 return epoch.interval.end
         end = page[-1].key.item

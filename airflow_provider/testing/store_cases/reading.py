@@ -10,6 +10,7 @@ import pytest
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Delete, MetadataStore, Number, Put, Transaction, pages
 from airflow_provider.testing.store_cases.backend import (
     SOON,
@@ -168,15 +169,15 @@ class ReadingCases(StoreCases):
         items = [f"{number:03d}" for number in range(7)]
         write(store, *(put(counter_key(domain, item)) for item in items))
         for size in (1, 2, 7, 8):
-            found = pages(store, domain, Kind.TOPOLOGY, "", size=size)
+            found = pages(store, domain, TopologyRecord, size=size)
             assert [stamped.key.item for stamped in found] == items
-        rest = pages(store, domain, Kind.TOPOLOGY, "", start="003", size=2)
+        rest = pages(store, domain, TopologyRecord, start="003", size=2)
         assert [stamped.key.item for stamped in rest] == items[3:]
 
     def test_pages_go_on_behind_the_longest_name(self, store: MetadataStore, domain: DomainName) -> None:
         items = [letter * 1024 for letter in "abc"]
         write(store, *(put(counter_key(domain, item)) for item in items))
-        found = pages(store, domain, Kind.TOPOLOGY, "", size=1)
+        found = pages(store, domain, TopologyRecord, size=1)
         assert [stamped.key.item for stamped in found] == items
 
     @pytest.mark.parametrize("bound", ["a\0b", "\ud800", "x" * 1026])

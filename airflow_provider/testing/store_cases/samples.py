@@ -14,11 +14,10 @@ from typing import Any
 from airflow_provider.domain.columns import ColumnChange, add, rename
 from airflow_provider.domain.completeness import Condition, none_needed
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import RECORDS, Kind
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Source, Table
-from airflow_provider.stores.codec import RECORDS
 
 HOSTILE_TEXT = 'o\'Hara; DROP TABLE "x" -- % _ \\ \u202e \U0001f40d \n\t\0'
 """Text that careless escaping would change."""
