@@ -11,7 +11,7 @@ from airflow_provider.coordination.commits.expired_states import expired_pages, 
 from airflow_provider.coordination.commits.table_commits import told_hull
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import change_set_id
+from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import moved_table, succeeding
@@ -116,7 +116,7 @@ def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None
         for name, ref in refs.items()
     )
     member = Member(job=job.name, interval=epoch, revision=1)
-    change_set = change_set_id(job.name, epoch, 1)
+    change_set = RevisionId(job.domain, job.name, epoch, 1).change_set
     commit = CommitRecord(change_set=change_set, members=(member,), by="bench", tables=deltas)
     store.transact(
         Transaction(

@@ -46,6 +46,7 @@ from airflow_provider.domain.epoch import (
     Owner,
     Published,
 )
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
@@ -284,7 +285,7 @@ class EpochService:
 
     def barriers(self, domain: DomainName, job: JobName, interval: Interval) -> list[Stamped[AttemptEvent]]:
         """Return the state log of one epoch, by token and participant."""
-        return state_log(self.context.store, domain, job, interval)
+        return state_log(self.context.store, EpochId(domain, job, interval))
 
     def recover(self, domain: str) -> Recovery:
         """Move the catalog's pointers of all tables of *domain* to the store's versions: see :func:`recover`."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.checks import Check, Finding
+from airflow_provider.domain.epoch_id import AttemptId, RevisionId
 from airflow_provider.domain.errors import InvalidInput, shown
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.identifiers import ChangeSetId, TableName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.owner import Owner as Owner  # noqa: PLC0414  (part of each attempt, and imported with it)
 from airflow_provider.domain.owner import as_owner as as_owner  # noqa: PLC0414
 from airflow_provider.domain.record_format import formerly, members_formerly, since
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
-from airflow_provider.domain.version import Committable, TableRef
+from airflow_provider.domain.version import Committable, TableDelta, TableRef
 
 
 @members_formerly(CHECK_FAILED="VETOED")
@@ -218,7 +220,7 @@ class AttemptEvent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
+class Attempt(AttemptId):
     """An open attempt, as a worker holds it between begin and publish; may be passed to another process.
 
     :param fence: version of the epoch's record at begin: any later attempt changes it.
@@ -230,11 +232,6 @@ class Attempt:
     :param participant_attempt: number of that writer's try; 0 for a writer that has not joined.
     """
 
-    domain: DomainName
-    job: JobName
-    interval: Interval
-    revision: int
-    token: int
     owner: Owner
     inputs: tuple[Provenance, ...]
     sources: tuple[SourceBounds, ...]
@@ -250,10 +247,6 @@ class Attempt:
     shared: bool = False
 
     @property
-    def change_set(self) -> ChangeSetId:
-        return change_set_id(self.job, self.interval, self.revision)
-
-    @property
     def is_shared(self) -> bool:
         """True if its writers join, so that each try of each writer has a token of its own (R10)."""
         return self.shared or self.participants > 1
@@ -264,7 +257,7 @@ class Attempt:
             if self.participant_attempt
             else ""
         )
-        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}{writer}"
+        return AttemptId.__str__(self) + writer
 
     def input(self, table: str) -> Provenance:
         """Return the provenance of the edge on *table*.
@@ -298,33 +291,40 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AlreadyCommitted:
+class AlreadyCommitted(RevisionId):
     """Reply of begin to a retry of the generation that committed."""
 
-    domain: DomainName
-    job: JobName
-    interval: Interval
-    revision: int
     csn: int
-    change_set: ChangeSetId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
+class Published(RevisionId):
     """Reply of publish: the same for every repetition.
 
     :param incarnation: of the store that committed. :param at: time of the commit, by the store's clock.
     """
 
-    domain: DomainName
-    job: JobName
-    interval: Interval
-    revision: int
     csn: int
-    change_set: ChangeSetId
     tables: tuple[tuple[TableName, TableRef | None], ...]
     at: datetime
     incarnation: str
+
+    @classmethod
+    def of(
+        cls, name: RevisionId, csn: int, tables: Iterable[TableDelta], at: datetime, incarnation: str
+    ) -> Published:
+        """Return the reply for the revision *name*, whose commit has written *tables*."""
+        written = tuple((delta.table, delta.ref) for delta in tables)
+        return cls(
+            name.domain,
+            name.job,
+            name.interval,
+            name.revision,
+            csn=csn,
+            tables=written,
+            at=at,
+            incarnation=incarnation,
+        )
 
 
 def committed_csn(stamped: Stamped[EpochRecord]) -> int | None:
@@ -335,11 +335,6 @@ def committed_csn(stamped: Stamped[EpochRecord]) -> int | None:
     if stamped.record.committed is None:
         return None
     return stamped.record.committed_csn if stamped.record.committed_csn is not None else stamped.csn
-
-
-def change_set_id(job: JobName, interval: Interval, revision: int) -> ChangeSetId:
-    """Return the id of the change set of a single epoch: the same for every attempt at the revision."""
-    return ChangeSetId(f"{job}@{time_key(interval.start)}-{time_key(interval.end)}#r{revision}")
 
 
 def has_expired(stamped_at: datetime, ttl: timedelta, now: datetime) -> bool:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
+from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
 from airflow_provider.domain.interval import time_key
@@ -88,6 +89,15 @@ def lock_key(domain: DomainName, job: JobName, start: datetime) -> Key[LockRecor
     return Key(domain, Kind.LOCK, job, time_key(start))
 
 
+def fence_of(epoch: EpochId) -> Key[EpochRecord]:
+    """Return the key of the record whose version fences the attempts of *epoch* (R10)."""
+    return epoch_key(epoch.domain, epoch.job, epoch.interval.start)
+
+
+def lock_of(epoch: EpochId) -> Key[LockRecord]:
+    return lock_key(epoch.domain, epoch.job, epoch.interval.start)
+
+
 def reservation_key(domain: DomainName) -> Key[ReservationRecord]:
     """Return the key of the reservation of a domain's head: one publisher holds it while the others wait."""
     return Key(domain, Kind.RESERVATION, "", "head")
@@ -97,11 +107,10 @@ def source_key(domain: DomainName, source: str, barrier: datetime, revision: int
     return Key(domain, Kind.SOURCE, source, f"{time_key(barrier)}:{revision:06d}")
 
 
-def slice_key(
-    domain: DomainName, table: TableName, start: datetime, revision: int, job: JobName
-) -> Key[SliceRecord]:
+def slice_key(name: RevisionId, table: TableName) -> Key[SliceRecord]:
     """Return the key of a slice; it names the job: jobs count their own revisions, and a table may change jobs."""
-    return Key(domain, Kind.SLICE, table, f"{time_key(start)}:{revision:06d}:{job}")
+    item = f"{time_key(name.interval.start)}:{name.revision:06d}:{name.job}"
+    return Key(name.domain, Kind.SLICE, table, item)
 
 
 def slice_writer(key: Key[SliceRecord]) -> JobName:
@@ -115,13 +124,11 @@ def event_partition(job: JobName, start: datetime) -> str:
 
 
 def event_key(
-    domain: DomainName,
-    job: JobName,
-    start: datetime,
-    *,
+    epoch: EpochId,
     token: int,
-    sink: str,
     state: str,
+    *,
+    sink: str = "",
     participant: int = 0,
     participant_attempt: int = 0,
 ) -> Key[AttemptEvent]:
@@ -131,8 +138,20 @@ def event_key(
     :param participant_attempt: number of the participant's try; 0 for the only writer of an attempt.
     """
     writer = f"{participant:06d}.{participant_attempt:06d}" if participant_attempt else f"{participant:06d}"
-    item = f"{token:010d}:{writer}:{state}:{sink}"
-    return Key(domain, Kind.EVENT, event_partition(job, start), item)
+    partition = event_partition(epoch.job, epoch.interval.start)
+    return Key(epoch.domain, Kind.EVENT, partition, f"{token:010d}:{writer}:{state}:{sink}")
+
+
+def entry_key(epoch: EpochId, entry: AttemptEvent) -> Key[AttemptEvent]:
+    """Return the key of *entry* of the state log."""
+    return event_key(
+        epoch,
+        entry.token,
+        entry.state,
+        sink=entry.sink,
+        participant=entry.participant,
+        participant_attempt=entry.participant_attempt,
+    )
 
 
 def lease_key(domain: DomainName, lease: LeaseId) -> Key[LeaseRecord]:

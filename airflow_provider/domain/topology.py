@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.domain.checks import Check, refuse_unknown_tables
 from airflow_provider.domain.columns import ColumnChange, checked_changes
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import (
     DomainName,
@@ -24,7 +25,7 @@ from airflow_provider.domain.identifiers import (
     job_name,
     table_name,
 )
-from airflow_provider.domain.interval import Cadence, as_utc
+from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source as Source  # noqa: PLC0414  (declared with the edges, and imported with them)
 from airflow_provider.domain.table_kind import TableKind
 
@@ -296,6 +297,10 @@ class Job:
     @property
     def sources(self) -> tuple[Source, ...]:
         return tuple(source for source in self.inputs if isinstance(source, Source))
+
+    def epoch(self, interval: Interval) -> EpochId:
+        """Return the name of the job's epoch of *interval*."""
+        return EpochId(self.domain, self.name, interval)
 
     def output(self, name: str) -> Table:
         """Return the output *name*.

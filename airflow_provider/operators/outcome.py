@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk.observability import stats
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.unread import ignored
@@ -25,19 +26,18 @@ from airflow_provider.domain.epoch import (
     Published,
     committed_csn,
 )
+from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
-from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Stamped,
     epoch_key,
-    event_partition,
 )
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, Reading, commit_key, scan
+from airflow_provider.stores.base import MetadataReader, Reading, commit_key
 
 IGNORED = "epochs.source.ignored_files"
 """Gauge: number of files within a source's ``late_window`` that ``late="ignore"`` leaves unread; tags ``domain`` and
@@ -156,17 +156,7 @@ def published_before(reader: MetadataReader, answer: AlreadyCommitted) -> Publis
     key = commit_key(answer.domain, answer.csn)
     reading = reader.read(answer.domain, [key])
     commit = reading.of(key)
-    return Published(
-        domain=answer.domain,
-        job=answer.job,
-        interval=answer.interval,
-        revision=answer.revision,
-        csn=answer.csn,
-        change_set=answer.change_set,
-        tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
-        at=commit.at,
-        incarnation=reading.head.incarnation,
-    )
+    return Published.of(answer, answer.csn, commit.record.tables, commit.at, reading.head.incarnation)
 
 
 def refuse_unpublished(
@@ -191,7 +181,7 @@ def refuse_unpublished(
 
 def is_complete(reader: MetadataReader, attempt: Attempt) -> bool:
     """Return whether every output of *attempt* is WRITTEN and its block has ended: then a later try may adopt it."""
-    log = _log(reader, attempt.domain, attempt.job, attempt.interval)
+    log = _log(reader, attempt)
     return not _unwritten(log, attempt) and completed(log, attempt.token)
 
 
@@ -200,7 +190,7 @@ def refuse_incomplete(reader: MetadataReader, attempt: Attempt, program: str) ->
 
     :raises InvalidInput: *program* ended without an error, and *attempt* is not complete; names the outputs.
     """
-    log = _log(reader, attempt.domain, attempt.job, attempt.interval)
+    log = _log(reader, attempt)
     left = _unwritten(log, attempt)
     if left:
         raise InvalidInput(
@@ -238,13 +228,12 @@ def _fulfilled(
     if stays or committed.owner.same_generation(owner):
         return True
     # A commit of this owner may have been followed by one of another: this task's own work is done all the same.
-    log = _log(reader, job.domain, job.name, stamped.record.interval)
+    log = _log(reader, job.epoch(stamped.record.interval))
     return any(barrier.state is EpochState.COMMIT and barrier.owner.same_generation(owner) for barrier in log)
 
 
-def _log(reader: MetadataReader, domain: DomainName, job: JobName, interval: Interval) -> list[AttemptEvent]:
-    partition = event_partition(job, interval.start)
-    return [stamped.record for stamped in scan(reader, domain, AttemptEvent, partition)]
+def _log(reader: MetadataReader, epoch: EpochId) -> list[AttemptEvent]:
+    return [stamped.record for stamped in state_log(reader, epoch)]
 
 
 def _published(
@@ -253,14 +242,5 @@ def _published(
     committed = stamped.record.committed
     if committed is None:
         raise FinalError(f"{stamped.key}: not committed.")
-    return Published(
-        domain=job.domain,
-        job=job.name,
-        interval=stamped.record.interval,
-        revision=committed.revision,
-        csn=csn,
-        change_set=committed.change_set,
-        tables=tuple((delta.table, delta.ref) for delta in commit.record.tables),
-        at=commit.at,
-        incarnation=incarnation,
-    )
+    name = RevisionId(job.domain, job.name, stamped.record.interval, committed.revision)
+    return Published.of(name, csn, commit.record.tables, commit.at, incarnation)

@@ -100,11 +100,11 @@ def _decoded(content: bytes) -> Handle:
     require_format(content, FORMAT, what="a handle", where="wherever participants run")
     message = msgspec.json.decode(content, type=_Message)
     begun = Begun(
-        domain=domain_name(message.domain),
-        job=job_name(message.job),
-        interval=Interval(message.start, message.end),
-        revision=message.revision,
-        token=message.token,
+        domain_name(message.domain),
+        job_name(message.job),
+        Interval(message.start, message.end),
+        message.revision,
+        message.token,
         incarnation=message.incarnation,
         csn=message.csn,
     )

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.auditing import Change, TableHistory
+from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import epoch_key, slice_key
@@ -40,7 +41,7 @@ def commit(world: World, *updates: Any) -> int:
 def revise(world: World, table: str, job: str, epoch: Interval) -> int:
     """Commit another revision of one slice, without asking who has read it."""
     first, second = (
-        slice_key(DOMAIN, TableName(table), epoch.start, revision, JobName(job)) for revision in (1, 2)
+        slice_key(RevisionId(DOMAIN, JobName(job), epoch, revision), TableName(table)) for revision in (1, 2)
     )
     record = world.store.read(DOMAIN, [first]).records[first].record
     return commit(world, Put(second, replace(record, revision=2)))

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS, most_participants
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import event_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import Absent, Transaction
@@ -64,22 +64,13 @@ def test_oversized_publish_changes_nothing_and_names_a_next_step(
 @pytest.mark.parametrize("name", ["d", "d" * 255, "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 85])
 def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> None:
     """R10: what publish requires of them takes at most two thirds of ZooKeeper's transaction, the smallest."""
-    domain, job = DomainName(name), JobName(name)
+    domain = DomainName(name)
     declared = Job(name, outputs=[Table("t", domain=name)], cadence="@daily")
     most = most_participants(declared)
     assert 100 <= most <= MOST_PARTICIPANTS
-    start = day(1).start
+    epoch = declared.epoch(day(1))
     keys = [
-        event_key(
-            domain,
-            job,
-            start,
-            token=1,
-            sink="",
-            state=EpochState.OPEN,
-            participant=number,
-            participant_attempt=2,
-        )
+        event_key(epoch, 1, EpochState.OPEN, participant=number, participant_attempt=2)
         for number in range(most)
     ]
     request = checked(

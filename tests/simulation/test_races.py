@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import event_key, reservation_key
@@ -52,7 +53,7 @@ def _line(name: str) -> Any:
 
 def _publish(name: str, token: int) -> Transaction:
     job = JobName(name)
-    key = event_key(DOMAIN, job, HOUR.start, token=token, sink="", state=EpochState.COMMIT)
+    key = event_key(EpochId(DOMAIN, job, HOUR), token, EpochState.COMMIT)
     log = AttemptEvent(state=EpochState.COMMIT, sink="", token=token, participant=0, owner=OWNER)
     commit = CommitRecord(
         change_set=ChangeSetId(f"{name}@hour#r1"),

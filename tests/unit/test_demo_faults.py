@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import DomainName, JobName
-from airflow_provider.domain.records import Stamped, event_key
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, entry_key
 from demo.faults import Log, Stage, Strike, committed_at, stage_of
 
 NOON = datetime(2013, 2, 8, 12, tzinfo=UTC)
+EPOCH = EpochId(DomainName("nyc"), JobName("scorecards"), Interval(NOON, NOON + timedelta(hours=1)))
 OWNER = Owner(dag_id="nyc_scorecards", run_id="backfill")
 
 Entry = tuple[int, EpochState, str]
@@ -26,9 +29,8 @@ def log(entries: Sequence[Entry]) -> Log:
     """Entries a second apart: token, state and sink."""
     found = []
     for second, (token, state, sink) in enumerate(entries):
-        key = event_key(DomainName("nyc"), JobName("scorecards"), NOON, token=token, sink=sink, state=state)
         record = AttemptEvent(state=state, sink=sink, token=token, participant=0, owner=OWNER)
-        found.append(Stamped(key, record, second + 1, None, after(second)))
+        found.append(Stamped(entry_key(EPOCH, record), record, second + 1, None, after(second)))
     return found
 
 

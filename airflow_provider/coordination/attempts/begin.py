@@ -19,7 +19,7 @@ from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
-from airflow_provider.coordination.attempts.resume import attempt_of, committed_as, earlier_commit
+from airflow_provider.coordination.attempts.resume import attempt_of, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.attempts.validate import rewrite_logs
@@ -60,18 +60,18 @@ from airflow_provider.domain.epoch import (
     as_owner,
     committed_csn,
 )
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import (
-    Key,
     Stamped,
-    epoch_key,
-    event_key,
+    entry_key,
+    fence_of,
     job_key,
-    lock_key,
+    lock_of,
     retention_key,
     rewrite_log_key,
     table_key,
@@ -189,7 +189,7 @@ class Begin:
         :param unseen: outputs whose pointers are still to be looked at.
         :param dry: the declaration is not stored yet, so that the answer is not asked for.
         """
-        stamped = reading.get(self._epoch_key)
+        stamped = reading.get(fence_of(self._epoch))
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
         # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
@@ -197,14 +197,17 @@ class Begin:
         earlier = None if self.skips else self._earlier_commit(epoch)
         if earlier is not None:
             return lambda: earlier
-        lock = reading.get(self._lock_key)
+        lock = reading.get(lock_of(self._epoch))
         skips = bool(self.skips)
         decision = decide(
             job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=skips, behind=behind
         )
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             csn = committed_csn(stamped) if stamped else None
-            committed = committed_as(self.job, self.interval, epoch.committed.revision, csn or 0)
+            revision = epoch.committed.revision
+            committed = AlreadyCommitted(
+                self.job.domain, self.job.name, self.interval, revision, csn=csn or 0
+            )
             return lambda: committed
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             same, version = stamped.record.attempt, stamped.version
@@ -221,7 +224,7 @@ class Begin:
         sources: tuple[SourceBounds, ...] | None = None,
     ) -> Attempt:
         if sources is None:
-            sources = whole_sources(self.context.store, self.job.domain, self.interval, record.sources)
+            sources = whole_sources(self.context.store, self._epoch, record.sources)
         self._roll_back.of(record)
         return attempt_of(
             self.job,
@@ -238,12 +241,8 @@ class Begin:
         return RollBack(self.context.formats, self.job, self.interval, self._log)
 
     @property
-    def _epoch_key(self) -> Key[EpochRecord]:
-        return epoch_key(self.job.domain, self.job.name, self.interval.start)
-
-    @property
-    def _lock_key(self) -> Key[LockRecord]:
-        return lock_key(self.job.domain, self.job.name, self.interval.start)
+    def _epoch(self) -> EpochId:
+        return self.job.epoch(self.interval)
 
     def _read(self) -> Reading:
         domain, edges = self.job.domain, self._edges
@@ -253,8 +252,8 @@ class Begin:
                 topology_key(domain),
                 retention_key(domain),
                 job_key(domain, self.job.name),
-                self._epoch_key,
-                self._lock_key,
+                fence_of(self._epoch),
+                lock_of(self._epoch),
                 *(table_key(domain, edge.table) for edge in edges),
                 *(rewrite_log_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
@@ -353,9 +352,7 @@ class Begin:
         if stale:
             return None, True
         job, interval, csn = self.job, self.interval, reading.head.csn
-        epoch_of = Resolving(
-            domain=domain, job=job.name, interval=interval, outputs=job.outputs, edges=edges, csn=csn
-        )
+        epoch_of = Resolving(domain, job.name, interval, outputs=job.outputs, edges=edges, csn=csn)
         refuse_missing(self.context.store, epoch_of, missing, tables)
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
@@ -380,12 +377,12 @@ class Begin:
         return before.output_token if whole else None
 
     def _log(self) -> list[Stamped[AttemptEvent]]:
-        return state_log(self.context.store, self.job.domain, self.job.name, self.interval)
+        return state_log(self.context.store, self._epoch)
 
     def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
         if epoch is None or epoch.committed is None or epoch.committed.owner.same_generation(self.owner):
             return None
-        return earlier_commit(self.context.store, self.job, self.interval, self.owner, self._log())
+        return earlier_commit(self.context.store, self._epoch, self.owner, self._log())
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {table.name: reading.get(table_key(self.job.domain, table.name)) for table in self.job.outputs}
@@ -424,20 +421,19 @@ class Begin:
             owner=self.owner,
             note="".join((record.note, *(f", {note}" for note in bounded.notes))),
         )
-        log_key = event_key(
-            domain, self.job.name, self.interval.start, token=record.token, sink="", state=EpochState.OPEN
-        )
+        name = self._epoch
+        fence = fence_of(name)
         # Inputs and baselines are claims: none may appear behind the back of retention (R24).
         claims = retention_key(domain)
-        required = [topology_key(domain), self._epoch_key, self._lock_key, claims, *bounded.required]
+        required = [topology_key(domain), fence, lock_of(name), claims, *bounded.required]
         transaction = Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
             requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
             updates=(
-                Put(self._epoch_key, epoch),
-                Put(self._lock_key, lock),
-                Put(log_key, log),
+                Put(fence, epoch),
+                Put(lock_of(name), lock),
+                Put(entry_key(name, log), log),
                 *(Put(key, record) for key, record in bounded.updates.items()),
             ),
         )
@@ -445,4 +441,4 @@ class Begin:
             receipt = self.context.store.transact(transaction)
         except RequirementFailed:
             return None
-        return receipt.versions[self._epoch_key]
+        return receipt.versions[fence]

@@ -105,7 +105,7 @@ class Bounding:
 
     def are_newest(self, sources: Sequence[SourceBounds]) -> bool:
         """Return True if no later revision of *sources* is recorded: only then may their epoch be published."""
-        keys = later_keys(self.job.domain, self.interval, sources)
+        keys = later_keys(self.job.epoch(self.interval), sources)
         return not keys or not self.store.read(self.job.domain, keys).records
 
     def bounded(
@@ -126,7 +126,7 @@ class Bounding:
         if attempt is not None and attempt.revision != revision:
             attempt = None
         if adopts and attempt is not None:
-            whole = whole_sources(self.store, self.job.domain, self.interval, attempt.sources)
+            whole = whole_sources(self.store, self.job.epoch(self.interval), attempt.sources)
             return Bounded(bounds=whole, records={}, chains=(), is_new=False)
         started = {bounds.source: bounds.revision for bounds in attempt.sources} if attempt else {}
         chosen = [

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from airflow_provider.coordination.attempts.end import End
-from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.join import refuse_alone, unjoined
 from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
@@ -30,10 +30,10 @@ from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, 
 from airflow_provider.domain.errors import CheckFailed, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, event_partition, schema_key
+from airflow_provider.domain.records import epoch_key, fence_of, schema_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
-from airflow_provider.stores.base import MetadataReader, Reading, scan
+from airflow_provider.stores.base import MetadataReader, Reading
 from airflow_provider.tables.expectations import proven, violated
 
 
@@ -89,7 +89,7 @@ class _Checking:
     def run(self) -> None:
         """:raises CheckFailed: with all that was found."""
         context, attempt = self.context, self.attempt
-        found = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        found = state_log(context.store, attempt)
         log = [stamped.record for stamped in found]
         mine = {event.state: event for event in log if event.token == attempt.token and not event.sink}
         if EpochState.CHECK_FAILED in mine:
@@ -277,8 +277,7 @@ def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Inter
         if not attempt.owner.same_run(owner) or attempt.owner.order != owner.order:
             continue
         interval = stamped.record.interval
-        partition = event_partition(job.name, interval.start)
-        log = [entry.record for entry in scan(reader, job.domain, AttemptEvent, partition)]
+        log = [entry.record for entry in state_log(reader, job.epoch(interval))]
         findings = next(
             (event.findings for event in log if event.findings and event.token == attempt.token), ()
         )

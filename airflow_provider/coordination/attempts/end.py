@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.give_back import give_back
 from airflow_provider.coordination.attempts.join import overtaken, refuse_alone, tries
 from airflow_provider.coordination.attempts.state_log import state_log
@@ -18,8 +18,9 @@ from airflow_provider.domain.epoch import (
     LockRecord,
     committed_csn,
 )
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.records import Kind, Stamped, event_key, lock_key
+from airflow_provider.domain.records import Kind, Stamped, entry_key, fence_of, lock_of
 from airflow_provider.stores.base import (
     Absent,
     Delete,
@@ -52,7 +53,7 @@ def _places(context: Context, attempt: Attempt) -> list[StagingLocation]:
     """Return all places of *attempt*, of every try of each participant."""
     writers = [attempt]
     if attempt.is_shared:
-        log = state_log(context.store, attempt.domain, attempt.job, attempt.interval)
+        log = state_log(context.store, attempt)
         found = tries((entry.record for entry in log), attempt.token)
         writers = [
             replace(attempt, participant=number, participant_attempt=participant_attempt)
@@ -84,7 +85,7 @@ class End:
         """
         attempt, store = self.attempt, self.context.store
         key = fence_of(attempt)
-        lock = lock_key(attempt.domain, attempt.job, attempt.interval.start)
+        lock = lock_of(attempt)
         reading = store.read(attempt.domain, [key])
         epoch = reading.get(key)
         if (
@@ -108,9 +109,6 @@ class End:
             note=self.reason,
             findings=self.findings,
         )
-        log_key = event_key(
-            attempt.domain, attempt.job, attempt.interval.start, token=attempt.token, sink="", state=log.state
-        )
         now = replace(epoch.record, attempt=ended, committed_csn=committed_csn(epoch))
         try:
             store.transact(
@@ -118,7 +116,7 @@ class End:
                     domain=attempt.domain,
                     store=SameStore(attempt.incarnation),
                     requires=(Exists(key, epoch.version), *self.without),
-                    updates=(Put(key, now), Put(log_key, log), Delete(lock)),
+                    updates=(Put(key, now), Put(entry_key(attempt, log), log), Delete(lock)),
                 )
             )
         except RequirementFailed as error:
@@ -147,10 +145,9 @@ def fence_silent(store: MetadataStore, lock: Stamped[LockRecord], reason: str) -
         log = AttemptEvent(
             state=EpochState.ABORTED, sink="", token=left.token, participant=0, owner=left.owner, note=reason
         )
-        job, start = JobName(key.partition), epoch.record.interval.start
-        log_key = event_key(domain, job, start, token=left.token, sink="", state=log.state)
+        name = EpochId(domain, JobName(key.partition), epoch.record.interval)
         requires.append(Exists(key, epoch.version))
-        updates += [Put(key, ended), Put(log_key, log)]
+        updates += [Put(key, ended), Put(entry_key(name, log), log)]
     try:
         store.transact(
             Transaction(

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Fenced, StoreReplaced
-from airflow_provider.domain.records import Key, epoch_key
+from airflow_provider.domain.records import fence_of
 from airflow_provider.stores.base import MetadataReader
-
-
-def fence_of(attempt: Attempt) -> Key[EpochRecord]:
-    """Key of the record whose version fences *attempt*."""
-    return epoch_key(attempt.domain, attempt.job, attempt.interval.start)
 
 
 def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:

@@ -24,7 +24,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, chain_key, epoch_key, lock_key, source_key
+from airflow_provider.domain.records import Key, chain_key, epoch_key, fence_of, lock_key, source_key
 from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
@@ -247,7 +247,7 @@ def give_back(context: Context, attempt: Attempt) -> None:
 
     An epoch that is not skipped keeps its bounds for the next attempt.
     """
-    key = epoch_key(attempt.domain, attempt.job, attempt.interval.start)
+    key = fence_of(attempt)
     stamped = context.store.read(attempt.domain, [key]).get(key)
     committed = None if stamped is None else stamped.record.committed
     if committed is not None and committed.skipped:

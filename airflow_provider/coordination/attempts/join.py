@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.state_log import checked_key, completed_key, joined_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import newest_tries, unwritten_parts
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState, Owner, as_owner
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.records import fence_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 
 
@@ -93,10 +94,7 @@ class Join:
                 f"{attempt}: its output is complete; participant {self.number} comes too late.",
                 next_step="publish it, or begin a new attempt.",
             )
-        return [
-            entry.record
-            for entry in state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
-        ]
+        return [entry.record for entry in state_log(self.context.store, attempt)]
 
     def _has_joined(self, joins: list[AttemptEvent]) -> bool:
         """Return True if this request has joined before; as it is not the newest try, a later one has fenced it."""

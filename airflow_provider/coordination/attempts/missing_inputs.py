@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.domain.beginning import holder, resolve_inputs
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.filling import skip_of_rest
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, epoch_key, job_key, lock_key, table_key
@@ -29,12 +30,9 @@ Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Resolving:
+class Resolving(EpochId):
     """Epoch with inputs resolved by *edges* at *csn*. :param outputs: tables that its job declares."""
 
-    domain: DomainName
-    job: JobName
-    interval: Interval
     outputs: Sequence[Table]
     edges: Sequence[Edge]
     csn: int

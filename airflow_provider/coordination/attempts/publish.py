@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider.coordination.attempts.check import check, refuse_unchecked
-from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
 from airflow_provider.coordination.attempts.reserve import Race
@@ -42,7 +42,8 @@ from airflow_provider.domain.records import (
     Key,
     Stamped,
     event_key,
-    lock_key,
+    fence_of,
+    lock_of,
     reservation_key,
     rewrite_log_key,
     slice_key,
@@ -140,7 +141,7 @@ class Publish:
         sinks = self._sinks(reading, record, log)
         # A fill reads the bounds of its commit, also where later ones are recorded.
         newest = () if record.fills else record.sources
-        sources = newest_required(attempt.domain, attempt.interval, newest, reading)
+        sources = newest_required(attempt, newest, reading)
         commit = CommitBuilder(attempt.domain, reading, self.context.defaults)
         commit.require(
             *self._rewrite_requirements(reading, sinks), *unjoined(attempt, log), *sources, *reserved
@@ -175,7 +176,7 @@ class Publish:
                 *(table_key(domain, sink.name) for sink in attempt.sinks),
                 *(rewrite_log_key(domain, sink.name) for sink in attempt.sinks),
                 *(rewrite_log_key(domain, read.table) for read in attempt.inputs),
-                *later_keys(domain, attempt.interval, attempt.sources),
+                *later_keys(attempt, attempt.sources),
                 *written_keys(attempt, attempt.token),
                 *([checked_key(attempt, attempt.token)] if attempt.checks else []),
             ],
@@ -184,15 +185,7 @@ class Publish:
 
     @property
     def _log_key(self) -> Key[AttemptEvent]:
-        attempt = self.attempt
-        return event_key(
-            attempt.domain,
-            attempt.job,
-            attempt.interval.start,
-            token=attempt.token,
-            sink="",
-            state=EpochState.COMMIT,
-        )
+        return event_key(self.attempt, self.attempt.token, EpochState.COMMIT)
 
     def _sinks(self, reading: Reading, record: AttemptRecord, log: list[AttemptEvent]) -> list[_Sink]:
         attempt = self.attempt
@@ -236,7 +229,7 @@ class Publish:
         """Return the events of the output. With one writer *reading* has them, unless the output is adopted."""
         attempt = self.attempt
         if attempt.is_shared:
-            log = state_log(self.context.store, attempt.domain, attempt.job, attempt.interval)
+            log = state_log(self.context.store, attempt)
             return [event.record for event in log]
         keys = written_keys(attempt, record.output_token)
         if record.adopts is not None:
@@ -326,7 +319,7 @@ class Publish:
         catch_up(commit, attempt, record, stay)
         commit.update(
             Put(epoch.key, self._committed_epoch(epoch.record, record, stay)),
-            Delete(lock_key(attempt.domain, attempt.job, attempt.interval.start)),
+            Delete(lock_of(attempt)),
             self._log(record),
         )
         for sink, (publication, version) in zip(decided.sinks, decided.prepared, strict=True):
@@ -375,9 +368,7 @@ class Publish:
 
     def _add_slice(self, commit: CommitBuilder, sink: _Sink, record: AttemptRecord) -> None:
         attempt = self.attempt
-        key = slice_key(
-            attempt.domain, sink.table.name, attempt.interval.start, attempt.revision, attempt.job
-        )
+        key = slice_key(attempt, sink.table.name)
         commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
         # A forward commit leaves the log alone: readers require it, and commit beside each other.
         if sink.changes is not None:
@@ -391,15 +382,4 @@ class Publish:
 
     def _answer(self, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:
         """The same for the first call and for each repetition."""
-        attempt = self.attempt
-        return Published(
-            domain=attempt.domain,
-            job=attempt.job,
-            interval=attempt.interval,
-            revision=attempt.revision,
-            csn=csn,
-            change_set=attempt.change_set,
-            tables=tuple((delta.table, delta.ref) for delta in tables),
-            at=at,
-            incarnation=attempt.incarnation,
-        )
+        return Published.of(self.attempt, csn, tables, at, self.attempt.incarnation)

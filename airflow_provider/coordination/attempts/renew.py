@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow_provider.coordination.attempts.fence import fence_of, fenced
+from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.join import newer_try, overtaken
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import LeaseExpired
-from airflow_provider.domain.records import lock_key
+from airflow_provider.domain.records import fence_of, lock_of
 from airflow_provider.stores.base import (
     Exists,
     MetadataStore,
@@ -29,7 +29,7 @@ def heartbeat(context: Context, attempt: Attempt) -> timedelta:
 
 
 def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
-    key, fence = lock_key(attempt.domain, attempt.job, attempt.interval.start), fence_of(attempt)
+    key, fence = lock_of(attempt), fence_of(attempt)
     without = newer_try(attempt)
     reading = store.read(attempt.domain, [key, fence, *(newer.key for newer in without)])
     lock, epoch = reading.get(key), reading.get(fence)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from airflow_provider.coordination.attempts.fence import fence_of
 from airflow_provider.coordination.attempts.join import newer_try, overtaken, refuse_alone, whole
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.records import event_key
+from airflow_provider.domain.records import entry_key, fence_of
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import (
     Absent,
@@ -51,7 +50,7 @@ def complete(context: Context, attempt: Attempt) -> None:
 
     def operation() -> None:
         shared = attempt.is_shared
-        log = state_log(context.store, attempt.domain, attempt.job, attempt.interval) if shared else []
+        log = state_log(context.store, attempt) if shared else []
         report(context.store, attempt, _completion(attempt), whole(attempt, [entry.record for entry in log]))
 
     context.retry(operation)
@@ -103,16 +102,7 @@ def report(
     :raises Fenced: a newer attempt, or a newer try of the participant, exists.
     :raises Conflict: a participant was begun again. :raises InvalidInput: other content is recorded.
     """
-    key = event_key(
-        attempt.domain,
-        attempt.job,
-        attempt.interval.start,
-        token=record.token,
-        sink=record.sink,
-        state=record.state,
-        participant=record.participant,
-        participant_attempt=record.participant_attempt,
-    )
+    key = entry_key(attempt, record)
     try:
         store.transact(
             Transaction(

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, event_partition
+from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.topology import Job, OnRerun
-from airflow_provider.stores.base import MetadataReader, scan
+from airflow_provider.stores.base import MetadataReader
 
 _LISTED = 3
 
@@ -77,7 +78,7 @@ def refuse_reruns(
 
 def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
     """Return True if *owner* has committed *epoch*, and another run a later revision."""
-    log = scan(reader, job.domain, AttemptEvent, event_partition(job.name, epoch.start))
+    log = state_log(reader, job.epoch(epoch))
     return any(
         entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner) for entry in log
     )

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from airflow_provider.coordination.attempts.fence import fence_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Stamped, reservation_key
+from airflow_provider.domain.records import Key, Stamped, fence_of, reservation_key
 from airflow_provider.domain.reservation import ReservationRecord, reserved_for, time_left
 from airflow_provider.stores.base import (
     Exists,

@@ -16,30 +16,24 @@ from airflow_provider.domain.epoch import (
     AttemptRecord,
     EpochState,
     Owner,
-    change_set_id,
 )
+from airflow_provider.domain.epoch_id import AttemptId, EpochId
 from airflow_provider.domain.errors import Fenced
-from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, epoch_key, event_key, lock_key
+from airflow_provider.domain.records import Stamped, event_key, fence_of, lock_of
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Begun:
+class Begun(AttemptId):
     """Answer of begin, short enough to hand to any process.
 
     :param token: of the attempt, in a store with this *incarnation*.
     :param csn: of the commit, if begin found the epoch committed; then there is no attempt.
     """
 
-    domain: DomainName
-    job: JobName
-    interval: Interval
-    revision: int
-    token: int = 0
     incarnation: str = ""
     csn: int | None = None
 
@@ -48,28 +42,18 @@ class Begun:
         """Return the name of an answer of begin."""
         attempt = answer if isinstance(answer, Attempt) else None
         return cls(
-            domain=answer.domain,
-            job=answer.job,
-            interval=answer.interval,
-            revision=answer.revision,
-            token=attempt.token if attempt else 0,
+            answer.domain,
+            answer.job,
+            answer.interval,
+            answer.revision,
+            attempt.token if attempt else 0,
             incarnation=attempt.incarnation if attempt else "",
             csn=None if isinstance(answer, Attempt) else answer.csn,
         )
 
     def committed(self, csn: int) -> AlreadyCommitted:
         """Return the answer that it is published as *csn*."""
-        return AlreadyCommitted(
-            domain=self.domain,
-            job=self.job,
-            interval=self.interval,
-            revision=self.revision,
-            csn=csn,
-            change_set=change_set_id(self.job, self.interval, self.revision),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
+        return AlreadyCommitted(self.domain, self.job, self.interval, self.revision, csn=csn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +72,8 @@ class Resume:
         begun = self.begun
         if begun.csn is not None:
             return begun.committed(begun.csn)
-        start = begun.interval.start
-        fence, lock = epoch_key(begun.domain, begun.job, start), lock_key(begun.domain, begun.job, start)
-        state = EpochState.COMMIT
-        commit = event_key(begun.domain, begun.job, start, token=begun.token, sink="", state=state)
+        fence, lock = fence_of(begun), lock_of(begun)
+        commit = event_key(begun, begun.token, EpochState.COMMIT)
         reading = self.context.store.read(begun.domain, [fence, lock, commit])
         epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
         # A restored store gives out tokens again: a COMMIT with this token may be of another attempt there.
@@ -103,7 +85,7 @@ class Resume:
             self.job,
             begun.interval,
             record,
-            whole_sources(self.context.store, begun.domain, begun.interval, record.sources),
+            whole_sources(self.context.store, begun, record.sources),
             incarnation=begun.incarnation,
             fence=epoch.version if epoch else 0,
             ttl=ttl,
@@ -153,11 +135,11 @@ def attempt_of(
 ) -> Attempt:
     """Return the attempt in *record* for a worker. :param sources: of the record, with their files."""
     return Attempt(
-        domain=job.domain,
-        job=job.name,
-        interval=interval,
-        revision=record.revision,
-        token=record.token,
+        job.domain,
+        job.name,
+        interval,
+        record.revision,
+        record.token,
         owner=record.owner,
         inputs=record.inputs,
         sources=sources,
@@ -172,15 +154,9 @@ def attempt_of(
     )
 
 
-def committed_as(job: Job, interval: Interval, revision: int, csn: int) -> AlreadyCommitted:
-    """Return the answer that the epoch of *interval* is published as *csn*."""
-    return Begun(domain=job.domain, job=job.name, interval=interval, revision=revision).committed(csn)
-
-
 def earlier_commit(
     reader: MetadataReader,
-    job: Job,
-    interval: Interval,
+    epoch: EpochId,
     owner: Owner,
     log: Iterable[Stamped[AttemptEvent]],
 ) -> AlreadyCommitted | None:
@@ -190,6 +166,7 @@ def earlier_commit(
     """
     for entry in log:
         if entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner):
-            (commit,) = reader.changes(job.domain, (entry.csn or 0) - 1, limit=1)
-            return committed_as(job, interval, commit.record.members[0].revision, entry.csn or 0)
+            (commit,) = reader.changes(epoch.domain, (entry.csn or 0) - 1, limit=1)
+            revision = commit.record.members[0].revision
+            return AlreadyCommitted(epoch.domain, epoch.job, epoch.interval, revision, csn=entry.csn or 0)
     return None

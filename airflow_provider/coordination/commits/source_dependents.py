@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, LockRecord, has_expired
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -183,21 +184,19 @@ def _step(source: Source, interval: Interval, readers: Iterable[Dependent]) -> s
     )
 
 
-def later_keys(
-    domain: DomainName, interval: Interval, sources: Iterable[SourceBounds]
-) -> list[Key[SourceRecord]]:
+def later_keys(epoch: EpochId, sources: Iterable[SourceBounds]) -> list[Key[SourceRecord]]:
     """Return the keys of the revisions that come after those that an attempt reads."""
-    return [source_key(domain, bounds.source, interval.end, bounds.revision + 1) for bounds in sources]
+    return [
+        source_key(epoch.domain, bounds.source, epoch.interval.end, bounds.revision + 1) for bounds in sources
+    ]
 
 
-def newest_required(
-    domain: DomainName, interval: Interval, sources: Sequence[SourceBounds], reading: Reading
-) -> list[Absent]:
+def newest_required(epoch: EpochId, sources: Sequence[SourceBounds], reading: Reading) -> list[Absent]:
     """Return requirements that an attempt has read the newest revisions of its sources.
 
     :raises Conflict: a later revision is recorded.
     """
-    keys = later_keys(domain, interval, sources)
+    interval, keys = epoch.interval, later_keys(epoch, sources)
     for bounds, key in zip(sources, keys, strict=True):
         if reading.get(key) is not None:
             raise Conflict(
@@ -212,20 +211,21 @@ def newest_required(
 
 
 def whole_sources(
-    reader: MetadataReader, domain: DomainName, interval: Interval, sources: Sequence[SourceBounds]
+    reader: MetadataReader, epoch: EpochId, sources: Sequence[SourceBounds]
 ) -> tuple[SourceBounds, ...]:
     """Return *sources* with their files, which are in the sources' own records.
 
     :raises StoreIncompatible: the files are not those that the attempt was begun with.
     """
+    interval = epoch.interval
     keys = {
-        bounds.source: source_key(domain, bounds.source, interval.end, bounds.revision)
+        bounds.source: source_key(epoch.domain, bounds.source, interval.end, bounds.revision)
         for bounds in sources
         if bounds.digest
     }
     if not keys:
         return tuple(sources)
-    reading = reader.read(domain, list(keys.values()))
+    reading = reader.read(epoch.domain, list(keys.values()))
     found = []
     for bounds in sources:
         stamped = reading.get(keys[bounds.source]) if bounds.digest else None

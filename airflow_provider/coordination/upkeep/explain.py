@@ -7,6 +7,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.attempts.check import kept_places
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, with_way_out
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
@@ -28,16 +29,16 @@ from airflow_provider.domain.epoch import (
     committed_csn,
     has_expired,
 )
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Stamped,
-    epoch_key,
-    event_partition,
+    fence_of,
     job_key,
-    lock_key,
+    lock_of,
     retention_key,
     table_key,
     topology_key,
@@ -112,15 +113,13 @@ def explain(
         raise UnknownName.of_job(job, domain)
     record = stamped.record
     epoch = interval or _first_open(reader, name, record)
-    start = epoch.start
-    own, lock = epoch_key(name, owner, start), lock_key(name, owner, start)
+    asked = EpochId(name, owner, epoch)
+    own, lock = fence_of(asked), lock_of(asked)
     tables = [table_key(name, edge.table) for edge in record.edges]
     tables += [table_key(name, table) for table in record.all_outputs]
     reading = reader.read(name, [own, lock, retention_key(name), topology_key(name), *dict.fromkeys(tables)])
     retention = expired_states(reader, name, reading)
-    log = tuple(
-        sorted(scan(reader, name, AttemptEvent, event_partition(owner, start)), key=lambda event: event.at)
-    )
+    log = tuple(sorted(state_log(reader, asked), key=lambda event: event.at))
     found = reading.get(own)
     if found is None or (found.record.attempt is None and found.record.committed is None):
         explained = replace(_not_begun(reader, record, epoch, reading, retention), log=log)

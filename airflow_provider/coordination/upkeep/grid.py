@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, retention_of
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.cut import as_of, newest_version
@@ -22,14 +23,14 @@ from airflow_provider.domain.epoch import (
     Owner,
     has_expired,
 )
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.inactivity import inactive_since
 from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.records import (
     Stamped,
-    event_partition,
-    lock_key,
+    lock_of,
     retention_key,
     slice_writer,
     table_key,
@@ -360,11 +361,10 @@ class _View:
         epoch, names = stamped.record, [table.name for table in job.outputs]
         if epoch.attempt is None:
             return _Progress.ended(epoch.committed, names)
-        start = epoch.interval.start
-        key = lock_key(self.domain, job.name, start)
+        name = EpochId(self.domain, job.name, epoch.interval)
+        key = lock_of(name)
         lock = self.reader.read(self.domain, [key]).get(key)
-        partition = event_partition(job.name, start)
-        log = [event.record for event in scan(self.reader, self.domain, AttemptEvent, partition)]
+        log = [event.record for event in state_log(self.reader, name)]
         alive = lock is not None and not has_expired(lock.at, lock.record.ttl, self.now)
         return _Progress.underway(epoch.attempt, log, names, alive=alive)
 
