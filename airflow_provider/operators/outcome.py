@@ -29,10 +29,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import (
-    Stamped,
-    epoch_key,
-)
+from airflow_provider.domain.records import Stamped, fence_of
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
@@ -99,7 +96,7 @@ def _read(
 
     :return: the reading, and the epochs' records that exist.
     """
-    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
+    keys = {fence_of(job.epoch(epoch)): epoch for epoch in epochs}
     reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
     found = [(reading.get(key), epoch) for key, epoch in keys.items()]
     # A key holds the epoch's start only: after a change of the cadence its record may be of another interval.

@@ -30,7 +30,7 @@ from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, 
 from airflow_provider.domain.errors import CheckFailed, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key, fence_of, schema_key
+from airflow_provider.domain.records import fence_of, schema_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable
 from airflow_provider.stores.base import MetadataReader, Reading
@@ -269,7 +269,7 @@ def refuse_check_failed(reader: MetadataReader, job: Job, epochs: Sequence[Inter
 
     :raises CheckFailed: with the same findings.
     """
-    keys = [epoch_key(job.domain, job.name, epoch.start) for epoch in epochs]
+    keys = [fence_of(job.epoch(epoch)) for epoch in epochs]
     for stamped in sorted(reader.read(job.domain, keys).records.values(), key=lambda found: found.key):
         attempt = stamped.record.attempt
         if attempt is None or not attempt.check_failed:

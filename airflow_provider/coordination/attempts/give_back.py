@@ -24,7 +24,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, chain_key, epoch_key, fence_of, lock_key, source_key
+from airflow_provider.domain.records import Key, chain_key, fence_of, lock_of, source_key
 from airflow_provider.domain.source_bounds import Source, SourceBounds, SourceRecord, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
@@ -111,8 +111,8 @@ class GivingBack:
 
         :raises RequirementFailed: a record has changed since it was read: decide again.
         """
-        key = epoch_key(self.job.domain, self.job.name, self.interval.start)
-        lock = lock_key(self.job.domain, self.job.name, self.interval.start)
+        name = self.job.epoch(self.interval)
+        key, lock = fence_of(name), lock_of(name)
         reading = self.store.read(self.job.domain, [key, lock, *self.keys])
         epoch = reading.get(key)
         if epoch is None or not _is_skipped(epoch.record, lives(reading, lock)):
@@ -195,8 +195,8 @@ class GivingBack:
         reading = self.store.read(self.job.domain, bounding.keys)
         revisions = same_bounds(bounding.recorded(reading, source), later.whole)
         readers = self._readers(source, later.interval, revisions)
-        key = epoch_key(self.job.domain, self.job.name, later.interval.start)
-        lock = lock_key(self.job.domain, self.job.name, later.interval.start)
+        name = self.job.epoch(later.interval)
+        key, lock = fence_of(name), lock_of(name)
         own_reading = self.store.read(self.job.domain, [key, lock])
         own = own_reading.get(key)
         is_over = (

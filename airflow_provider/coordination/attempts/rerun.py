@@ -18,7 +18,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState, Owner
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key
+from airflow_provider.domain.records import fence_of
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.stores.base import MetadataReader
 
@@ -39,7 +39,7 @@ def refuse_reruns(
     """
     if len(epochs) < 2 or job.on_rerun is OnRerun.KEEP:
         return
-    keys = {epoch_key(job.domain, job.name, epoch.start): epoch for epoch in epochs}
+    keys = {fence_of(job.epoch(epoch)): epoch for epoch in epochs}
     reading = reader.read(job.domain, [*keys, *keys_of_fill(job)])
     again = [
         epoch
