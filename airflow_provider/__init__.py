@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         quiet_for,
     )
     from airflow_provider.domain.cut import Level
-    from airflow_provider.domain.epoch import Owner, Published
+    from airflow_provider.domain.epoch import Published
     from airflow_provider.domain.errors import (
         CheckFailed,
         Conflict,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from airflow_provider.domain.interval import Cadence, Interval
     from airflow_provider.domain.outdated import Outdated
+    from airflow_provider.domain.owner import Owner
     from airflow_provider.domain.session import Session
     from airflow_provider.domain.source_declarations import (
         FileSource,
@@ -165,7 +166,7 @@ _HOMES = {
     "EpochRun": "spark.attempt_run",
     "SharedRun": "spark.shared_run",
     "ParticipantRun": "spark.shared_run",
-    "Owner": "domain.epoch",
+    "Owner": "domain.owner",
     "Published": "domain.epoch",
     "Settings": "coordination.service",
     "StoreCapability": "stores.base",

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
 from airflow_provider.tables.factory import open_formats

@@ -11,9 +11,10 @@ from threading import RLock
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import Attempt, Owner, Published
+from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import open_store

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import session

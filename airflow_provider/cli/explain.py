@@ -15,10 +15,11 @@ from rich.table import Table
 from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
 from airflow_provider.cli.command import command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.explain import Explanation, explain
-from airflow_provider.domain.epoch import AttemptEvent, Owner
+from airflow_provider.domain.epoch import AttemptEvent
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, job_name
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.schedule import run_interval
 from airflow_provider.hooks.task_run import told_end

@@ -38,18 +38,12 @@ from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDe
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import (
-    AlreadyCommitted,
-    Attempt,
-    AttemptEvent,
-    EpochRecord,
-    Owner,
-    Published,
-)
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, AttemptEvent, EpochRecord, Published
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval

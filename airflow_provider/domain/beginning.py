@@ -8,20 +8,14 @@ from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind, behind_in
 from airflow_provider.domain.cut import as_of, before_origin, edge_range, lagging, reached, starts_with
-from airflow_provider.domain.epoch import (
-    AttemptRecord,
-    EpochRecord,
-    LockRecord,
-    Owner,
-    Provenance,
-    has_expired,
-)
+from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, LockRecord, Provenance, has_expired
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput, TopologyError
 from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnRerun, OnUpstreamRevision, Table

@@ -13,8 +13,7 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
-from airflow_provider.domain.owner import Owner as Owner  # noqa: PLC0414  (part of each attempt, and imported with it)
-from airflow_provider.domain.owner import as_owner as as_owner  # noqa: PLC0414
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.record_format import formerly, members_formerly, since
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import Owner, has_expired
+from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.keys import Stamped
+from airflow_provider.domain.owner import Owner
 
 _PREPARATIONS = 5
 """Length of a reservation, in preparations of the publisher."""

@@ -10,10 +10,10 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.coordination.reading.wait import Bringer
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import (
     ExplicitInterval,
     caused_intervals,

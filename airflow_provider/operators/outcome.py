@@ -22,13 +22,13 @@ from airflow_provider.domain.epoch import (
     AttemptEvent,
     EpochRecord,
     EpochState,
-    Owner,
     Published,
     committed_csn,
 )
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun

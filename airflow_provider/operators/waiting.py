@@ -21,9 +21,9 @@ from airflow_provider.coordination.reading.wait import (
 )
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers

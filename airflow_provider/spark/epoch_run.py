@@ -26,9 +26,10 @@ from uuid6 import uuid7
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.unread import late_revisions
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, as_owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, OnRerun, as_job
 from airflow_provider.sources.readers import SourceReaders

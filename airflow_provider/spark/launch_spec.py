@@ -17,9 +17,10 @@ import msgspec
 
 from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.declaration import JobDeclaration
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.stores.declarations import encoded

@@ -15,9 +15,10 @@ from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.epoch import Attempt, Owner, Published
+from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, Table, as_job
 from airflow_provider.tables.base import EPOCH_COLUMN

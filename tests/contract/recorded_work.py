@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, Table, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows

@@ -11,10 +11,10 @@ import pytest
 from airflow_provider.coordination.reading.change_feed import Position
 from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.upkeep.explain import explain
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import Job, Table

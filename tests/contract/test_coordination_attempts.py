@@ -15,7 +15,7 @@ from pyiceberg.table import StaticTable
 
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     EpochBusy,
     EpochError,
@@ -26,6 +26,7 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind, lock_key
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import increment, previous

@@ -12,9 +12,10 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, PostgresSource, SourceBounds, Span
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, previous, state

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import EpochBusy, Fenced
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows

@@ -20,8 +20,9 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.move import records
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, LockRecord, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, LockRecord
 from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import MetadataStore, StoreCapability, pages

@@ -11,10 +11,11 @@ from airflow_provider.coordination.reading.wait import JobInputs, check_inputs, 
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import EpochState, Owner
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.faults import FaultyStore

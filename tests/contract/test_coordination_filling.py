@@ -13,8 +13,9 @@ from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochRecord
 from airflow_provider.domain.errors import DependentReaders, FinalError, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, increment, previous, state
 from airflow_provider.sources.readers import SourceReaders

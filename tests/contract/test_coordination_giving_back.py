@@ -13,9 +13,10 @@ from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import CheckFailed, Conflict, TopologyError, Unavailable
 from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import (
     BoundsRequest,
     FileSource,

@@ -18,7 +18,7 @@ from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import (
     CheckFailed,
     Conflict,
@@ -29,6 +29,7 @@ from airflow_provider.domain.errors import (
     NotReady,
 )
 from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import stage_rows

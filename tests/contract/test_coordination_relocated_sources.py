@@ -12,9 +12,10 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain import sizes, source_declarations
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import RecordFull, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.readers import SourceReaders

@@ -14,9 +14,10 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.unread import abandoned
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource, PostgresSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.readers import SourceReaders

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows

@@ -13,7 +13,7 @@ from airflow_provider.coordination.attempts.resume import Begun, resume
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
     CheckFailed,
     Conflict,
@@ -24,6 +24,7 @@ from airflow_provider.domain.errors import (
     Unavailable,
     UnknownName,
 )
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind, epoch_key, source_key
 from airflow_provider.domain.source_bounds import (
     BoundFile,

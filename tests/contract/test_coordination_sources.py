@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
     InvalidInput,
     NotReady,
@@ -18,6 +18,7 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind, epoch_key, source_key
 from airflow_provider.domain.source_bounds import (
     BoundFile,

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochError,
@@ -25,6 +25,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, state
 from airflow_provider.sources.readers import SourceReaders

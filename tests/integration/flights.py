@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.arrow_attempts import write_rows
 

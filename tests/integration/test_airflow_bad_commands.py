@@ -16,8 +16,9 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain import errors
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection, typed

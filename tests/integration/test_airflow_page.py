@@ -22,10 +22,11 @@ from fastapi.testclient import TestClient
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid, latest_dags
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.epochs_plugin import EpochsPlugin

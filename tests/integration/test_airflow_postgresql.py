@@ -13,8 +13,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider.coordination.upkeep.grid import grid
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor

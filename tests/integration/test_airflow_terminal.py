@@ -29,7 +29,8 @@ from airflow_provider import cli
 from airflow_provider.cli import answer as answers
 from airflow_provider.cli.definition import get_cli_commands
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.readers import SourceReaders

@@ -26,10 +26,11 @@ from airflow_provider.coordination.reading.wait import JobInputs, begin_readines
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.completeness import marker, min_files, none_needed
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, PackageTooOld, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, previous, window
 from airflow_provider.hooks.epochs import EpochsHook

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.services import iceberg_runtime

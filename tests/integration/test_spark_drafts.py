@@ -18,10 +18,11 @@ from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import no_rows, not_null
-from airflow_provider.domain.epoch import Attempt, EpochState, Owner
+from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import CheckFailed, Fenced, InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark import drafts, reads
 from airflow_provider.spark.attempt_run import EpochRun

@@ -18,7 +18,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import Check, is_true, no_rows, not_null
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import (
     CheckFailed,
     Fenced,
@@ -29,6 +29,7 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.spark.attempt_run import EpochRun

@@ -15,9 +15,10 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import marker, min_files
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import (
     BoundFile,
     FileSource,

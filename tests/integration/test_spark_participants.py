@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import is_true, row_count
-from airflow_provider.domain.epoch import EpochState, Owner
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import (
     EpochBusy,
     EpochError,
@@ -26,6 +26,7 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group

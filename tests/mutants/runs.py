@@ -70,7 +70,7 @@ PLANTED_IN_RUNS = (
         old="{entry.name: getattr(self, entry.name) for entry in fields(self)}",
         new="{entry.name: getattr(self, entry.name) for entry in fields(self) if entry.default is MISSING}",
         tests=(ERRORS,),
-        by="test_what_an_error_says_survives_the_way_to_another_process",
+        by="test_errors_survive_pickling_to_another_process",
     ),
     Mutant(
         name="details of an error leave out what was given",
@@ -79,6 +79,6 @@ PLANTED_IN_RUNS = (
         old="if entry.default is MISSING or values[entry.name] != entry.default",
         new="if entry.default is MISSING",
         tests=(ERRORS,),
-        by="test_what_an_error_says_survives_the_way_to_another_process",
+        by="test_errors_survive_pickling_to_another_process",
     ),
 )

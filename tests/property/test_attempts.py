@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from airflow_provider.domain.cut import Level
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -27,6 +27,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind, epoch_key
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import pages

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import event_key, reservation_key
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.domain.version import CommitRecord, Member

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
-from airflow_provider.domain.epoch import Owner
+from airflow_provider.domain.owner import Owner
 from tests.simulator.cascade import (
     CHANGING,
     HOUR,

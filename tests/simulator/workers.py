@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     CheckFailed,
     Conflict,
@@ -20,6 +20,7 @@ from airflow_provider.domain.errors import (
     TopologyError,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CHANGING,

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import NotReady, RetryableError, UnknownName
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job
 from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from demo.spark_connect import SparkConnectServer, spark_home, write_configuration

@@ -16,9 +16,10 @@ import pytest
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.epoch import Attempt, Owner
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import CheckFailed
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
 from airflow_provider.testing.arrow_attempts import write_rows

@@ -23,7 +23,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider.coordination.reading.wait import JobInputs
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochBusy,
@@ -36,6 +35,7 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
 )
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,

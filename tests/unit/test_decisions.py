@@ -12,19 +12,12 @@ import pytest
 from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs
 from airflow_provider.domain.cut import as_of, edge_range, lagging, nearest_kept, reached, resolve
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import (
-    AttemptRecord,
-    Commitment,
-    EpochRecord,
-    LockRecord,
-    Owner,
-    Provenance,
-    as_owner,
-)
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Provenance
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
+from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.publishing import (
     moved_table,
     realigned_since,

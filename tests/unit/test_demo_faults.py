@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, entry_key
 from demo.faults import Log, Stage, Strike, committed_at, stage_of
 

@@ -14,7 +14,6 @@ import pytest
 
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.dependent import Dependent
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.errors import (
     Conflict,
     EpochBusy,
@@ -28,6 +27,7 @@ from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.owner import Owner
 from airflow_provider.stores.base import SameStore
 from tests.architecture.sources import modules
 
@@ -79,7 +79,7 @@ def _sent(error: EpochError) -> EpochError:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_an_error_says_survives_the_way_to_another_process(kind: type[EpochError]) -> None:
+def test_errors_survive_pickling_to_another_process(kind: type[EpochError]) -> None:
     """Spark's workers and Airflow's triggerer hand errors on: message, next step, attributes and kind stay."""
     given = _declared(kind)
     error = kind("t: it is not so.", next_step="make it so.", **given)

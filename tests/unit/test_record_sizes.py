@@ -14,12 +14,13 @@ import pytest
 from airflow_provider.domain import sizes
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Owner, Provenance
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
 from airflow_provider.domain.errors import InvalidInput, RecordFull
 from airflow_provider.domain.expired import MOST_RANGES, ExpiredPage
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord

@@ -55,9 +55,7 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     LockRecord,
-    Owner,
     Provenance,
-    as_owner,
     committed_csn,
 )
 from airflow_provider.domain.epoch_id import EpochId
@@ -65,6 +63,7 @@ from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import (
     Stamped,

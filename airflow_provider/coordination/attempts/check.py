@@ -26,10 +26,11 @@ from airflow_provider.domain.checks import (
     judge_result,
 )
 from airflow_provider.domain.cut import Staged, State
-from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, EpochState, Owner
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, AttemptRecord, EpochState
 from airflow_provider.domain.errors import CheckFailed, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import fence_of, schema_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import Committable

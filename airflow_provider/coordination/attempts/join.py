@@ -15,9 +15,10 @@ from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.state_log import checked_key, completed_key, joined_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import newest_tries, unwritten_parts
-from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState, Owner, as_owner
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced, InvalidInput, NotReady
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.records import fence_of
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, SameStore, Transaction
 

@@ -15,9 +15,10 @@ from airflow_provider.coordination.commits.dependents import refuse_dependents
 from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochState, Owner
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import fence_of
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.stores.base import MetadataReader

@@ -9,17 +9,11 @@ from datetime import timedelta
 from airflow_provider.coordination.attempts.fence import replaced
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.epoch import (
-    AlreadyCommitted,
-    Attempt,
-    AttemptEvent,
-    AttemptRecord,
-    EpochState,
-    Owner,
-)
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, AttemptEvent, AttemptRecord, EpochState
 from airflow_provider.domain.epoch_id import AttemptId, EpochId
 from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, event_key, fence_of, lock_of
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job

@@ -24,11 +24,12 @@ from airflow_provider.domain.cut import (
     starts_with,
 )
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord, Owner
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import epoch_key, lock_key, source_key, table_key
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table

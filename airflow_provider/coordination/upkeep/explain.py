@@ -25,7 +25,6 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     LockRecord,
-    Owner,
     committed_csn,
     has_expired,
 )
@@ -34,6 +33,7 @@ from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
     Stamped,
     fence_of,

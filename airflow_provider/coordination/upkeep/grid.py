@@ -20,7 +20,6 @@ from airflow_provider.domain.epoch import (
     Commitment,
     EpochRecord,
     EpochState,
-    Owner,
     has_expired,
 )
 from airflow_provider.domain.epoch_id import EpochId
@@ -28,6 +27,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.inactivity import inactive_since
 from airflow_provider.domain.interval import Cadence, Interval, time_key
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
     Stamped,
     lock_of,

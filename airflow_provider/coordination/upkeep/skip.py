@@ -24,7 +24,7 @@ from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.unread import passed_over
 from airflow_provider.domain.declaration import JobDeclaration
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,
@@ -33,6 +33,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import validate_text
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.readers import SourceReaders

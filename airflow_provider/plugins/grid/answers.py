@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from airflow_provider.coordination.upkeep.explain import Explanation
 from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row
 from airflow_provider.domain.checks import Finding
-from airflow_provider.domain.epoch import AttemptEvent, EpochState, Owner
+from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Owner
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -19,6 +19,7 @@ from airflow_provider.domain.errors import (
     RetryableError,
 )
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from tests.simulator.cascade import output
 from tests.simulator.changing.landing import LandingSource
 from tests.simulator.changing.plan import Version

@@ -7,8 +7,8 @@ from datetime import timedelta
 from random import Random
 
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.stores import codec
 from tests.simulator.changing.attempts import Task, Try
 from tests.simulator.changing.people import Author, Deployment, Operator

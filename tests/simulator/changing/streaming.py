@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from airflow_provider.domain.epoch import Owner
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.table_kind import TableKind
 from tests.simulator.changing.attempts import Task, Try
 from tests.simulator.changing.plan import ZERO, Version
