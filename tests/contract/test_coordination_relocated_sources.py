@@ -2,70 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain import sizes, source_declarations
-from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import RecordFull, TopologyError
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.source_bounds import FileSource
-from airflow_provider.domain.topology import Job
-from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
-
-FILES = SourceReaders()
-BY_START, BY_END = "{start:%Y-%m-%d}/*.csv", "{end:%Y-%m-%d}/*.csv"
-
-
-class Landing:
-    """Folders of files, one for each day."""
-
-    def __init__(self, world: World, directory: Path) -> None:
-        self.world, self.directory = world, directory
-
-    def source(self, name: str, location: str = BY_START, **options: object) -> FileSource:
-        declared = {"complete": none_needed(), **options}
-        return FileSource(name, f"{self.directory}/{location}", **declared)  # type: ignore[arg-type]
-
-    def job(self, name: str, location: str = BY_START, **options: object) -> Job:
-        return self.world.job("load", inputs=[self.source(name, location, **options)])
-
-    def land(self, number: int, name: str) -> None:
-        path = self.directory / f"{day(number).start:%Y-%m-%d}" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(name)
-
-    def run(self, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
-        attempt = self.world.begin(job, epoch, by or owner(), sources=FILES)
-        self.world.write(attempt)
-        self.world.coordinator.publish(attempt)
-        return [Path(file.uri).name for file in attempt.sources[0].files]
-
-    def begin(self, job: Job, epoch: Interval) -> Attempt | AlreadyCommitted:
-        return self.world.coordinator.begin(job, epoch, owner("meanwhile"), sources=FILES)
-
-    def begin_while(self, job: Job, epoch: Interval, meanwhile: Callable[[], object]) -> None:
-        """Begin, and let *meanwhile* happen once, right before the transaction."""
-        pending = [meanwhile]
-
-        def before(call: Call) -> None:
-            if call.method == "transact" and pending:
-                pending.pop()()
-
-        self.world.worker(FaultyStore(self.world.store, before)).begin(job, epoch, owner(), sources=FILES)
-
-    def told(self) -> list[str]:
-        symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
-        return [f"{one.found} {one.next_step}" for one in symptoms if "source" in one.subject]
+from tests.contract.landings import BY_END, FILES, Landing
 
 
 @pytest.fixture
@@ -194,18 +140,18 @@ def test_a_folder_that_a_change_of_location_passes_by_is_named(landing: Landing,
         world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
         new = world.job("successor", [world.table("load")], inputs=new.sources)
     assert landing.run(new, day(3)) == ["4.csv"]
-    (text,) = landing.told()
+    (text,) = landing.texts()
     assert "3.csv" in text
     assert "1 lie where it looks for epochs that were computed by another source and are read by no" in text
     assert "move them to where a coming epoch looks; nothing, if they are copies" in text
     landing.land(2, "late.csv")
-    told = landing.told()
+    told = landing.texts()
     assert sum("3.csv" in text for text in told) == 1
     assert sum("late.csv" in text for text in told) == 1
     path = landing.directory / "2024-01-03" / "3.csv"
     path.rename(landing.directory / "2024-01-05" / "3.csv")
     assert landing.run(new, day(4)) == ["3.csv", "5.csv"]
-    assert not any("3.csv" in text for text in landing.told())
+    assert not any("3.csv" in text for text in landing.texts())
 
 
 def test_file_of_an_epoch_recomputed_from_another_location_is_named(landing: Landing) -> None:
@@ -214,9 +160,9 @@ def test_file_of_an_epoch_recomputed_from_another_location_is_named(landing: Lan
     for number in range(1, 6):
         landing.land(number, f"{number}.csv")
     assert [landing.run(old, day(number)) for number in (1, 2)] == [["2.csv"], ["3.csv"]]
-    assert landing.told() == []
+    assert landing.texts() == []
     assert landing.run(new, day(1), owner("again")) == ["1.csv"]
-    (text,) = landing.told()
+    (text,) = landing.texts()
     assert "2.csv" in text
 
 
@@ -228,9 +174,9 @@ def test_files_that_the_next_epoch_reads_by_another_location_are_not_named(landi
     new = landing.job("feed_2", "all/*.csv", late="ignore")
     landing.world.coordinator.register(new)
     (landing.directory / "all" / "x.csv").write_text("x")
-    assert landing.told() == []
+    assert landing.texts() == []
     assert landing.run(new, day(2)) == ["x.csv"]
-    assert landing.told() == []
+    assert landing.texts() == []
 
 
 @pytest.mark.parametrize("spelling", ["/", "../{}/", "./"])
@@ -335,17 +281,17 @@ def test_late_file_read_for_the_own_table_is_named_for_the_taken_over_table(
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
     landing.land(3, "c.csv")
     assert landing.run(both, day(3)) == ["c.csv"]
-    for text in (*landing.told(), explain(world.store, DOMAIN, "successor", day(1)).summary):
+    for text in (*landing.texts(), explain(world.store, DOMAIN, "successor", day(1)).summary):
         assert (
             "late.csv; they were read for other tables, and those that job successor took over lack them"
             in text
         )
-    (text,) = landing.told()
+    (text,) = landing.texts()
     assert "comes to all tables of job successor" in text
     landing.land(4, "late.csv")
     assert landing.run(both, day(4)) == ["late.csv"]
     (landing.directory / "2024-01-01" / "late.csv").unlink()
-    assert landing.told() == []
+    assert landing.texts() == []
 
 
 def test_late_file_read_after_a_table_was_given_away_is_named_for_it(landing: Landing) -> None:
@@ -362,12 +308,12 @@ def test_late_file_read_after_a_table_was_given_away_is_named_for_it(landing: La
     landing.run(kept, day(3))
     landing.land(1, "late.csv")
     assert landing.run(kept, day(4)) == ["late.csv"]
-    (text,) = landing.told()
+    (text,) = landing.texts()
     assert (
         "late.csv; they were read for other tables, and those that job successor took over lack them" in text
     )
     landing.run(successor, day(4))
-    (text,) = landing.told()
+    (text,) = landing.texts()
     assert "late.csv" in text
 
 
@@ -382,4 +328,4 @@ def test_late_file_read_for_the_taken_over_table_is_not_named(landing: Landing) 
     landing.land(1, "late.csv")
     world.coordinator.retire(DOMAIN, "load", reason="renamed", by="ada")
     assert landing.run(both, day(2)) == ["late.csv"]
-    assert landing.told() == []
+    assert landing.texts() == []

@@ -10,50 +10,19 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.commits import renamed_sources
-from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.unread import abandoned
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource, PostgresSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.landings import FILES, Landing
 from tests.servers.postgresql import PostgresqlServer
-
-FILES = SourceReaders()
-
-
-class Landing:
-    """A job over a folder of files for each day, by a source whose name changes."""
-
-    def __init__(self, world: World, directory: Path) -> None:
-        self.world, self.directory = world, directory
-
-    def job(self, source: str, **options: object) -> Job:
-        location = f"{self.directory}/{{start:%Y-%m-%d}}/*.csv"
-        declared = {"complete": none_needed(), **options}
-        return self.world.job("load", inputs=[FileSource(source, location, **declared)])  # type: ignore[arg-type]
-
-    def land(self, number: int, *names: str) -> None:
-        for name in names:
-            path = self.directory / f"{day(number).start:%Y-%m-%d}" / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(name)
-
-    def run(self, job: Job, epoch: Interval, by: Owner | None = None) -> list[str]:
-        attempt = self.world.begin(job, epoch, by or owner(), sources=FILES)
-        self.world.write(attempt)
-        self.world.coordinator.publish(attempt)
-        return [Path(file.uri).name for file in attempt.sources[0].files]
-
-    def told(self) -> list[tuple[str, bool]]:
-        symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
-        return [(f"{one.found} {one.next_step}", one.urgent) for one in symptoms if "source" in one.subject]
 
 
 @pytest.fixture
@@ -122,21 +91,13 @@ def test_files_of_an_attempt_that_came_to_nothing_are_free(landing: Landing) -> 
 
 def test_an_epoch_that_begins_by_the_older_name_meanwhile_is_seen(landing: Landing) -> None:
     """I11: of two begins by two names the later one looks again."""
-    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2")
+    old, new = landing.job("feed"), landing.job("feed_2")
     landing.land(1, "a.csv")
     landing.run(old, day(1))
     landing.run(new, day(3))
     landing.land(1, "late.csv")
-
-    begun: list[Attempt] = []
-
-    def before(call: Call) -> None:
-        if call.method == "transact" and not begun:
-            begun.append(world.begin(old, day(2), owner("older"), sources=FILES))
-
-    slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-02"):
-        slow.begin(new, day(1), owner("again"), sources=FILES)
+        landing.begin_while(new, day(1), meanwhile=lambda: landing.begin(old, day(2)))
 
 
 @pytest.mark.parametrize("late", ["revision", "ignore"])
@@ -146,21 +107,14 @@ def test_an_epoch_that_begins_by_a_source_without_a_chain_meanwhile_is_seen(
     """I11: of two begins by two names the later one looks again, also where the other records nothing that bounds of
     others depend on.
     """
-    world, old, new = landing.world, landing.job("feed"), landing.job("feed_2", late=late)
+    old, new = landing.job("feed"), landing.job("feed_2", late=late)
     landing.land(1, "a.csv")
     landing.run(old, day(1))
-    world.coordinator.register(new)
+    landing.world.coordinator.register(new)
     landing.land(1, "late.csv")
     landing.land(2, "b.csv")
-    begun: list[Attempt] = []
-
-    def before(call: Call) -> None:
-        if call.method == "transact" and not begun:
-            begun.append(world.begin(new, day(1), owner("again"), sources=FILES))
-
-    slow = world.worker(FaultyStore(world.store, before))
     with pytest.raises(TopologyError, match=r"late\.csv, that \[2024-01-01"):
-        slow.begin(old, day(2), owner("older"), sources=FILES)
+        landing.begin_while(old, day(2), meanwhile=lambda: landing.begin(new, day(1)))
 
 
 def test_bounds_that_are_recorded_anew_meanwhile_are_seen(
