@@ -31,7 +31,9 @@ TABLES_OF_A_JOB = 100
 MOVES = DEFAULTS.states_remembered + 2
 """After so many a table's record holds as many earlier states as it ever does."""
 
-FORMATS = TableFormats({"memory": lambda: MemoryFormat(MemoryCatalog(RLock()), swaps=False)}, projected=True)
+FORMATS = TableFormats(
+    {"memory": lambda: MemoryFormat(MemoryCatalog(RLock()), swaps=False)}, following={"memory"}
+)
 """What the tables are declared as; no row is written, and no cut here looks for one."""
 
 

@@ -43,7 +43,7 @@ class MeasuredJob:
         tables = MemoryFormat(self._catalog, swaps=swaps)
         self.coordinator = EpochService(
             self.store,
-            TableFormats({"memory": lambda: tables}, projected=not swaps),
+            TableFormats({"memory": lambda: tables}, following=() if swaps else {"memory"}),
             random=Random(name),  # noqa: S311
         )
         outputs = [Table(sink, domain=DomainName(domain), format="memory") for sink in sinks]

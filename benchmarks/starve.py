@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider.domain.topology import Job
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.tables.base import Prepared, Publication, TableFormat
 from airflow_provider.tables.factory import TableFormats
 from benchmarks.figures import figure, progress
@@ -43,12 +43,16 @@ class SlowFormats(Mapping[str, Any]):
     """The formats of a job, of which memory is slow."""
 
     def __init__(self, formats: TableFormats, slow: SlowFormat) -> None:
-        self._formats, self._slow, self.projected = formats, slow, formats.projected
+        self._formats, self._slow, self.following = formats, slow, formats.following
         self.warehouse = formats.warehouse
 
     def writable(self, job: Job) -> Job:
         """See :meth:`TableFormats.writable`."""
         return self._formats.writable(job)
+
+    def swapped(self, tables: Iterable[Table]) -> list[str]:
+        """See :meth:`TableFormats.swapped`."""
+        return self._formats.swapped(tables)
 
     def __getitem__(self, name: str) -> Any:
         return self._slow

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
 from airflow_provider.stores import opening
+from airflow_provider.stores.memory_opening import MemoryOpener
 
 if TYPE_CHECKING:
     from airflow_provider.stores.base import MetadataStore, StoreCapability
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backends", "catalog_engine", "catalog_holders", "catalog_of", "catalog_operation", "catalog_properties",
-    "check_schema", "local_url", "open_store", "redacted", "upgrade_schema",
+    "check_schema", "local_url", "memory_name", "open_store", "redacted", "upgrade_schema",
 ]  # fmt: skip
 
 _OPENERS = (
@@ -103,6 +104,12 @@ def catalog_of(store_url: str, catalog_url: str | None = None) -> tuple[str, boo
     if catalog_url is None or catalog_url == store_url:
         return store_url, True
     return catalog_url, False
+
+
+def memory_name(url: str) -> str | None:
+    """Return the name of the store at *url* if it is in the memory of this process; None for other stores."""
+    scheme, _, name = url.partition("://")
+    return name if scheme == MemoryOpener.scheme else None
 
 
 def catalog_properties(url: str) -> dict[str, str]:

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from threading import RLock
 from types import TracebackType
 from typing import Self
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.topology import Job, as_job
-from airflow_provider.stores.factory import catalog_of
+from airflow_provider.domain.topology import Job, Table, as_job
+from airflow_provider.stores.factory import catalog_of, catalog_properties, memory_name
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.locations import checked_warehouse
 
 
 class TableFormats(Mapping[str, TableFormat]):
-    """Formats of one metadata store and one warehouse.
+    """Formats of one metadata store and one warehouse; iteration is over those that the store can serve.
 
-    :param projected: whether the catalog's pointers follow the store's commits instead of moving with them (R17).
+    :param following: formats whose pointers follow the store's commits instead of moving with them (R17).
     :param warehouse: URI below which tables lie; empty for formats without a warehouse.
+    :param unfit: functions that raise InvalidInput if the store cannot serve a format; formats without one fit. They
+        connect to nothing.
     """
 
     def __init__(
         self,
         openers: Mapping[str, Callable[[], TableFormat]],
         *,
-        projected: bool = False,
+        following: Collection[str] = (),
         warehouse: str = "",
+        unfit: Mapping[str, Callable[[], object]] | None = None,
     ) -> None:
-        self.projected = projected
+        self.following = frozenset(following)
         self.warehouse = warehouse
+        self._unfit = dict(unfit or {})
         self._openers = dict(openers)
         self._opened: dict[str, TableFormat] = {}
         self._lock = RLock()
@@ -42,10 +46,14 @@ class TableFormats(Mapping[str, TableFormat]):
             return self._opened[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._openers)
+        return (name for name in self._openers if self._fits(name))
 
     def __len__(self) -> int:
-        return len(self._openers)
+        return sum(1 for _ in self)
+
+    def swapped(self, tables: Iterable[Table]) -> list[str]:
+        """Return the names of those *tables* whose pointers the store's transactions move."""
+        return [table.name for table in tables if table.format not in self.following]
 
     def close(self) -> None:
         """Close the connections of all formats; the next use opens them again."""
@@ -62,9 +70,9 @@ class TableFormats(Mapping[str, TableFormat]):
         self.close()
 
     def writable(self, job: object) -> Job:
-        """Check that the format of each output of *job* is known; return the declaration. Opens no format.
+        """Check that the store can serve the format of each output of *job*; return the declaration. Opens no format.
 
-        :raises InvalidInput: unknown format, or *job* is not a job declaration.
+        :raises InvalidInput: an unknown format, one that the store cannot serve, or *job* is not a job declaration.
         """
         checked = as_job(job)
         for table in checked.outputs:
@@ -72,38 +80,74 @@ class TableFormats(Mapping[str, TableFormat]):
         return checked
 
     def _opener(self, name: str) -> Callable[[], TableFormat]:
-        try:
-            return self._openers[name]
-        except KeyError:
+        if name not in self._openers:
             raise InvalidInput(
                 field="format",
                 value=name,
                 expected=f"one of {sorted(self._openers)}",
                 next_step="correct the format in the declaration of the table.",
-            ) from None
+            )
+        if name in self._unfit:
+            self._unfit[name]()
+        return self._openers[name]
+
+    def _fits(self, name: str) -> bool:
+        try:
+            self._opener(name)
+        except InvalidInput:
+            return False
+        return True
 
 
 def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None) -> TableFormats:
     """Return the formats of tables of the store at *store_url*. Opens no connection.
+
+    Memory tables keep their pointers in the store's own memory, unless the catalog lies in memory, too.
 
     :param warehouse: absolute path or URI below which tables lie; memory tables do not use it.
     :param catalog_url: URL of the database that holds the tables' pointers, if it is not the store's own.
     :raises InvalidInput: *warehouse* is not a valid location.
     """
     checked = checked_warehouse(warehouse)
-    pointers, swaps = catalog_of(store_url, catalog_url)
+    catalog, _ = catalog_of(store_url, catalog_url)
+    pointers = {"memory": catalog if memory_name(catalog) else store_url, "iceberg": catalog}
+    following = {name for name, place in pointers.items() if place != store_url}
 
     def memory() -> TableFormat:
         from airflow_provider.tables.memory import open_memory_format
 
-        return open_memory_format(pointers, swaps=swaps)
+        return open_memory_format(_rows_of(pointers["memory"]), swaps="memory" not in following)
 
     def iceberg() -> TableFormat:
         from airflow_provider.tables.iceberg.format import IcebergFormat
 
-        return IcebergFormat(pointers, checked, swaps=swaps)
+        return IcebergFormat(catalog, checked, swaps="iceberg" not in following)
 
-    return TableFormats({"memory": memory, "iceberg": iceberg}, projected=not swaps, warehouse=checked)
+    return TableFormats(
+        {"memory": memory, "iceberg": iceberg},
+        following=following,
+        warehouse=checked,
+        unfit={
+            "memory": lambda: _rows_of(pointers["memory"]),
+            "iceberg": lambda: catalog_properties(catalog),
+        },
+    )
+
+
+def _rows_of(url: str) -> str:
+    """Return the name of the store at *url*, in whose memory the rows of memory tables are.
+
+    :raises InvalidInput: the store is not in memory.
+    """
+    name = memory_name(url)
+    if not name:
+        raise InvalidInput(
+            field="format",
+            value="memory",
+            expected="a format that other processes can read, since the store is not in memory",
+            next_step="declare the table with format='iceberg'; memory tables live in one process.",
+        )
+    return name
 
 
 def check_catalog(url: str) -> bool:

@@ -16,7 +16,7 @@ from itertools import count
 import pyarrow as pa
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import ForeignCommit, InvalidInput
+from airflow_provider.domain.errors import ForeignCommit
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
@@ -432,17 +432,6 @@ class MemoryFormat(TableFormat):
             raise checks.missing_file(uri) from None
 
 
-def open_memory_format(catalog_url: str, *, swaps: bool) -> MemoryFormat:
-    """Return the format of the memory tables whose pointers *catalog_url* (``memory://NAME``) holds.
-
-    :raises InvalidInput: *catalog_url* has another scheme, or no name.
-    """
-    scheme, _, name = catalog_url.partition("://")
-    if scheme != "memory" or not name:
-        raise InvalidInput(
-            field="format",
-            value=MemoryFormat.name,
-            expected="a format that other processes can read, since the store is not memory://NAME",
-            next_step="declare the table with format='iceberg'; memory tables live in one process.",
-        )
+def open_memory_format(name: str, *, swaps: bool) -> MemoryFormat:
+    """Return the format of the memory tables whose pointers and rows are in the memory of the store *name*."""
     return MemoryFormat(memory_catalog(name), swaps=swaps)

@@ -17,7 +17,7 @@ NAMES_A_STORE = re.compile(rf"(?<![\w+])(?:{_SCHEMES}):|(?<!\w)(?:{_BACKENDS})(?
 
 EXCEPTIONS = {
     "sources": "asks databases and catalogs of others, of no store",
-    "tables.memory": "memory tables lie in the memory store of the same name, and are refused on any other",
+    "tables.memory": "memory tables have URIs of their own, in the memory of the store",
     "domain.identifiers": "refuses a name that one of the stores keeps for itself, so that domains can be moved",
 }
 """Rooms and modules that may, and why."""

@@ -173,7 +173,9 @@ class Backend:
 def memory_tables(catalog: MemoryCatalog, *, swaps: bool) -> TableFormats:
     """Memory tables alone, with pointers that the store's transactions move, or that follow."""
     tables = MemoryFormat(catalog, swaps=swaps)
-    return TableFormats({"memory": lambda: tables}, projected=not swaps, warehouse="memory:///warehouse")
+    return TableFormats(
+        {"memory": lambda: tables}, following=() if swaps else {"memory"}, warehouse="memory:///warehouse"
+    )
 
 
 def _copied(objects: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,6 +242,11 @@ class World:
     def keeper(self, store: Any = None, seed: int = 0) -> Retention:
         """Return the retention of another process, on *store* if given."""
         return Retention(store or self.store, self.formats, clock=self.clock, random=Random(seed))
+
+    @property
+    def follows(self) -> bool:
+        """Whether the pointers of its tables follow the commits (R17)."""
+        return self.table_format in self.formats.following
 
     def close(self) -> None:
         self.formats.close()

@@ -75,7 +75,7 @@ def worker(world: World, interruption: Interruption) -> Any:
     store = Interrupted(world.store, "store", STORE_CALLS, interruption)
     name = world.table_format
     tables: Any = Interrupted(world.formats[name], "table", TABLE_CALLS, interruption)
-    return world.worker(store, TableFormats({name: lambda: tables}, projected=world.formats.projected))
+    return world.worker(store, TableFormats({name: lambda: tables}, following=world.formats.following))
 
 
 def interrupted(

@@ -80,6 +80,6 @@ def statement_formats(spark: SparkSession) -> FormatsOpener:
     def opened(store_url: str, warehouse: str, catalog_url: str | None = None) -> TableFormats:
         pointers, swaps = catalog_of(store_url, catalog_url)
         opener = lambda: StatementFormat(spark, pointers, warehouse, swaps=swaps)  # noqa: E731
-        return TableFormats({"iceberg": opener}, projected=not swaps)
+        return TableFormats({"iceberg": opener}, following=() if swaps else {"iceberg"})
 
     return opened

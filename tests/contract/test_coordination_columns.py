@@ -416,8 +416,8 @@ def test_a_format_without_column_ids_keeps_its_names(world: World) -> None:
         capabilities = MemoryFormat.capabilities - {TableCapability.COLUMN_IDS}
 
     ran(world, declared(world), day(1), A)
-    tables = ByName(world.pointers, swaps=not world.formats.projected)
-    worker = world.worker(formats=TableFormats({"memory": lambda: tables}, projected=world.formats.projected))
+    tables = ByName(world.pointers, swaps=not world.follows)
+    worker = world.worker(formats=TableFormats({"memory": lambda: tables}, following=world.formats.following))
     for change in (rename("name", "title"), drop("name")):
         with pytest.raises(InvalidInput, match="by their names"):
             worker.begin(declared(world, change), day(2), owner())

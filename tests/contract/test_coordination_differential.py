@@ -73,7 +73,7 @@ class Side:
     def __post_init__(self) -> None:
         swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
         tables = MemoryFormat(self.catalog, swaps=swaps)
-        formats = TableFormats({"memory": lambda: tables}, projected=not swaps)
+        formats = TableFormats({"memory": lambda: tables}, following=() if swaps else {"memory"})
         self.coordinator = EpochService(self.store, formats, random=Random(1), defaults=UNHURRIED)
         self.cuts = Cuts(self.store, formats)
 

@@ -106,7 +106,7 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
     with suppress(Died):
         interrupted(world, die, "table.published").publish(attempt)
     found = told(world)
-    assert set(found) == ({"table left", "table right"} if world.formats.projected else set())
+    assert set(found) == ({"table left", "table right"} if world.follows else set())
     recover(world.coordinator.context, DOMAIN)
     world.pointers.drop(DOMAIN, "left")
     (gone,) = told(world).values()

@@ -154,7 +154,7 @@ def test_cat2_engine_between_pointers(table_world: World) -> None:
         interrupted(world, die, "table.published").publish(attempt)
     assert world.cut("d", "e").barrier == barrier(3)
     epochs = {table: world.engine_rows(table)[-1][0] for table in ("d", "e")}
-    assert epochs == ({"d": 2, "e": 2} if world.formats.projected else {"d": 3, "e": 3})
+    assert epochs == ({"d": 2, "e": 2} if world.follows else {"d": 3, "e": 3})
     recover(world.coordinator.context, DOMAIN)
     assert as_a_cut(world, "d", "e") == {"d": [(1, 1), (2, 2), (3, 3)], "e": [(3, 3)]}
     rows = {name: values_of(world.cuts.read(world.cut("d", "e"), name)) for name in ("d", "e")}

@@ -32,7 +32,7 @@ def test_a_promise_stands_as_the_page_says(
     """R2, R3, R4, R5, R7, R10, R14, R16, R17, R18, R19, R22, R24, R32, R33, I11: what engines see, and what cuts
     read.
     """
-    store, elsewhere = STORES[backend.name.split()[0]], world.formats.projected
+    store, elsewhere = STORES[backend.name.split()[0]], world.follows
     assert (store, elsewhere) in SETTINGS
     assert promise.observed(world, kind) is promise.stated(
         Setting(kind=kind, store=store, elsewhere=elsewhere)
@@ -45,7 +45,7 @@ def test_a_promise_stands_for_iceberg_tables(iceberg: World, promise: Promise, k
     """R2, R3, R4, R5, R7, R10, R14, R16, R17, R18, R19, R22, R24, R32, R33, I11: rows in files that other programs
     read.
     """
-    setting = Setting(kind=kind, store="SQLite", elsewhere=iceberg.formats.projected)
+    setting = Setting(kind=kind, store="SQLite", elsewhere=iceberg.follows)
     assert promise.observed(iceberg, kind) is promise.stated(setting)
 
 

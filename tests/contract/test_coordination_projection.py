@@ -302,7 +302,7 @@ def test_a_service_may_insist_on_one_transaction(tmp_path: Path) -> None:
         EpochService.open(elsewhere)
     assert refused.value.missing == (StoreCapability.CATALOG_SWAP,)
     with EpochService.open(replace(elsewhere, require=frozenset())) as service:
-        assert service.formats.projected
+        assert service.formats.following == {"iceberg"}
 
 
 def test_zookeeper_is_refused_where_one_transaction_is_wanted(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_tries_that_die_while_they_undo_leave_no_growing_work(world: World) -> N
 def stuck(world: World) -> EpochService:
     """A coordinator of a process that cannot delete."""
     tables: Any = NoDeletion(world.formats[world.table_format])
-    return world.worker(formats=TableFormats({"memory": lambda: tables}, projected=world.formats.projected))
+    return world.worker(formats=TableFormats({"memory": lambda: tables}, following=world.formats.following))
 
 
 def test_interrupted_rollback_is_finished_by_the_next_begin(world: World) -> None:

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 AUDITING = "tests/contract/test_coordination_auditing.py"
 DOCTOR = "tests/contract/test_coordination_doctor.py"
 EXPLAINING = "tests/contract/test_coordination_explaining.py"
+FORMATS = "tests/contract/test_coordination_formats.py"
 INHERITED = "tests/contract/test_coordination_inherited_holes.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
@@ -14,6 +15,33 @@ WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
 EXPIRED = "tests/unit/test_expired.py"
 
 PLANTED_IN_UPKEEP = (
+    Mutant(
+        name="a begin moves no pointer of a format other than Iceberg",
+        rule="R17",
+        file="coordination/commits/pointers.py",
+        old="        if table.format not in formats.following:\n",
+        new='        if "iceberg" not in formats.following:\n',
+        tests=(FORMATS,),
+        by="test_only_the_pointer_that_follows_is_behind_after_a_kill",
+    ),
+    Mutant(
+        name="output in a left table is rolled back in one format only",
+        rule="R16",
+        file="coordination/attempts/roll_back.py",
+        old="            for known in self.formats\n",
+        new='            for known in ("iceberg",)\n',
+        tests=(FORMATS,),
+        by="test_a_begin_rolls_back_output_in_a_left_table",
+    ),
+    Mutant(
+        name="a begin asks formats that the store cannot serve for output in a left table",
+        rule="R16",
+        file="tables/factory.py",
+        old="        return (name for name in self._openers if self._fits(name))\n",
+        new="        return iter(self._openers)\n",
+        tests=(FORMATS,),
+        by="test_a_begin_after_a_left_table_asks_no_format_that_the_store_cannot_serve",
+    ),
     Mutant(
         name="a fill adopts what a whole revision has computed from other files",
         rule="R7",

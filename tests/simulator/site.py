@@ -139,7 +139,9 @@ class Site(ABC):
 
     def plain_formats(self) -> TableFormats:
         """The tables without a line: no turn, no fault."""
-        return TableFormats({self.tables.name: lambda: self.tables}, projected=self._projected)
+        return TableFormats(
+            {self.tables.name: lambda: self.tables}, following={"memory"} if self._projected else ()
+        )
 
     def _line(self, process: Process) -> Line:
         return Line(process, self.scheduler, self.weather)
@@ -167,7 +169,7 @@ class Site(ABC):
             self.tables, line, self._roll_back, deleting=self._vacuum, preparing=preparing
         )
         tables = cast("TableFormat", simulated)
-        return TableFormats({tables.name: lambda: tables}, projected=self._projected)
+        return TableFormats({tables.name: lambda: tables}, following={"memory"} if self._projected else ())
 
     # --- what is looked at -------------------------------------------------------------------------------------
 

@@ -258,7 +258,7 @@ class Begin:
                 *(table_key(domain, table.name) for table in self.job.outputs),
                 *(self._giving_back if self.skips else self._bounding).keys,
             ],
-            pointers=() if self.context.formats.projected else [table.name for table in self.job.outputs],
+            pointers=self.context.formats.swapped(self.job.outputs),
         )
 
     def _opening(

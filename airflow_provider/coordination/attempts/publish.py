@@ -180,7 +180,7 @@ class Publish:
                 *written_keys(attempt, attempt.token),
                 *([checked_key(attempt, attempt.token)] if attempt.checks else []),
             ],
-            pointers=() if self.context.formats.projected else [sink.name for sink in attempt.sinks],
+            pointers=self.context.formats.swapped(attempt.sinks),
         )
 
     @property

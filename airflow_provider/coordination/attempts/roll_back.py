@@ -84,7 +84,7 @@ class RollBack:
     def _tables(self, attempt: AttemptRecord, left: Abandoned) -> list[Table]:
         """Return the job's tables, and those that it no longer declares, also since the begin of *attempt*.
 
-        The format of the latter is not recorded: they are returned once for each format.
+        The format of the latter is not recorded: they are returned once for each format that the store can serve.
         """
         declared = {table.name for table in self.job.outputs}
         gone = {*left.left, *(name for name, _ in attempt.baseline)} - declared

@@ -1,8 +1,9 @@
 """Pointers of tables in their catalog, compared with the store's records (R17, R33).
 
-If the catalog is outside of the store's database, the store's transaction is the commit and the pointers are moved
-after it. A process that dies in between leaves them behind; any later touch of the table moves them, and
-:func:`~airflow_provider.coordination.upkeep.recover.recover` moves all of a domain.
+If the catalog of a format is outside of the store's database, the store's transaction is the commit and the pointers
+are moved after it. A process that dies in between leaves them behind; any later touch of the table moves them, and
+:func:`~airflow_provider.coordination.upkeep.recover.recover` moves all of a domain. The tables of one commit may differ
+in that: each is asked by its format.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class Followed:
 
 
 def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> Followed:
-    """Move the pointers of *tables* to the records in *reading*, as far as possible now."""
-    if not formats.projected:
-        return Followed(beyond=[], unseen=[table for table in tables if not is_pointed(reading, table)])
+    """Move the pointers of *tables* to the records in *reading*, as far as possible now, unless commits move them."""
     beyond, unseen = [], []
     for table in tables:
         ref = _ref(reading, table)
-        if ref is not None:
+        if table.format not in formats.following:
+            is_beyond = False
+            unseen += [] if is_pointed(reading, table) else [table]
+        elif ref is not None:
             projected = attempted(formats[ref.format], table, ref)
             is_beyond = projected is not None and projected.ahead
             unseen += [table] if projected is None else []
@@ -84,12 +86,13 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]
         if ref is not None:
             committed[ref.format].append((table, ref))
     for name, known in committed.items():
+        follows = name in formats.following
         # A catalog elsewhere may have some of them only.
-        for together in [[pair] for pair in known] if formats.projected else [known]:
+        for together in [[pair] for pair in known] if follows else [known]:
             try:
                 identities = formats[name].identities([table for table, _ in together])
             except (StoreUnavailable, Unavailable):
-                if not formats.projected:
+                if not follows:
                     raise
                 continue
             for (table, ref), identity in zip(together, identities, strict=True):
