@@ -32,6 +32,7 @@ from airflow_provider.spark import (
     sql_checks,
 )
 from airflow_provider.spark.heartbeat import Heartbeat
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,7 +121,7 @@ class EpochRun:
         self._check()
         state, known = self._service.input(self.attempt, name)
         if state.ref is not None:
-            table_format = self._format(state.ref.format)
+            table_format = self._format(state.ref.format, name)
             return reads.dataframe(self.spark, table_format, state, known, with_epoch=with_epoch)
         if schema is None:
             raise refusals.unknown_columns(name)
@@ -188,7 +189,7 @@ class EpochRun:
                 log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
                 return
             self._check()
-            table_format = self._format(sink.format)
+            table_format = self._format(sink.format, sink.name)
             with self._interruptible():
                 known = self._service.columns(self.attempt, sink.name)
                 info = sinks.target(df, sink, table_format, known, keep=self._siblings_use(known))
@@ -227,7 +228,7 @@ class EpochRun:
         with self._once(sink.name):
             self._check()
             base = None if empty else self._base_of(sink)
-            table_format = drafts.drafting(self._format(sink.format), sink)
+            table_format = drafts.drafting(self._format(sink.format, sink.name), sink)
             known = self._service.columns(self.attempt, sink.name)
             keep = self._siblings_use(known)
             info = drafts.target(self.spark, schema, sink, table_format, known, keep=keep)
@@ -329,9 +330,9 @@ class EpochRun:
         if not self.attempt.adopted and self._written != {sink.name for sink in self.attempt.sinks}:
             raise refusals.not_written(self.attempt, self._written)
 
-    def _format(self, name: str) -> TableFormat:
+    def _format(self, name: str, table: str) -> TableFormat:
         table_format = self._service.formats[name]
-        reads.require_shared_files(table_format)
+        refuse_without(TableCapability.SHARED_FILES, table_format, table)
         return table_format
 
     def _check(self) -> None:

@@ -40,6 +40,7 @@ from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import redacted
+from airflow_provider.tables.capabilities import TableCapability
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +158,7 @@ def shared_epoch_run(
     place = _given_place(local, settings)
     order = _by_arguments(job, interval, owner, place)
     with _service(place, spark) as service:
+        service.formats.require(job.outputs, TableCapability.SHARED_FILES)
         ttl = service.defaults.lock_ttl
         attempt = begin_shared(
             service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
@@ -358,6 +360,7 @@ def _owner_of(order: LaunchSpec) -> Owner:
 
 
 def _begin(service: EpochService, job: Job, interval: Interval, owner: Owner) -> Attempt | AlreadyCommitted:
+    service.formats.require(job.outputs, TableCapability.SHARED_FILES)
     return service.begin(job, interval, owner, sources=SourceReaders(service.connections))
 
 

@@ -12,7 +12,7 @@ from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.shipping import shipped_reader
 from airflow_provider.spark.sinks import quoted
-from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
+from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,15 +100,6 @@ def _epoch_of(state: State) -> str:
     The column in a file does not serve: a later state keeps files of earlier ones.
     """
     return f"timestamp_micros({micros(state.barrier)}L) AS {quoted(EPOCH_COLUMN)}"
-
-
-def require_shared_files(table_format: TableFormat) -> None:
-    """Refuse a format without shared files.
-
-    :raises InvalidInput: Spark's workers cannot open the files of *table_format*.
-    """
-    if TableCapability.SHARED_FILES not in table_format.capabilities:
-        raise refusals.out_of_reach(table_format.name)
 
 
 def _known(spark: SparkSession, files: Sequence[str]) -> bool:

@@ -148,21 +148,11 @@ def no_switch(name: str, value: object) -> InvalidInput:
     return InvalidInput(field=name, value=value, expected="True or False")
 
 
-def out_of_reach(table_format: str) -> InvalidInput:
-    """The format lacks :attr:`~airflow_provider.tables.base.TableCapability.SHARED_FILES`."""
-    return InvalidInput(
-        field="format",
-        value=table_format,
-        expected="a format whose files Spark's workers can reach",
-        next_step="declare the table with format='iceberg'; memory tables live in one process.",
-    )
-
-
 def no_drafts(table_format: str, table: str) -> InvalidInput:
     return InvalidInput(
         field="format",
         value=table_format,
-        expected="a format with the capability 'drafts'",
+        expected="a format with drafts",
         next_step="declare the table with format='iceberg', or write a DataFrame: epoch.write.",
         table=table,
     )

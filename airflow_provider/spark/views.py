@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import reads, refusals, session
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def cut_views(
             name = f"{prefix}{table}"
             schema = cuts.schema(cut.domain, state)
             table_format = cuts.format_of(state)
-            reads.require_shared_files(table_format)
+            refuse_without(TableCapability.SHARED_FILES, table_format, table)
             if not schema:
                 raise refusals.unknown_columns(table)
             if ready.catalog.tableExists(_quoted(name)):

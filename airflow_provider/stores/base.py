@@ -46,8 +46,6 @@ FIRST_CHARACTER = "\x01"
 class StoreCapability(StrEnum):
     """Features of a store beyond the contract."""
 
-    SERVER_TIME = "server time"
-    """``now`` and stamps come from one clock for all clients."""
     WATCH = "watch"
     """``watch`` is woken by the commit itself instead of by polling."""
     SNAPSHOT_READ = "snapshot read"

@@ -163,7 +163,6 @@ class MemoryStore(MetadataStore):
 
     capabilities = frozenset(
         {
-            StoreCapability.SERVER_TIME,
             StoreCapability.WATCH,
             StoreCapability.SNAPSHOT_READ,
             StoreCapability.CATALOG_SWAP,

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.columns import ColumnChange
@@ -24,6 +23,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.tables.statistics import Statistics
 
@@ -32,23 +32,6 @@ if TYPE_CHECKING:
 
 EPOCH_COLUMN = "_epoch"
 """Reserved column of every table: the barrier (end, UTC) of the epoch that a row belongs to."""
-
-
-class TableCapability(StrEnum):
-    """Capability of a format (protocol section 11)."""
-
-    PRIVATE_STAGING = "private staging"
-    REBASE_SLICE = "rebase slice"
-    SLICE_READ = "slice read"
-    PIN = "pin"
-    ATOMIC_GROUP = "atomic group"
-    COLUMN_IDS = "column ids"
-    COMPLETION_MARK = "completion mark"
-    OUTSIDERS_SEE_UNCOMMITTED = "outsiders see uncommitted"
-    SHARED_FILES = "shared files"
-    """Other processes, such as Spark's workers, can open the format's files by URI."""
-    DRAFTS = "drafts"
-    """The format is a :class:`~airflow_provider.tables.drafts.DraftingFormat`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Job, Table, as_job
 from airflow_provider.stores.factory import catalog_of, catalog_properties, memory_name
 from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 from airflow_provider.tables.locations import checked_warehouse
 
 
@@ -68,6 +69,11 @@ class TableFormats(Mapping[str, TableFormat]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def require(self, tables: Iterable[Table], capability: TableCapability) -> None:
+        """:raises InvalidInput: the format of one of *tables* lacks *capability*; names both."""
+        for table in tables:
+            refuse_without(capability, self[table.format], table.name)
 
     def writable(self, job: object) -> Job:
         """Check that the store can serve the format of each output of *job*; return the declaration. Opens no format.

@@ -31,12 +31,12 @@ from airflow_provider.tables.base import (
     Publication,
     StagingFolder,
     StagingLocation,
-    TableCapability,
     TableFormat,
     TableInfo,
     TaskWriter,
     WrittenFile,
 )
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, table_schema
 from airflow_provider.tables.locations import place_path, places_path, staging_folder_at, table_path
 from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
@@ -55,16 +55,7 @@ class MemoryFormat(TableFormat):
     """
 
     name = "memory"
-    capabilities = frozenset(
-        {
-            TableCapability.PRIVATE_STAGING,
-            TableCapability.REBASE_SLICE,
-            TableCapability.SLICE_READ,
-            TableCapability.ATOMIC_GROUP,
-            TableCapability.COLUMN_IDS,
-            TableCapability.COMPLETION_MARK,
-        }
-    )
+    capabilities = frozenset({TableCapability.COLUMN_IDS})
 
     def __init__(
         self, catalog: MemoryCatalog, warehouse: str = "memory:///warehouse", *, swaps: bool = True

@@ -20,7 +20,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.topology import Job, previous, state
-from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
@@ -419,7 +420,7 @@ def test_a_format_without_column_ids_keeps_its_names(world: World) -> None:
     tables = ByName(world.pointers, swaps=not world.follows)
     worker = world.worker(formats=TableFormats({"memory": lambda: tables}, following=world.formats.following))
     for change in (rename("name", "title"), drop("name")):
-        with pytest.raises(InvalidInput, match="by their names"):
+        with pytest.raises(InvalidInput, match="lacks the capability 'column ids'"):
             worker.begin(declared(world, change), day(2), owner())
     assert isinstance(worker.begin(declared(world, add("more", "int")), day(2), owner()), Attempt)
 

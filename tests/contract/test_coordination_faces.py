@@ -171,7 +171,7 @@ def test_r22_unreadable_states_have_no_query_text(world: World, iceberg: World) 
     for ask, field in (
         (lambda: queries(iceberg.cuts, cut, "oracle"), "engine"),
         (lambda: script(iceberg.cuts, cut, "trino"), "engine"),
-        (lambda: queries(world.cuts, world.cut("d"), "duckdb"), "table"),
+        (lambda: queries(world.cuts, world.cut("d"), "duckdb"), "format"),
         (lambda: queries(iceberg.cuts, iceberg.cut("d", level=Level.READ_UNCOMMITTED), "spark"), "cut"),
     ):
         with pytest.raises(InvalidInput) as refused:

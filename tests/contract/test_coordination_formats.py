@@ -11,6 +11,7 @@ from threading import RLock
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.reading.queries import Engine, queries
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.audit import missing_files
 from airflow_provider.coordination.upkeep.doctor import examine
@@ -22,10 +23,12 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.records import table_key
 from airflow_provider.domain.topology import Job, Table
+from airflow_provider.spark.epoch_run import epoch_run, shared_epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.memory import MemoryCatalog, forget, memory_catalog
 from airflow_provider.tables.base import TableDropped
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
@@ -128,6 +131,16 @@ def mixed(request: pytest.FixtureRequest, quick_path: Path) -> Iterator[Mixed]:
         opened.close()
     for place in places:
         forget(place.removeprefix("memory://"))
+
+
+@pytest.fixture
+def in_memory() -> Iterator[World]:
+    """A world whose store and tables are in memory, both opened by their URL."""
+    name, clock = f"formats-{uuid.uuid4().hex}", ManualClock()
+    url = f"memory://{name}"
+    store = open_store(url, now=clock.now)
+    yield World(store, open_formats(url, "/warehouse"), memory_catalog(name), clock)
+    forget(name)
 
 
 def _formats(catalog: str, warehouse: str, stored: MemoryCatalog, *, follows: set[str]) -> TableFormats:
@@ -256,6 +269,46 @@ def test_a_begin_after_a_left_table_asks_no_format_that_the_store_cannot_serve(q
         assert len(service.formats["iceberg"].staged(left, JobName("job"))) == 1
         service.begin(declared[1], day(1), owner(try_number=2))
         assert service.formats["iceberg"].staged(left, JobName("job")) == []
+
+
+def test_spark_is_refused_before_an_epoch_of_a_format_without_shared_files_begins(in_memory: World) -> None:
+    """R16: nothing is registered or begun that could not be written."""
+    settings = Settings(store_url=str(in_memory.store)[len("MemoryStore(") : -1], warehouse="/warehouse")
+    run = epoch_run(job("memory"), "2024-01-01", settings=settings)
+    shared = shared_epoch_run(job("memory"), "2024-01-01", settings=settings, participants=2)
+    for refused in (run, shared):
+        with (
+            pytest.raises(InvalidInput, match="format 'memory' lacks the capability 'shared files'") as error,
+            refused,  # type: ignore[attr-defined]
+        ):
+            pass
+        assert error.value.missing is TableCapability.SHARED_FILES
+    assert in_memory.store.domains() == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "missing"),
+    [
+        (Engine.DUCKDB, TableCapability.SHARED_FILES),
+        (Engine.SPARK, TableCapability.CATALOG_SNAPSHOTS),
+        (Engine.TRINO, TableCapability.CATALOG_SNAPSHOTS),
+    ],
+)
+def test_an_engine_is_refused_a_format_that_it_cannot_read(
+    in_memory: World, engine: Engine, missing: TableCapability
+) -> None:
+    in_memory.run(job("memory"), day(1))
+    with pytest.raises(InvalidInput, match=missing.value) as refused:
+        queries(in_memory.cuts, in_memory.cut("memory"), engine)
+    assert (refused.value.missing, refused.value.table) == (missing, "memory")
+
+
+def test_the_docs_table_of_formats_is_the_codes() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "reference" / "tables.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    for capability in TableCapability:
+        has = ["yes" if capability in known.capabilities else "no" for known in (IcebergFormat, MemoryFormat)]
+        assert [capability.value, *has] in cells
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,24 @@ EXPIRED = "tests/unit/test_expired.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
+        name="nothing is refused for a capability that its format lacks",
+        rule="R32",
+        file="tables/capabilities.py",
+        old="    if capability in table_format.capabilities:\n",
+        new="    if capability in TableCapability:\n",
+        tests=(FORMATS, "tests/contract/test_coordination_columns.py"),
+        by="test_an_engine_is_refused_a_format_that_it_cannot_read",
+    ),
+    Mutant(
+        name="Spark begins an epoch whose outputs it cannot write",
+        rule="R16",
+        file="spark/epoch_run.py",
+        old="    service.formats.require(job.outputs, TableCapability.SHARED_FILES)\n    return service.begin(",
+        new="    return service.begin(",
+        tests=(FORMATS,),
+        by="test_spark_is_refused_before_an_epoch_of_a_format_without_shared_files_begins",
+    ),
+    Mutant(
         name="a begin moves no pointer of a format other than Iceberg",
         rule="R17",
         file="coordination/commits/pointers.py",

@@ -12,14 +12,15 @@ from airflow_provider.coordination.commits.table_commits import prepared_or_move
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
 from airflow_provider.domain.epoch import Attempt, LockRecord, has_expired
-from airflow_provider.domain.errors import EpochBusy, ForeignCommit, InvalidInput, SchemaMismatch
+from airflow_provider.domain.errors import EpochBusy, ForeignCommit, SchemaMismatch
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, lock_key, schema_key, table_key, topology_key
 from airflow_provider.domain.topology import Job, OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import Reading, RequirementFailed, pages, unchanged
-from airflow_provider.tables.base import TableCapability, TableInfo
+from airflow_provider.tables.base import TableInfo
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 from airflow_provider.tables.checks import same_table
 
 
@@ -57,14 +58,13 @@ class Alter:
         return False
 
     def _refuse_without_ids(self, table: Table, changes: Sequence[ColumnChange]) -> None:
-        if TableCapability.COLUMN_IDS not in self.context.formats[table.format].capabilities:
-            raise InvalidInput(
-                field="column_changes",
-                value=str(next(change for change in changes if change.takes_away)),
-                expected=f"added columns only: format {table.format!r} finds columns by their names",
-                next_step="add a column of the new name.",
-                table=table.name,
-            )
+        refuse_without(
+            TableCapability.COLUMN_IDS,
+            self.context.formats[table.format],
+            table.name,
+            field="column_changes",
+            value=str(next(change for change in changes if change.takes_away)),
+        )
 
     def _refuse_open(self, reading: Reading) -> None:
         """Refuse open epochs: their programs may be using the name that goes, and they would publish all the same."""

@@ -299,9 +299,13 @@ class Cuts:
             )
 
     def format_of(self, state: State) -> TableFormat:
-        """Return the table format of *state*."""
-        formats = [state.ref.format] if state.ref else [staged.committable.format for staged in state.staged]
-        return self.formats[formats[0] if formats else "iceberg"]
+        """Return the table format of *state*.
+
+        :raises NotReady: nothing is committed or WRITTEN.
+        """
+        if state.ref is None and not state.staged:
+            raise _nothing_written(state.table)
+        return self.formats[state.ref.format if state.ref else state.staged[0].committable.format]
 
     def _with_open_output(
         self, domain: DomainName, names: Sequence[TableName]
@@ -362,11 +366,7 @@ def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, sta
     """Return the committed table with its staged output."""
     ends = [island.end for island in record.progress.islands] + [output.interval.end for output in staged]
     if not ends:
-        raise NotReady(
-            f"{table}: nothing is committed or WRITTEN.",
-            next_step="run the job that writes it.",
-            missing=(Missing(name=table, reason="nothing is committed or WRITTEN"),),
-        )
+        raise _nothing_written(table)
     return State(
         table=table,
         kind=record.kind,
@@ -375,6 +375,14 @@ def _uncommitted(table: TableName, record: TableRecord, moved: TableVersion, sta
         csn=moved.csn,
         ref=moved.ref,
         staged=tuple(staged),
+    )
+
+
+def _nothing_written(table: TableName) -> NotReady:
+    return NotReady(
+        f"{table}: nothing is committed or WRITTEN.",
+        next_step="run the job that writes it.",
+        missing=(Missing(name=table, reason="nothing is committed or WRITTEN"),),
     )
 
 

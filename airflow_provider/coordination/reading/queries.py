@@ -14,11 +14,10 @@ from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ICEBERG = "iceberg"
 
 
 class Engine(StrEnum):
@@ -105,21 +104,14 @@ _DIALECTS: Mapping[Engine, _Dialect] = {
 
 
 def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> str:
-    if state.ref is None or state.ref.format != ICEBERG:
-        raise InvalidInput(
-            f"{state.table}: {engine} cannot read it: "
-            + ("nothing is committed." if state.ref is None else f"its format is {state.ref.format!r}."),
-            next_step="read it with cut[table].to_arrow().",
-            field="table",
-            value=state.table,
-            expected="a table of the format iceberg with a commit",
-        )
-    schema = cuts.formats[ICEBERG].arrow_schema(cuts.schema(cut.domain, state))
+    table_format, version = cuts.format_of(state), state.ref.version if state.ref else 0
+    refuse_without(_NEEDED[engine], table_format, state.table)
+    schema = table_format.arrow_schema(cuts.schema(cut.domain, state))
     if engine is Engine.DUCKDB:
         return _of_files(schema, state, cuts.files(cut, state.table))
-    if not cuts.formats[ICEBERG].is_shown(state):
+    if not table_format.is_shown(state):
         raise InvalidInput(
-            f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {state.ref.version} "
+            f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {version} "
             "shows the table's newest state, and this is an older one.",
             next_step="make the cut at the table's newest barrier, or read its files: cut[table].files(), or the text "
             "for engine='duckdb'.",
@@ -128,6 +120,13 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
             expected="a state that the catalog shows",
         )
     return _of_snapshot(cut.domain, state, schema, _DIALECTS[engine], catalog)
+
+
+_NEEDED: Mapping[Engine, TableCapability] = {
+    Engine.DUCKDB: TableCapability.SHARED_FILES,
+    Engine.SPARK: TableCapability.CATALOG_SNAPSHOTS,
+    Engine.TRINO: TableCapability.CATALOG_SNAPSHOTS,
+}
 
 
 def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _Dialect, catalog: str) -> str:

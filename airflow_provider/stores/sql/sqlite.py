@@ -91,9 +91,7 @@ class SqliteDialect(SqlDialect):
     :param timeout: time to wait for other writers.
     """
 
-    capabilities = frozenset(
-        {StoreCapability.SERVER_TIME, StoreCapability.SNAPSHOT_READ, StoreCapability.CATALOG_SWAP}
-    )
+    capabilities = frozenset({StoreCapability.SNAPSHOT_READ, StoreCapability.CATALOG_SWAP})
 
     embedded = True
     longest_pause_s = 0.02

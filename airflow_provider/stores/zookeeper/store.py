@@ -50,7 +50,7 @@ class ZookeeperStore(MetadataStore):
     :param timeout: time to wait for other writers, and for an ensemble that elects a leader.
     """
 
-    capabilities = frozenset({StoreCapability.SERVER_TIME, StoreCapability.WATCH, StoreCapability.CLUSTER})
+    capabilities = frozenset({StoreCapability.WATCH, StoreCapability.CLUSTER})
 
     def __init__(self, address: Address, *, timeout: timedelta = DEFAULTS.store_timeout) -> None:
         self._address = address

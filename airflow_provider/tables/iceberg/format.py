@@ -27,11 +27,11 @@ from airflow_provider.tables.base import (
     Publication,
     StagingFolder,
     StagingLocation,
-    TableCapability,
     TableInfo,
     TaskWriter,
     WrittenFile,
 )
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.columns import refuse_difference, table_schema
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.tables.iceberg import (
@@ -74,18 +74,7 @@ class IcebergFormat(DraftingFormat):
     """
 
     name = "iceberg"
-    capabilities = frozenset(
-        {
-            TableCapability.PRIVATE_STAGING,
-            TableCapability.REBASE_SLICE,
-            TableCapability.SLICE_READ,
-            TableCapability.ATOMIC_GROUP,
-            TableCapability.COLUMN_IDS,
-            TableCapability.COMPLETION_MARK,
-            TableCapability.SHARED_FILES,
-            TableCapability.DRAFTS,
-        }
-    )
+    capabilities = frozenset(TableCapability)
 
     def __init__(self, catalog_url: str, warehouse: str, *, swaps: bool = True) -> None:
         self._warehouse = checked_warehouse(warehouse)

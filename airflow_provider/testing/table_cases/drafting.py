@@ -15,7 +15,7 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMisma
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRef
-from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.testing.table_cases.backend import (
@@ -77,10 +77,6 @@ class DraftingCases(TableCases):
     def engine(self, backend: DraftingBackend) -> Engine:
         """The engine under test."""
         return backend.engine()
-
-    def test_the_capability_says_what_the_class_is(self, publisher: Publisher) -> None:
-        assert TableCapability.DRAFTS in publisher.format.capabilities
-        assert isinstance(publisher.format, DraftingFormat)
 
     def test_what_statements_left_is_the_slice(
         self, publisher: Publisher, full_table: Table, engine: Engine

@@ -12,7 +12,9 @@ from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables.base import EPOCH_COLUMN, TableCapability
+from airflow_provider.tables import parquet_files
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
     Publisher,
@@ -28,10 +30,17 @@ class ReadingCases(TableCases):
     """States of incremental and full tables, at older versions, with staged output and changed columns."""
 
     def test_what_a_format_can_do_is_declared(self, publisher: Publisher) -> None:
-        declared = publisher.format.capabilities
-        assert declared <= frozenset(TableCapability)
-        assert TableCapability.PRIVATE_STAGING in declared
+        assert publisher.format.capabilities <= frozenset(TableCapability)
         assert publisher.format.name
+
+    def test_shared_files_are_parquet_with_column_ids(self, publisher: Publisher, table: Table) -> None:
+        """Another process opens them by their URIs alone."""
+        publisher.publish(table, day(0), [1])
+        if TableCapability.SHARED_FILES not in publisher.format.capabilities:
+            pytest.skip("only this process can open the format's files")
+        (uri,) = publisher.format.files(publisher.state(table, 0))
+        rows = parquet_files.read(uri, publisher.format.arrow_schema(publisher.schemas[table]))
+        assert rows.select(["id"]).to_pylist() == [{"id": 1}]
 
     def test_states_at_every_barrier_and_version(self, publisher: Publisher, table: Table) -> None:
         """R19: each version, read at each barrier, has the rows that were committed up to its publication."""

@@ -1,0 +1,61 @@
+"""Properties of table formats by which the package decides.
+
+Further operations of a format are interfaces that it implements:
+:class:`~airflow_provider.tables.drafts.DraftingFormat`, :class:`~airflow_provider.tables.relocating.Relocatable`.
+What every format must do is the contract itself.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from airflow_provider.domain.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from airflow_provider.tables.base import TableFormat
+
+
+class TableCapability(StrEnum):
+    """Property that a format may lack; what needs it is refused by name then (protocol section 11)."""
+
+    COLUMN_IDS = "column ids"
+    """Columns are found by id, so that they can be renamed and dropped between epochs (R32)."""
+    SHARED_FILES = "shared files"
+    """Files are Parquet with column ids, and other processes open them by URI: Spark's workers, DuckDB."""
+    CATALOG_SNAPSHOTS = "catalog snapshots"
+    """Engines find versions as snapshots of a table in an Iceberg catalog, and travel to them."""
+
+
+_NEXT_STEPS = {
+    TableCapability.COLUMN_IDS: "add a column of the new name.",
+    TableCapability.SHARED_FILES: "declare a table in a format that has it, such as format='iceberg'; this process "
+    "reads the rows with cut[table].to_arrow().",
+    TableCapability.CATALOG_SNAPSHOTS: "read the table with cut[table].to_arrow().",
+}
+
+
+def refuse_without(
+    capability: TableCapability,
+    table_format: TableFormat,
+    table: str,
+    *,
+    field: str = "format",
+    value: object = None,
+) -> None:
+    """Refuse what needs *capability* of the format of *table*.
+
+    :param field: what was asked for. :param value: likewise; by default the name of the format.
+    :raises InvalidInput: *table_format* lacks it; names the format, the capability and what to do instead.
+    """
+    if capability in table_format.capabilities:
+        return
+    raise InvalidInput(
+        f"table {table!r}: format {table_format.name!r} lacks the capability {capability.value!r}.",
+        next_step=_NEXT_STEPS[capability],
+        field=field,
+        value=table_format.name if value is None else value,
+        expected=f"a format with {capability.value}",
+        table=table,
+        missing=(capability,),
+    )
