@@ -7,14 +7,23 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider.domain.records import Key, Kind
+from airflow_provider.stores.base import Put
 from airflow_provider.stores.factory import check_schema, upgrade_schema
 from airflow_provider.stores.schema_status import Fit
-from tests.contract import versions_worker
+from airflow_provider.stores.zookeeper.address import parsed
+from airflow_provider.stores.zookeeper.store import ZookeeperStore
+from airflow_provider.testing.store_cases.backend import commit, write
+from airflow_provider.testing.store_cases.samples import bare
+from tests.contract import tables_worker, versions_worker
+from tests.contract.tables_worker import KEYS
+from tests.servers.zookeeper import ZookeeperServer
 
 pytestmark = pytest.mark.thorough
 
@@ -24,9 +33,9 @@ OLDER = Path(__file__).parents[1] / "recorded" / "package_format_1.tar.xz"
 class Process:
     """A worker in a process of its own."""
 
-    def __init__(self, package: Path, url: str, warehouse: str) -> None:
+    def __init__(self, package: Path, *arguments: str, program: str = versions_worker.__file__) -> None:
         self.program = subprocess.Popen(
-            [sys.executable, versions_worker.__file__, url, warehouse],
+            [sys.executable, program, *arguments],
             cwd=package,
             env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "HOME": str(package)},
             stdin=subprocess.PIPE,
@@ -171,3 +180,37 @@ def test_an_older_version_stops_at_an_unknown_format(
     reopened.ended()
     late = Process(older_package, url, warehouse)
     assert "upgrade the package on this host" in late.ended()
+
+
+def moved(key: Key, job: str) -> Put:
+    return Put(key, replace(bare(Kind.TABLE), job=job))
+
+
+def test_an_older_version_reads_tables_that_this_one_writes_on_zookeeper(
+    older_package: Path, zookeeper: ZookeeperServer
+) -> None:
+    """R3, R36: format 1 reads tables from checkpoints, which this version neither makes nor reads."""
+    url = zookeeper.url()
+    older = Process(older_package, url, program=tables_worker.__file__)
+    older("jobs")
+    with ZookeeperStore(parsed(url)).open() as newer:
+        write(newer, *(moved(key, "first") for key in KEYS), number=commit())
+        assert older("jobs") == {"first": 40}
+        assert older("checkpoint")
+        assert older("jobs") == {"first": 40}
+        write(newer, moved(KEYS[1], "numbered"), number=commit())
+        assert older("jobs") == {"first": 39, "numbered": 1}
+        write(newer, moved(KEYS[2], "unnumbered"))
+        assert older("jobs") == {"first": 38, "numbered": 1, "unnumbered": 1}
+        older("move", 3, "older")
+        found = newer.read(KEYS[0].domain, KEYS).records
+        assert found[KEYS[3]].record.job == "older"
+
+        older("begin_checkpoint")
+        write(newer, moved(KEYS[4], "meanwhile"), number=commit())
+        assert not older("end_checkpoint")
+        jobs = {"first": 36, "numbered": 1, "unnumbered": 1, "older": 1, "meanwhile": 1}
+        assert older("jobs") == jobs
+        found = newer.read(KEYS[0].domain, KEYS).records
+        assert [found[key].record.job for key in KEYS[:5]] == ["first", *list(jobs)[1:]]
+    older.ended()

@@ -16,7 +16,7 @@ from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.stores.base import Put
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.stores.zookeeper.address import parsed
-from airflow_provider.stores.zookeeper.records import SEGMENT, children
+from airflow_provider.stores.zookeeper.records import SEGMENT
 from airflow_provider.stores.zookeeper.session import Deadline, Get
 from airflow_provider.stores.zookeeper.store import ZookeeperStore
 from airflow_provider.testing.store_cases.backend import commit, counter_key, publish, put, write
@@ -44,7 +44,7 @@ def backed_up(zookeeper_directory: Path) -> Iterator[ZookeeperServer]:
 
 
 def test_a_restored_backup_is_read_although_it_gives_versions_again(backed_up: ZookeeperServer) -> None:
-    """R33: neither a node nor the head's index says of a lost record that it is the one that was written instead."""
+    """R33: neither a node nor the head says of a lost record that it is the one that was written instead."""
     url = backed_up.url()
     upgrade_schema(url)
     data, backup = backed_up.directory / "data", backed_up.directory / "backup"
@@ -98,49 +98,6 @@ def test_records_read_in_two_sessions_are_read_again(store: ZookeeperStore, url:
         found = reader.read(DOMAIN, TABLES).records
         assert heads == 2
         assert jobs(found) == {"first": 39, "second": 1}
-
-
-def test_no_checkpoint_is_made_of_two_sessions(
-    store: ZookeeperStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A copy that is older than the head would be what everybody reads."""
-    write(store, *(put_table(key, "first") for key in TABLES[:20]), number=commit())
-    copies = store._maintenance._copies
-
-    def expiring(*asked: Any) -> Any:
-        expire(store)
-        return copies(*asked)
-
-    monkeypatch.setattr(store._maintenance, "_copies", expiring)
-    assert not store._maintenance.checkpoint(DOMAIN, Deadline(20))
-    monkeypatch.undo()
-    assert store._maintenance.checkpoint(DOMAIN, Deadline(20))
-
-
-def test_a_checkpoint_that_was_vacuumed_away_is_made_again(store: ZookeeperStore, url: str) -> None:
-    """Who vacuums looks at the head, and may be paused until it names what he takes for left over."""
-    write(store, *(put_table(key, "first") for key in TABLES), number=commit())
-    folder = store._paths.folder(DOMAIN, "checkpoints")
-    deadline = Deadline(20)
-    (names,) = store._session.ask(deadline, [children(folder)])
-    assert names
-    for name in names:
-        store._session.ask(deadline, [_deleting(f"{folder}/{name}")])
-    write(store, put_table(TABLES[7], "second"), number=commit())
-    with ZookeeperStore(parsed(url)).open() as other:
-        assert jobs(other.read(DOMAIN, TABLES).records) == {"first": 39, "second": 1}
-        assert other._maintenance.checkpoint(DOMAIN, deadline)
-        assert (
-            other._known.checkpoints[DOMAIN].name
-            == other._records.head(DOMAIN, deadline).index.checkpoint.name
-        )
-    with ZookeeperStore(parsed(url)).open() as reader:
-        assert jobs(reader.read(DOMAIN, TABLES).records) == {"first": 39, "second": 1}
-        assert len(reader._known.tables) == 40
-
-
-def _deleting(path: str) -> Any:
-    return lambda client: client.delete_async(path)
 
 
 def expire(reader: ZookeeperStore) -> None:

@@ -1,4 +1,4 @@
-"""What only the ZooKeeper store has: hints that go stale, checkpoints, segments, and sizes."""
+"""What only the ZooKeeper store has: hints that go stale, remembered tables, segments, and sizes."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_clients_that_make_and_delete_while_it_is_cleared_agree(
         assert versions.isdisjoint(seen[1].get(key, set())), "a version was given to two writes"
 
 
-# --- tables by checkpoint and tail ---------------------------------------------------------------------------
+# --- tables at one head --------------------------------------------------------------------------------------
 
 
 def test_a_cut_over_many_tables_reads_few_nodes(store: ZookeeperStore, url: str) -> None:
@@ -238,21 +238,24 @@ def test_a_cut_over_many_tables_reads_few_nodes(store: ZookeeperStore, url: str)
         write(store, put_table(keys[8], "first"), number=commit())
         asked.clear()
         assert reader.read(DOMAIN, keys).records[keys[8]].csn == 3
-        assert asked == [2, 1], "then the table that the head says was written"
+        assert asked == [2, 200], "then the tables, since the head has moved"
+        write(store, put_table(keys[9], "unnumbered"))
+        assert reader.read(DOMAIN, keys).records[keys[9]].record.job == "unnumbered"
+        store.transact(Transaction(domain=DOMAIN, updates=(Delete(keys[9]),)))
+        assert keys[9] not in reader.read(DOMAIN, keys).records
         asked.clear()
         found = reader.read(DOMAIN, keys)
-        assert asked == [2]
+        assert asked == [2, 1], "the head, and the table that is not there"
     assert [found.records[key].record.job for key in keys[6:9]] == ["first", "second", "first"]
     assert (found.records[keys[7]].csn, found.records[keys[8]].csn, found.head.csn) == (2, 3, 3)
     direct = store._records.nodes(keys, Deadline(10))
     assert found.records == direct
 
 
-def test_checkpoint_and_tail_equal_the_nodes_while_others_commit(
-    store: ZookeeperStore, other: ZookeeperStore, url: str, monkeypatch: pytest.MonkeyPatch
+def test_remembered_tables_equal_the_nodes_while_others_commit(
+    store: ZookeeperStore, other: ZookeeperStore, url: str
 ) -> None:
-    """Never older than the head that was read, and equal to the nodes once nobody writes."""
-    monkeypatch.setattr(maintenance, "LONGEST_TAIL", 4)
+    """Never older than the head that was read, and equal to the nodes once all writes have ended."""
     keys = [table(number) for number in range(40)]
     write(store, *(put_table(key, "0") for key in keys[:30]), number=commit())
     done = threading.Event()
@@ -278,7 +281,11 @@ def test_checkpoint_and_tail_equal_the_nodes_while_others_commit(
                 assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
                 assert max(stamps) <= commits[-1].csn
                 reads += 1
-            assert client.read(DOMAIN, keys).records == client._records.nodes(keys, Deadline(10))
+            for _ in range(2):
+                assert client.read(DOMAIN, keys).records == client._records.nodes(keys, Deadline(10))
+            assert [one.key for one in client.scan(DOMAIN, Kind.TABLE, "")] == sorted(
+                client.read(DOMAIN, keys).records
+            )
         return reads
 
     with ThreadPoolExecutor(3) as threads:
@@ -289,54 +296,6 @@ def test_checkpoint_and_tail_equal_the_nodes_while_others_commit(
         finally:
             done.set()
         assert reading.result() > 0
-    with ZookeeperStore(parsed(url)).open() as client:
-        by_checkpoint = client.read(DOMAIN, keys).records
-        assert client._known.heads[DOMAIN].index.checkpoint.name
-        assert by_checkpoint == client._records.nodes(keys, Deadline(10))
-        assert [one.key for one in client.scan(DOMAIN, Kind.TABLE, "")] == sorted(by_checkpoint)
-        folder = client._paths.folder(DOMAIN, "checkpoints")
-        assert len({name.partition(".")[0] for name in names(client, folder)}) <= 2
-
-
-@pytest.mark.parametrize("step", ["part", "head"])
-def test_an_interrupted_checkpoint_changes_nothing_and_is_cleared_away(
-    store: ZookeeperStore, other: ZookeeperStore, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    monkeypatch.setattr(maintenance, "LONGEST_TAIL", 1000)
-    keys = [table(number) for number in range(40)]
-    write(store, *(put_table(key, "first") for key in keys), number=commit())
-    change = store._session.change
-
-    def interrupted(deadline: Deadline, operations: Any) -> Any:
-        if step == "head" and operations[-1].path != store._paths.head(DOMAIN):
-            return change(deadline, operations)
-        if step == "part":
-            change(deadline, operations)
-        raise ReplyLostError("planted")
-
-    monkeypatch.setattr(store._session, "change", interrupted)
-    with pytest.raises(ReplyLostError):
-        store._maintenance.checkpoint(DOMAIN, Deadline(10))
-    monkeypatch.undo()
-    folder = store._paths.folder(DOMAIN, "checkpoints")
-    assert len(names(store, folder)) == 1
-    assert len(other.read(DOMAIN, keys).records) == 40
-    assert other._maintenance.checkpoint(DOMAIN, Deadline(10))
-    assert len(names(store, folder)) == 1
-    assert store.read(DOMAIN, keys).records == store._records.nodes(keys, Deadline(10))
-
-
-def test_a_checkpoint_of_many_large_tables_lies_in_several_nodes(
-    store: ZookeeperStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "MAX_PART_BYTES", 2000)
-    keys = [table(number) for number in range(60)]
-    write(store, *(put_table(key, "first") for key in keys), number=commit())
-    head = store._records.head(DOMAIN, Deadline(10))
-    assert head.index.checkpoint.parts > 1
-    assert head.index.tail == ()
-    assert len(store.read(DOMAIN, keys).records) == 60
-    assert store.read(DOMAIN, keys).records == store._records.nodes(keys, Deadline(10))
 
 
 # --- commits in segments -------------------------------------------------------------------------------------

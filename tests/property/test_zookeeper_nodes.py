@@ -10,12 +10,8 @@ from kazoo.protocol.paths import normpath
 from airflow_provider.domain.errors import StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.stores.zookeeper.maintenance import MAX_PART_BYTES, shared_out
 from airflow_provider.stores.zookeeper.nodes import (
-    Changed,
-    Checkpoint,
     Copy,
-    Index,
     is_deleted,
     new_transaction,
     packed,
@@ -23,10 +19,8 @@ from airflow_provider.stores.zookeeper.nodes import (
     packed_head,
     unpacked,
     unpacked_copies,
-    unpacked_index,
 )
 from airflow_provider.stores.zookeeper.paths import Paths, decoded, encoded
-from airflow_provider.stores.zookeeper.planning import with_changes
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 HOSTILE = st.sampled_from(
@@ -79,32 +73,18 @@ def test_a_node_of_a_newer_form_is_named() -> None:
     damaged = packed(b"x" * 100, None, new_transaction())[:-3]
     with pytest.raises(StoreIncompatible, match="decompressed"):
         unpacked("/a/node", damaged)
-    for read in (
-        lambda: unpacked_copies("/a/node", packed(b"x", 1, new_transaction())),
-        lambda: unpacked_index("/a/node", unpacked("/a/node", packed(b"x", 1, new_transaction()))),
-    ):
-        with pytest.raises(StoreIncompatible, match="a list of"):
-            read()
+    with pytest.raises(StoreIncompatible, match="a list of"):
+        unpacked_copies("/a/node", packed(b"x", 1, new_transaction()))
 
 
-@given(names=st.lists(st.tuples(NAMES, NAMES), max_size=20), version=st.integers(0, 2**31 - 1))
-def test_the_head_comes_back_and_lists_each_table_once(names: list[tuple[str, str]], version: int) -> None:
-    index = Index(Checkpoint("one", 2), Checkpoint("none", 1))
-    for number, name in enumerate(names):
-        index = with_changes(index, [Key(DomainName("d"), Kind.TABLE, *name)], version + number)
-    data = packed_head(index, 7, new_transaction())
-    again = unpacked_index("head", unpacked("head", data))
-    assert again == index
-    assert (again.checkpoint, again.previous) == (Checkpoint("one", 2), Checkpoint("none", 1))
-    latest = {name: Changed(*name, version + number) for number, name in enumerate(names)}
-    assert {(one.partition, one.item): one for one in again.tail} == latest
-
-
-@given(sizes=st.lists(st.integers(0, MAX_PART_BYTES), max_size=12))
-def test_parts_of_a_checkpoint_are_small_and_lose_nothing(sizes: list[int]) -> None:
+@given(sizes=st.lists(st.integers(0, 2000), max_size=12))
+def test_segments_come_back(sizes: list[int]) -> None:
     copies = [Copy("", str(number), 0, 1, b"x" * size) for number, size in enumerate(sizes)]
-    parts = shared_out(copies)
-    assert [copy for part in parts for copy in part] == copies
-    for part in parts:
-        assert len(part) <= 1 or sum(len(copy.data) for copy in part) <= MAX_PART_BYTES
-        assert unpacked_copies("part", packed_copies(part, new_transaction())) == part
+    assert unpacked_copies("segment", packed_copies(copies, new_transaction())) == copies
+
+
+def test_two_heads_never_name_one_checkpoint() -> None:
+    """R36: clients of format 1 publish a checkpoint only while the head names the one before."""
+    heads = [unpacked("head", packed_head(7, new_transaction())) for _ in range(2)]
+    assert [head.csn for head in heads] == [7, 7]
+    assert heads[0].body != heads[1].body

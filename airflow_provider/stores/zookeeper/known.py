@@ -6,12 +6,12 @@ A transaction names the versions on which it was decided, so a wrong hint makes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.stores.zookeeper.nodes import Copy, Index
+from airflow_provider.stores.zookeeper.nodes import Copy
 
 Partition = tuple[DomainName, Kind, str]
 
@@ -57,13 +57,10 @@ class SeenHead:
     """A domain's head.
 
     :param version: version of its node; None if the domain has no head yet.
-    :param transaction: name of the transaction that set it.
     """
 
     version: int | None = None
     csn: int = 0
-    index: Index = field(default_factory=Index)
-    transaction: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +72,16 @@ class Incarnation:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenCheckpoint:
-    name: str
-    copies: dict[tuple[str, str], Copy]
-
-
-@dataclass(frozen=True, slots=True)
 class SeenTable:
-    """A table's record, and the entry of the head's index under which it was read.
+    """A table's record, and the head at which it was read.
 
-    :param index: the table's version in the tail, or else the name of the checkpoint. While the index has the same
-        entry, the table was not written.
+    :param head: version of the head's node. Every write of a table sets the head: while it has this version, no table
+        was written.
     :param generation: of the connection, taken before the head was asked for. The server of another connection may
-        lag behind or have been restored, so that its index says nothing about earlier reads.
+        lag behind or have been restored, so that its head says nothing about earlier reads.
     """
 
-    index: int | str
+    head: int | None
     generation: int
     stamped: Stamped[Any]
     seen: Seen
@@ -109,7 +100,6 @@ class Known:
         self.folders: set[str] = set()
         self.floors: dict[Partition, Floor] = {}
         self.heads: dict[DomainName, SeenHead] = {}
-        self.checkpoints: dict[DomainName, SeenCheckpoint] = {}
         self.segments: dict[tuple[int, DomainName, int], list[Copy]] = {}
         self.decoded: dict[Key[Any], Stamped[Any]] = {}
         self.tables: dict[Key[Any], SeenTable] = {}

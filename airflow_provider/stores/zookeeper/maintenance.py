@@ -1,15 +1,7 @@
-"""Keep reading cheap behind a transaction: make checkpoints and segments, clear deleted records away.
+"""Keep the number of nodes small behind a transaction: fold commits into segments, clear deleted records away.
 
-Nothing depends on this work: if a client is interrupted, it leaves nodes without references, and the next client
-does the work again. None of it changes what is read.
-
-**A checkpoint is never wrong.** Its author reads the head at version *v*, then the nodes of all tables in the tail
-(and the former checkpoint for the others), and writes the copies into new nodes, to which nothing refers yet. Then it
-sets the head, at the version that it has by now, to the new checkpoint and to those entries of the tail that are
-younger than *v*. A table without such an entry was not written since *v*: its copy is its node's content at *v* and
-at the head that is being set. A table with such an entry is read from its node. The head is set only if it still
-names the former checkpoint, if all parts of the new one are there, and if the nodes were read over the same connection
-as the head, since the server of another connection may lag behind it.
+Nothing depends on this work: if a client is interrupted, the next client does the work. None of it changes what is
+read.
 """
 
 from __future__ import annotations
@@ -23,35 +15,29 @@ from kazoo.exceptions import KazooException
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Kind, commit_item
+from airflow_provider.domain.records import commit_item
 from airflow_provider.stores.base import commit_key
 from airflow_provider.stores.zookeeper.known import (
     CLEARED,
     Known,
     Partition,
-    SeenCheckpoint,
-    SeenHead,
     partition_of,
 )
 from airflow_provider.stores.zookeeper.nodes import (
-    Checkpoint,
     Copy,
-    Index,
     base_of,
     is_deleted,
     new_transaction,
     packed_copies,
     packed_floor,
-    packed_head,
     unpacked_floor,
 )
-from airflow_provider.stores.zookeeper.paths import Paths, decoded
+from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.planning import Plan
 from airflow_provider.stores.zookeeper.records import (
     SEGMENT,
     UNFOLDED,
     Records,
-    checkpoint_parts,
     children,
     segment_path,
 )
@@ -59,13 +45,8 @@ from airflow_provider.stores.zookeeper.session import Deadline, Get, Operation, 
 
 log = logging.getLogger(__name__)
 
-LONGEST_TAIL = 32
-"""Number of tables in the tail above which a checkpoint is made; a sixteenth of all tables, if that is more."""
-MAX_PART_BYTES = 400_000
-"""Largest node of a checkpoint or a segment, before it is compressed."""
-_CHANCE = 1 / 8
-"""Probability that a commit that finds the tail too long shortens it: the client whose turn it was may have failed."""
-_TRIES = 20
+MAX_SEGMENT_BYTES = 400_000
+"""Largest segment, before it is compressed."""
 _FEWEST_CLEARED = 32
 """Number of empty nodes that are worth a transaction; about as many stay in a folder."""
 _MOST_CLEARED = 500
@@ -89,18 +70,10 @@ class Maintenance:
             for partition in {partition_of(key) for key in plan.deletes if key.kind in CLEARED}:
                 if self.random.random() < 1 / _FEWEST_CLEARED:
                     self.clear(partition, deadline)
-            if plan.head is not None:
-                self._follow_head(plan.domain, plan.before, plan.head, deadline)
+            if plan.csn is not None and plan.csn % SEGMENT == 0:
+                self.fold(plan.domain, plan.csn, deadline)
         except (EpochError, ReplyLostError) as error:
             log.info("%s: maintenance was left to the next commit: %s", self._session.location, error)
-
-    def _follow_head(self, domain: DomainName, before: SeenHead, after: SeenHead, deadline: Deadline) -> None:
-        if after.csn > before.csn and after.csn % SEGMENT == 0:
-            self.fold(domain, after.csn, deadline)
-        limit = self.limit(domain)
-        was, now = len(before.index.tail), len(after.index.tail)
-        if now > limit and (was <= limit or self.random.random() < _CHANCE):
-            self.checkpoint(domain, deadline)
 
     def clear(self, partition: Partition, deadline: Deadline) -> int:
         """Remove the empty nodes of deleted records of *partition*; return their number.
@@ -135,109 +108,6 @@ class Maintenance:
         answers = self._session.ask(deadline, [Get(path) for path in paths])
         return [(path, answer) for path, answer in zip(paths, answers, strict=True) if answer is not None]
 
-    def limit(self, domain: DomainName) -> int:
-        """Return the maximum length of the tail."""
-        checkpoint = self._known.checkpoints.get(domain)
-        return max(LONGEST_TAIL, len(checkpoint.copies) // 16 if checkpoint else 0)
-
-    # --- checkpoints -----------------------------------------------------------------------------------------
-
-    def checkpoint(self, domain: DomainName, deadline: Deadline) -> bool:
-        """Make a checkpoint of the domain's tables; return whether the head names it now."""
-        generation = self._session.generation
-        head = self._records.head(domain, deadline)
-        copies = self._copies(domain, head, deadline)
-        # After a reconnect, the copies may come from a server that lags behind the head.
-        if head.version is None or self._session.generation != generation:
-            return False
-        name = f"{head.csn:020d}-{new_transaction().hex()}"
-        shards = shared_out(list(copies.values()))
-        paths = checkpoint_parts(self._paths, domain, name, len(shards))
-        for path, shard in zip(paths, shards, strict=True):
-            if not self._create(path, packed_copies(shard, new_transaction()), deadline):
-                return False
-        made = self._publish(domain, head, Checkpoint(name, len(shards)), paths, deadline)
-        if made:
-            self._known.checkpoints[domain] = SeenCheckpoint(name, copies)
-        self._sweep(domain, deadline)
-        return made
-
-    def _copies(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> dict[tuple[str, str], Copy]:
-        """Return copies of all tables as of *head* or later; unchanged ones come from the former checkpoint, if any."""
-        former = self._records.checkpoint(domain, head, deadline)
-        copies = dict(former.copies) if former else {}
-        names = (
-            [(changed.partition, changed.item) for changed in head.index.tail]
-            if former
-            else self._all(domain, deadline)
-        )
-        paths = [self._paths.record(Key(domain, Kind.TABLE, *name)) for name in names]
-        for name, answer in zip(
-            names, self._session.ask(deadline, [Get(path) for path in paths]), strict=True
-        ):
-            if answer is None or is_deleted(answer[0]):
-                copies.pop(name, None)
-            else:
-                data, stat = answer
-                copies[name] = Copy(*name, stat.version, stat.mtime, data)
-        return copies
-
-    def _all(self, domain: DomainName, deadline: Deadline) -> list[tuple[str, str]]:
-        folder = f"{self._paths.domain(domain)}/{Kind.TABLE.value}"
-        (partitions,) = self._session.ask(deadline, [children(folder)])
-        names = sorted(partitions or [])
-        items = self._session.ask(deadline, [children(f"{folder}/{name}") for name in names])
-        return [
-            (decoded(name), decoded(item))
-            for name, found in zip(names, items, strict=True)
-            for item in found or []
-        ]
-
-    def _publish(
-        self, domain: DomainName, base: SeenHead, new: Checkpoint, paths: Sequence[str], deadline: Deadline
-    ) -> bool:
-        """Set the head to the checkpoint *new*, unless it names another one than *base* does by now.
-
-        :param base: the head from which the checkpoint was made.
-        :param paths: the parts of the checkpoint; a client that vacuumed them away meanwhile makes this fail.
-        """
-        for _ in range(_TRIES):
-            head = self._records.head(domain, deadline)
-            if head.index.checkpoint != base.index.checkpoint or head.version is None or base.version is None:
-                return False
-            younger = tuple(changed for changed in head.index.tail if changed.version > base.version)
-            index = Index(new, head.index.checkpoint, younger)
-            transaction = new_transaction()
-            answers = self._session.change(
-                deadline,
-                [
-                    *(Operation("check", path, version=0) for path in paths),
-                    Operation(
-                        "set_data",
-                        self._paths.head(domain),
-                        packed_head(index, head.csn, transaction),
-                        head.version,
-                    ),
-                ],
-            )
-            if not _failed(answers):
-                self._known.heads[domain] = SeenHead(head.version + 1, head.csn, index, transaction)
-                return True
-        return False
-
-    def _sweep(self, domain: DomainName, deadline: Deadline) -> None:
-        """Remove checkpoints that the head does not name: older ones, and those of interrupted authors.
-
-        The previous one stays for readers that have read the head before it was set.
-        """
-        head = self._records.head(domain, deadline)
-        kept = {head.index.checkpoint.name, head.index.previous.name}
-        folder = self._paths.folder(domain, "checkpoints")
-        (names,) = self._session.ask(deadline, [children(folder)])
-        for name in names or []:
-            if name.partition(".")[0] not in kept:
-                self._session.send(deadline, _delete(f"{folder}/{name}"))
-
     # --- segments --------------------------------------------------------------------------------------------
 
     def fold(self, domain: DomainName, csn: int, deadline: Deadline) -> None:
@@ -258,7 +128,7 @@ class Maintenance:
             Copy("", commit_item(csn), 0, stat.mtime, data)
             for csn, (data, stat) in zip(csns, answers, strict=True)
         ]
-        if sum(len(copy.data) for copy in copies) > MAX_PART_BYTES:
+        if sum(len(copy.data) for copy in copies) > MAX_SEGMENT_BYTES:
             return True  # so large that each may keep its node
         deletes = [Operation("delete", path, version=0) for path in paths]
         return self._create(
@@ -282,24 +152,6 @@ class Maintenance:
             return False
         self._known.see_folders(folders)
         return True
-
-
-def shared_out(copies: Sequence[Copy]) -> list[list[Copy]]:
-    """Split *copies* into lists that fit into one node each."""
-    lists: list[list[Copy]] = [[]]
-    size = 0
-    for copy in copies:
-        bytes_ = len(copy.data) + len(copy.partition.encode()) + len(copy.item.encode()) + 32
-        if size + bytes_ > MAX_PART_BYTES and lists[-1]:
-            lists.append([])
-            size = 0
-        lists[-1].append(copy)
-        size += bytes_
-    return lists
-
-
-def _delete(path: str) -> Any:
-    return lambda client: client.delete_async(path)
 
 
 def _failed(answers: Sequence[Any]) -> bool:

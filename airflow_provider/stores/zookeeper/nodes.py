@@ -110,56 +110,24 @@ def is_deleted(data: bytes) -> bool:
 # --- the head ------------------------------------------------------------------------------------------------
 
 
-class Changed(msgspec.Struct, array_like=True, frozen=True):
-    """Table that was written since the checkpoint; *version* is the head's version after that write."""
-
-    partition: str
-    item: str
-    version: int
-
-
-class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
-    """Name of a checkpoint and the number of its nodes; the name is empty if there is no checkpoint."""
-
-    name: str = ""
-    parts: int = 0
-
-
-class Index(msgspec.Struct, array_like=True, frozen=True):
-    """Index of the domain's tables, so that not each must be read: a checkpoint, and the tables written since.
-
-    :param previous: the checkpoint before, which stays for readers of an older head.
-    """
-
-    checkpoint: Checkpoint = Checkpoint()
-    previous: Checkpoint = Checkpoint()
-    tail: tuple[Changed, ...] = ()
-
-
-_index = msgspec.msgpack.Decoder(Index)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def packed_head(index: Index, csn: int, transaction: bytes) -> bytes:
-    return packed(_encoder.encode(index), csn, transaction)
+def packed_head(csn: int, transaction: bytes) -> bytes:
+    """Encode a head.
 
-
-def unpacked_index(where: object, node: Node) -> Index:
-    """Decode the index in a head.
-
-    :raises StoreIncompatible: the index is damaged.
+    Its body is for clients of format 1, which copy tables into checkpoints and look for a checkpoint's name, the
+    number of its nodes, the checkpoint before, and tables written since. They find a new checkpoint without nodes each
+    time, so that they read all tables, and publish no checkpoint that they have begun before.
     """
-    try:
-        return _index.decode(node.body or b"")
-    except msgspec.MsgspecError as error:
-        raise _unreadable(where, str(error), "a list of tables") from error
+    return packed(_encoder.encode(((transaction.hex(), 0), ("", 0), ())), csn, transaction)
 
 
 # --- copies of nodes -----------------------------------------------------------------------------------------
 
 
 class Copy(msgspec.Struct, array_like=True, frozen=True):
-    """Copy of a node in a checkpoint or a segment: its name, version, time in milliseconds and data."""
+    """Copy of a node in a segment: its name, version, time in milliseconds and data; the partition is empty."""
 
     partition: str
     item: str
@@ -176,7 +144,7 @@ def packed_copies(copies: Iterable[Copy], transaction: bytes) -> bytes:
 
 
 def unpacked_copies(where: object, data: bytes) -> list[Copy]:
-    """Decode the copies in a part of a checkpoint or in a segment.
+    """Decode the copies in a segment.
 
     :raises StoreIncompatible: the data is damaged.
     """

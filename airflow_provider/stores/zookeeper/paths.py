@@ -5,10 +5,10 @@
     CHROOT/schema                                   version of this layout
     CHROOT/incarnation                              identity of the store
     CHROOT/clock                                    set by every transaction: its time is the servers'
-    CHROOT/domains/DOMAIN/head                      last CSN, tables that changed since the checkpoint
+    CHROOT/domains/DOMAIN/head                      last CSN
     CHROOT/domains/DOMAIN/KIND/PARTITION/ITEM       one record
     CHROOT/domains/DOMAIN/segments/NUMBER           commits that were folded
-    CHROOT/domains/DOMAIN/checkpoints/NAME          copies of all tables
+    CHROOT/domains/DOMAIN/checkpoints/NAME          left by clients of format 1
     CHROOT/domains/DOMAIN/turns/NUMBER              a client that waits for the head
 
 Names are percent-encoded byte by byte, all but ASCII letters, digits and ``_-:+=@,~``: ASCII alone, so that
@@ -76,7 +76,7 @@ class Paths:
         return f"{self.domain(domain)}/head"
 
     def folder(self, domain: DomainName, name: str) -> str:
-        """Return a folder of the domain that is not a kind of records: segments, checkpoints, turns."""
+        """Return a folder of the domain that is not a kind of records: segments, turns."""
         return f"{self.domain(domain)}/{name}"
 
     def partition(self, domain: DomainName, kind: Kind, partition: str) -> str:

@@ -29,7 +29,7 @@ from airflow_provider.stores.zookeeper.known import (
     SeenHead,
     partition_of,
 )
-from airflow_provider.stores.zookeeper.nodes import Changed, Index, new_transaction, packed, packed_head
+from airflow_provider.stores.zookeeper.nodes import new_transaction, packed, packed_head
 from airflow_provider.stores.zookeeper.paths import Paths
 from airflow_provider.stores.zookeeper.session import Operation
 
@@ -87,7 +87,6 @@ class Plan:
     :param made: paths of the folders that are created.
     :param witness: path of a node that shows after a lost reply whether the transaction was applied; None if the
         transaction writes nothing.
-    :param before: the head on which it was planned.
     :param head: the head after the transaction; None if the transaction does not set it.
     """
 
@@ -101,7 +100,6 @@ class Plan:
     deletes: dict[Key[Any], int]
     made: tuple[str, ...]
     witness: str | None
-    before: SeenHead
     head: SeenHead | None
 
 
@@ -128,7 +126,7 @@ def touched(request: CheckedTransaction) -> list[Key[Any]]:
 
 
 def writes_head(request: CheckedTransaction) -> bool:
-    """Return whether a transaction sets the head: it takes a number, or it changes tables, which the head lists."""
+    """Return whether a transaction sets the head: it takes a number, or it changes tables, which readers remember."""
     changed = (*(put.key for put, _ in request.puts), *request.deletes)
     return request.commit is not None or any(key.kind is Kind.TABLE for key in changed)
 
@@ -189,7 +187,6 @@ def plan(request: CheckedTransaction, view: View, paths: Paths, *, place: str | 
         deletes=deletes,
         made=tuple(draft.made),
         witness=witness,
-        before=head,
         head=after,
     )
 
@@ -268,15 +265,13 @@ def _move_head(
     """Add the commit, if the transaction takes a number, and the new head; return that head.
 
     The head is set at the version on which it was planned. So two transactions never take one number, none is left
-    out, and every write of a table is in the head's list, behind which readers trust a checkpoint.
+    out, and the head has another version after every write of a table, which readers rely on.
     """
     if not writes_head(request):
         return None
     path = paths.head(request.domain)
     version = 0 if head.version is None else head.version + 1
-    changed = (*(put.key for put, _ in request.puts), *request.deletes)
-    index = with_changes(head.index, (key for key in changed if key.kind is Kind.TABLE), version)
-    data = packed_head(index, csn or head.csn, transaction)
+    data = packed_head(csn or head.csn, transaction)
     if head.version is None:
         _make_folders(draft, paths, view, path)
         draft.add("create", path, data, role=Role.HEAD)
@@ -286,19 +281,7 @@ def _move_head(
         commit = paths.record(commit_key(request.domain, csn))
         _make_folders(draft, paths, view, commit)
         draft.add("create", commit, packed(request.commit[1], csn, transaction), role=Role.HEAD)
-    return SeenHead(version, csn or head.csn, index, transaction)
-
-
-def with_changes(index: Index, keys: Iterable[Key[Any]], version: int) -> Index:
-    """Return *index* after a transaction that wrote the tables *keys* and set the head to *version*.
-
-    The entries carry this version, so that a checkpoint can be made while others commit (``maintenance``).
-    """
-    fresh = {(key.partition, key.item): Changed(key.partition, key.item, version) for key in keys}
-    if not fresh:
-        return index
-    kept = [changed for changed in index.tail if (changed.partition, changed.item) not in fresh]
-    return Index(index.checkpoint, index.previous, (*kept, *fresh.values()))
+    return SeenHead(version, csn or head.csn)
 
 
 def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key[Any]], *, number: bool) -> list[str]:

@@ -1,12 +1,8 @@
-"""Read records: by their nodes, tables by checkpoint and tail, commits by number.
+"""Read records by their nodes, and commits by number.
 
-**Tables by checkpoint and tail.** A cut over a thousand tables must not cost a thousand reads. So the head lists
-the tables that were written since the newest checkpoint: every transaction that writes or deletes a table's record
-also sets the head. A table that is in the checkpoint and not in the tail was not written between the checkpoint and
-the read of the head: its copy in the checkpoint is the content of its node at that head. Everything else is read
-from its node, after the head, as every record is. Checkpoints never change, so a client decodes each only once.
-Nor does it read a table again while the head lists the same version for it as before: then a cut asks for the head
-only. (As long as the connection lasts: the server of the next one may lag behind the head, or have been restored.)
+**Tables at one head.** Every transaction that writes or deletes a table's record also sets the head. So a client does
+not read its tables again while the head has the same version: a cut asks for the head only. (As long as the connection
+lasts: the server of the next one may lag behind the head, or have been restored.)
 
 **Commits by number.** Their numbers have no gaps, so they are never listed. Old ones are folded, 64 to a node; a
 commit that is not found in one of the two places is looked for in the other.
@@ -16,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from airflow_provider.domain.errors import StoreIncompatible
@@ -31,7 +26,6 @@ from airflow_provider.stores.zookeeper.known import (
     Known,
     Partition,
     Seen,
-    SeenCheckpoint,
     SeenHead,
     SeenTable,
     partition_of,
@@ -42,13 +36,12 @@ from airflow_provider.stores.zookeeper.nodes import (
     unpacked,
     unpacked_copies,
     unpacked_floor,
-    unpacked_index,
 )
 from airflow_provider.stores.zookeeper.paths import Paths, decoded
 from airflow_provider.stores.zookeeper.session import Deadline, Get, Request, Session
 
 FEW_TABLES = 16
-"""Maximum number of tables that are read from their nodes, without the checkpoint."""
+"""Maximum number of tables that are read together with the head, in one flight."""
 SEGMENT = 64
 """Number of commits that are folded into one node."""
 UNFOLDED = 64
@@ -105,7 +98,7 @@ class Records:
         head = self.see_head(domain, answers[len(more)])
         found = self.learn(nodes, answers[len(more) + 1 :])
         if apart:
-            found |= self.tables(domain, tables, head, generation, deadline)
+            found |= self.tables(tables, head, generation, deadline)
         csns = {csn: key for key in wanted if key.kind is Kind.COMMIT and (csn := csn_of(key)) is not None}
         commits = self.commits(domain, csns, head.csn, deadline)
         found |= {csns[csn]: commit for csn, commit in commits.items()}
@@ -121,9 +114,7 @@ class Records:
         if answer is None:
             seen = SeenHead()
         else:
-            path = self._paths.head(domain)
-            node = unpacked(path, answer[0])
-            seen = SeenHead(answer[1].version, node.csn or 0, unpacked_index(path, node), node.transaction)
+            seen = SeenHead(answer[1].version, unpacked(self._paths.head(domain), answer[0]).csn or 0)
         self._known.heads[domain] = seen
         return seen
 
@@ -189,26 +180,17 @@ class Records:
         :param within: chooses and orders the items, given all, sorted.
         """
         path = self._paths.partition(domain, kind, partition)
-        generation = self._session.generation
-        tables = kind is Kind.TABLE
-        asked: list[Request] = [Get(self._paths.head(domain))] if tables else []
-        _, *head_answer, names = self._session.ask(deadline, [self.sync, *asked, children(path)])
+        _, names = self._session.ask(deadline, [self.sync, children(path)])
         if names is None:
             return []
         self._known.see_folders([*self._paths.parents(path), path])
         keys = [Key(domain, kind, partition, item) for item in within(sorted(map(decoded, names)))]
-        read: Callable[[Sequence[Key[Any]]], dict[Key[Any], Stamped[Any]]]
-        if tables:
-            head = self.see_head(domain, *head_answer)
-            read = partial(self.tables, domain, head=head, generation=generation, deadline=deadline)
-        else:
-            read = partial(self.nodes, deadline=deadline)
         found: list[Stamped[Any]] = []
         first = 0
         while first < len(keys) and (limit is None or len(found) < limit):
             size = _FLIGHT if limit is None else max(limit - len(found), 1)
             flight = keys[first : first + size]
-            records = read(flight)
+            records = self.nodes(flight, deadline)
             found += [records[key] for key in flight if key in records]
             first += size
         return found
@@ -236,69 +218,24 @@ class Records:
     # --- tables ----------------------------------------------------------------------------------------------
 
     def tables(
-        self,
-        domain: DomainName,
-        keys: Sequence[Key[Any]],
-        head: SeenHead,
-        generation: int,
-        deadline: Deadline,
+        self, keys: Sequence[Key[Any]], head: SeenHead, generation: int, deadline: Deadline
     ) -> dict[Key[Any], Stamped[Any]]:
         """Return the records of those tables *keys* that exist, as of *head* or later.
 
         :param generation: of the connection, taken before *head* was asked for.
         """
-        checkpoint = self.checkpoint(domain, head, deadline) if len(keys) > FEW_TABLES else None
-        if checkpoint is None:
-            return self.nodes(keys, deadline)
-        tail = head.index.tail
-        changed = {Key(domain, Kind.TABLE, entry.partition, entry.item): entry.version for entry in tail}
-        found, rest = {}, []
+        found: dict[Key[Any], Stamped[Any]] = {}
         for key in keys:
-            index = changed.get(key, checkpoint.name)
             table = self._known.tables.get(key)
-            if table is None or (table.index, table.generation) != (index, generation):
-                table = None if key in changed else self._copied(key, checkpoint, generation)
-            if table is None:
-                rest.append(key)
-            else:
+            if table is not None and (table.head, table.generation) == (head.version, generation):
                 found[key] = table.stamped
                 self._known.see(key, table.seen)
-        read = self.nodes(rest, deadline)
-        for key in read.keys() & changed.keys():
+        read = self.nodes([key for key in keys if key not in found], deadline)
+        for key, stamped in read.items():
             seen = self._known.records.get(key)
             if seen is not None:
-                self._known.keep_table(SeenTable(changed[key], generation, read[key], seen))
+                self._known.keep_table(SeenTable(head.version, generation, stamped, seen))
         return found | read
-
-    def _copied(self, key: Key[Any], checkpoint: SeenCheckpoint, generation: int) -> SeenTable | None:
-        """Return a table from the checkpoint, None if it is not there."""
-        copy = checkpoint.copies.get((key.partition, key.item))
-        stamped = self.stamped(key, copy.data, copy.version, copy.at_ms) if copy else None
-        if copy is None or stamped is None:
-            return None
-        seen = Seen(copy.version, live=True)
-        return self._known.keep_table(SeenTable(checkpoint.name, generation, stamped, seen))
-
-    def checkpoint(self, domain: DomainName, head: SeenHead, deadline: Deadline) -> SeenCheckpoint | None:
-        """Return the checkpoint that *head* names; None if it names none, or if a later one has replaced it."""
-        name, parts = head.index.checkpoint.name, head.index.checkpoint.parts
-        if not name:
-            return None
-        known = self._known.checkpoints.get(domain)
-        if known is not None and known.name == name:
-            return known
-        paths = checkpoint_parts(self._paths, domain, name, parts)
-        answers = self._session.ask(deadline, [Get(path) for path in paths])
-        if None in answers:
-            return None
-        copies = [
-            copy
-            for path, (data, _) in zip(paths, answers, strict=True)
-            for copy in unpacked_copies(path, data)
-        ]
-        seen = SeenCheckpoint(name, {(copy.partition, copy.item): copy for copy in copies})
-        self._known.checkpoints[domain] = seen
-        return seen
 
     # --- commits ---------------------------------------------------------------------------------------------
 
@@ -396,8 +333,3 @@ def segment_path(paths: Paths, domain: DomainName, number: int) -> str:
 def is_old(csn: int, head_csn: int) -> bool:
     """Return whether the commit *csn* is probably folded at the head *head_csn*."""
     return (segment_of(csn) + 1) * SEGMENT + UNFOLDED <= head_csn
-
-
-def checkpoint_parts(paths: Paths, domain: DomainName, name: str, parts: int) -> list[str]:
-    """Return the paths of a checkpoint's nodes."""
-    return [f"{paths.folder(domain, 'checkpoints')}/{name}.{part}" for part in range(parts)]
