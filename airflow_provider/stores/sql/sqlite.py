@@ -8,27 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 from urllib.parse import quote
 
 import msgspec
-from sqlalchemy import (
-    ClauseElement,
-    Connection,
-    Engine,
-    Select,
-    bindparam,
-    create_engine,
-    event,
-    func,
-    select,
-    update,
-)
-from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -45,11 +31,10 @@ from airflow_provider.domain.interval import micros
 from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import Head, StoreCapability
 from airflow_provider.stores.requests import CheckedTransaction
-from airflow_provider.stores.sql import forks, rows, statements
+from airflow_provider.stores.sql import forks, rows, sqlite_statements
 from airflow_provider.stores.sql.dialect import Held, Look, Purpose, SqlDialect, wanted_of
 from airflow_provider.stores.sql.file_queue import file_queue
 from airflow_provider.stores.sql.pool import StorePool
-from airflow_provider.stores.sql.schema import store_table
 
 BUSY_TIMEOUT_MS = 20
 """Time that SQLite itself waits for a lock. Short, because its waiting is unfair: the store waits and tries again."""
@@ -58,11 +43,6 @@ MOST_CONNECTIONS = 64
 OLDEST_SQLITE = (3, 35, 0)
 """The first version with RETURNING."""
 
-_NEXT_VERSION = (
-    update(store_table)
-    .values(last_version=store_table.c.last_version + 1)
-    .returning(store_table.c.last_version, store_table.c.incarnation)
-)
 _TRANSIENT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _ROLLED_BACK = _TRANSIENT | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}
 """Errors of a commit after which nothing was changed for certain."""
@@ -178,8 +158,8 @@ class SqliteDialect(SqlDialect):
         pointers: Sequence[str],
     ) -> Look:
         execute = _driver(connection).execute
-        ((incarnation, csn),) = execute(*_sql(statements.HEAD, domain=domain)).fetchall()
-        statement, found = statements.differing(known_items), []
+        ((incarnation, csn),) = execute(sqlite_statements.HEAD, {"domain": domain}).fetchall()
+        found = []
         for part in wanted_of(keys, known):
             stamps = (
                 None if version is None else f"{version} {at}"
@@ -187,26 +167,26 @@ class SqliteDialect(SqlDialect):
             )
             listed = _json(dict(zip(part.items, stamps, strict=True)))
             where = {"domain": domain, "kind": part.kind, "partition": part.partition, "keys": listed}
-            found += execute(*_sql(statement, **where)).fetchall()
+            found += execute(sqlite_statements.DIFFERING, where).fetchall()
         named = {}
         if pointers:
             where = {"namespace": domain, "keys": _json(pointers)}
-            named = dict(execute(*_sql(statements.pointers(names), **where)).fetchall())
+            named = dict(execute(sqlite_statements.POINTERS, where).fetchall())
         return Look(head=Head(csn or 0, incarnation), now_us=micros(self._now()), rows=found, pointers=named)
 
     def hold(self, connection: Connection, request: CheckedTransaction) -> Held:
         execute, domain = _driver(connection).execute, request.domain
         csn, found = None, []
         if request.commit is not None:
-            ((csn,),) = execute(*_sql(statements.take_number(insert), domain=domain)).fetchall()
+            ((csn,),) = execute(sqlite_statements.TAKE_NUMBER, {"domain": domain}).fetchall()
         if request.requires:
             required = _addresses(requirement.key for requirement in request.requires)
-            found = execute(*_sql(statements.versions(wanted), domain=domain, keys=required)).fetchall()
+            found = execute(sqlite_statements.VERSIONS, {"domain": domain, "keys": required}).fetchall()
         pointers = {}
         for swap in request.swaps:
-            at = execute(*_sql(statements.POINTER, namespace=swap.namespace, table=swap.table)).fetchone()
+            at = execute(sqlite_statements.POINTER, asdict(swap)).fetchone()
             pointers[swap.namespace, swap.table] = None if at is None else at[0]
-        ((version, incarnation),) = execute(*_sql(_NEXT_VERSION)).fetchall()
+        ((version, incarnation),) = execute(sqlite_statements.NEXT_VERSION).fetchall()
         return Held(
             csn=csn,
             versions={rows.key(domain, row): row[3] for row in found},
@@ -221,12 +201,12 @@ class SqliteDialect(SqlDialect):
     ) -> None:
         driver = _driver(connection)
         for swap in request.swaps:
-            driver.execute(*_sql(statements.SWAP_POINTER, **asdict(swap)))
+            driver.execute(sqlite_statements.SWAP_POINTER, asdict(swap))
         if written:
-            driver.executemany(_compiled(statements.put(insert))[0], written)
+            driver.executemany(sqlite_statements.PUT, written)
         if request.deletes:
-            keys = _addresses(request.deletes)
-            driver.execute(*_sql(statements.removal(wanted), domain=request.domain, keys=keys))
+            where = {"domain": request.domain, "keys": _addresses(request.deletes)}
+            driver.execute(sqlite_statements.REMOVAL, where)
         connection.commit()
 
     def wait(self, domain: DomainName, head: Callable[[], int], after: int, timeout: timedelta) -> int:  # noqa: ARG002
@@ -323,42 +303,8 @@ def _driver(connection: Connection) -> sqlite3.Connection:
     return cast("sqlite3.Connection", connection.connection.driver_connection)
 
 
-@lru_cache
-def _compiled(statement: ClauseElement) -> tuple[str, Mapping[str, Any]]:
-    """Return a statement's text with named parameters, and the values of its own constants."""
-    compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"))
-    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
-
-
-def _sql(statement: ClauseElement, **parameters: Any) -> tuple[str, dict[str, Any]]:
-    """Return text and parameters for the driver; SQLAlchemy compiles each statement only once."""
-    text, own = _compiled(statement)
-    return text, {**own, **parameters}
-
-
 def _emit_begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("epochs_begin", "BEGIN"))
-
-
-def wanted() -> Select[Any]:
-    """Select kind, partition and item of each address in the parameter ``keys``."""
-    listed = func.json_each(bindparam("keys")).table_valued("value", name="listed")
-    parts = (
-        func.json_extract(listed.c.value, f"$[{position}]").label(name)
-        for position, name in enumerate(("kind", "partition", "item"))
-    )
-    return select(*parts)
-
-
-def names() -> Select[Any]:
-    """Select each name in the parameter ``keys``."""
-    return select(func.json_each(bindparam("keys")).table_valued("value", name="listed").c.value)
-
-
-def known_items() -> Select[Any]:
-    """Select item and stamp of each member of the object in the parameter ``keys``."""
-    listed = func.json_each(bindparam("keys")).table_valued("key", "value", name="listed")
-    return select(listed.c.key.label("item"), listed.c.value.label("stamp"))
 
 
 def _addresses(keys: Iterable[Key[Any]]) -> str:

@@ -200,8 +200,7 @@ class SqlStore(MetadataStore):
         return self._dialect.wait(domain, lambda: self._head(domain), after, timeout)
 
     def _head(self, domain: DomainName) -> int:
-        found = self._run(lambda connection: connection.execute(statements.HEAD, {"domain": domain}).one())
-        return found.csn or 0
+        return self._run(lambda connection: self._dialect.look(connection, domain, [], {}, [])).head.csn
 
     # --- changing --------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ LOOK: Final[LiteralString] = f"""
 """Head, time, and the records that differ from what the caller knows, in one snapshot.
 
 If no record differs, there is one row without a kind. A row without a version says that the record is gone, as in
-:func:`~airflow_provider.stores.sql.statements.differing`.
+:data:`airflow_provider.stores.sql.sqlite_statements.DIFFERING`.
 """
 
 POINTER: Final = "pointer"
