@@ -11,14 +11,12 @@ from typing import Any
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
-from airflow_provider.stores.zookeeper.nodes import Copy
 
 Partition = tuple[DomainName, Kind, str]
 
 CLEARED = frozenset({Kind.LOCK, Kind.LEASE})
 """Kinds with many deletions: the empty nodes of their deleted records are cleared away."""
 _MOST = 50_000
-_MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,6 @@ class Known:
         self.folders: set[str] = set()
         self.floors: dict[Partition, Floor] = {}
         self.heads: dict[DomainName, SeenHead] = {}
-        self.segments: dict[tuple[int, DomainName, int], list[Copy]] = {}
         self.decoded: dict[Key[Any], Stamped[Any]] = {}
         self.tables: dict[Key[Any], SeenTable] = {}
 
@@ -144,13 +141,6 @@ class Known:
             self.tables.clear()
         self.tables[table.stamped.key] = table
         return table
-
-    def keep_segment(self, generation: int, domain: DomainName, number: int, copies: list[Copy]) -> None:
-        """Remember a segment as long as the connection of *generation* lasts: a restored store may have another one
-        of the same number."""
-        if len(self.segments) > _MOST_SEGMENTS:
-            self.segments.clear()
-        self.segments[generation, domain, number] = copies
 
     def forget(self, keys: Iterable[Key[Any]], folders: Iterable[str]) -> None:
         """Forget the hints about *keys* and *folders*."""

@@ -281,21 +281,15 @@ class Records:
     def _from_segments(
         self, domain: DomainName, csns: Sequence[int], deadline: Deadline
     ) -> dict[int, Stamped[Any]]:
-        numbers = list(dict.fromkeys(segment_of(csn) for csn in csns))
-        generation, known = self._session.generation, self._known.segments.get
-        read = {number: kept for number in numbers if (kept := known((generation, domain, number)))}
-        unread = [number for number in numbers if number not in read]
-        paths = [segment_path(self._paths, domain, number) for number in unread]
-        for number, path, answer in zip(
-            unread,
-            paths,
-            self._session.ask(deadline, [Get(path) for path in paths]) if paths else [],
-            strict=True,
-        ):
-            if answer is not None:
-                read[number] = unpacked_copies(path, answer[0])
-                self._known.keep_segment(generation, domain, number, read[number])
-        copies = {copy.item: copy for segment in read.values() for copy in segment}
+        numbers = dict.fromkeys(segment_of(csn) for csn in csns)
+        paths = [segment_path(self._paths, domain, number) for number in numbers]
+        answers = self._session.ask(deadline, [Get(path) for path in paths]) if paths else []
+        copies = {
+            copy.item: copy
+            for path, answer in zip(paths, answers, strict=True)
+            if answer is not None
+            for copy in unpacked_copies(path, answer[0])
+        }
         return {
             csn: _commit(domain, csn, copy.data, copy.at_ms)
             for csn in csns
