@@ -110,7 +110,7 @@ def hosts_of(connection: ConnectionFields, default: int) -> str:
     :param default: port of the servers that name none, if the connection has no port either.
     :raises InvalidInput: no server is given, or one is neither ``host`` nor ``host:port``.
     """
-    port = port_or(connection, default)
+    port = _port_or(connection, default)
     return ",".join(_server(connection, text.strip(), port) for text in (connection.host or "").split(","))
 
 
@@ -136,7 +136,7 @@ def _one_host(connection: ConnectionFields, given: str) -> str:
     return bare
 
 
-def port_or(connection: ConnectionFields, default: int) -> int:
+def _port_or(connection: ConnectionFields, default: int) -> int:
     """Return the connection's port, or *default* if it has none.
 
     :raises InvalidInput: not a number from 1 to 65535.

@@ -47,7 +47,6 @@ GOOD: dict[str, Iterable[str]] = {
     "postgresql sslcert": FILE,
     "postgresql sslkey": FILE,
     "postgresql pooled": ["empty", "true"],
-    "zookeeper host": ["300 characters"],
     "zookeeper schema": ["300 characters"],
     "zookeeper login": SECRETS,
     "zookeeper password": SECRETS,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.stores.hosts import is_this_host
 
 FORM = "zookeeper://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]/CHROOT"
@@ -71,14 +71,14 @@ def parsed(url: str) -> Address:
     authority, slash, path = rest.rpartition("@")[2].partition("/")
     user, colon, password = rest.rpartition("@")[0].partition(":")
     if "/" in user or "/" in password:
-        raise _refused("(user and password)", "user and password percent-encoded")
+        raise _refused("login", "(user and password)", "user and password percent-encoded")
     if colon and not user:
-        raise _refused("(a password without a user)", "a user")
+        raise _refused("login", "(a password without a user)", "a user, since there is a password")
     if user and not password:
-        raise _refused("(a user without a password)", "a password")
+        raise _refused("password", "(a user without a password)", "a password, since there is a user")
     chroot = unquote(path.rstrip("/"))
     if not slash or not _CHROOT.fullmatch(chroot) or _RESERVED & set(chroot.split("/")):
-        raise _refused(chroot, "a chroot of letters, digits, '.', '_', '-' and '/'")
+        raise _refused("schema", chroot, "a chroot of letters, digits, '.', '_', '-' and '/'")
     options = _options(query)
     hosts = tuple(_host(host) for host in authority.split(","))
     if user and "tls" not in options and not options.keys() & {"ca", "cert", "key"}:
@@ -102,7 +102,7 @@ def _host(text: str) -> str:
     found = _HOST.fullmatch(text)
     port = int(found[2] or DEFAULT_PORT) if found else 0
     if not found or not 1 <= port <= 65_535:
-        raise _refused(text, "hosts with ports from 1 to 65535, separated by commas")
+        raise _refused("host", text, "hosts with ports from 1 to 65535, separated by commas")
     return f"{found[1]}:{port}"
 
 
@@ -114,6 +114,7 @@ def _require_this_host(hosts: tuple[str, ...]) -> None:
     far = [host for host in hosts if not is_this_host(host.rpartition(":")[0])]
     if far:
         raise _refused(
+            "tls",
             f"a login for {far[0]} without tls",
             "the option tls=verify-full (with ca=FILE and the secure port), or tls=off where the network is trusted",
         )
@@ -125,19 +126,19 @@ def _options(query: str) -> dict[str, str]:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown or len(options) < len(pairs):
         raise _refused(
-            unknown or "(an option twice)", f"each of the options {', '.join(OPTIONS)} at most once"
+            "extra", unknown or "(an option twice)", f"each of the options {', '.join(OPTIONS)} at most once"
         )
     if bool(options.get("cert")) != bool(options.get("key")):
-        raise _refused("cert without key, or key without cert", "both or neither")
+        raise _refused("cert", "cert without key, or key without cert", "both or neither")
     if options.get("tls") == "off" and len(options.keys() & {"ca", "cert", "key"}) > 0:
-        raise _refused("tls=off", "no ca, cert and key without TLS")
+        raise _refused("tls", "tls=off", "no ca, cert and key without TLS")
     return options
 
 
 def _choice(options: dict[str, str], name: str, known: tuple[str, ...], default: str) -> str:
     value = options.get(name, default)
     if value not in known:
-        raise _refused(value, f"one {name} of {', '.join(known)}")
+        raise _refused(name, value, f"one {name} of {', '.join(known)}")
     return value
 
 
@@ -146,7 +147,9 @@ def _readers(value: str) -> tuple[str, str] | tuple[()]:
         return ("world", "anyone") if value else ()
     scheme, _, name = value.partition(":")
     if scheme not in _READERS or not name:
-        raise _refused(value, f"readers=world, or SCHEME:ID with a scheme of {', '.join(_READERS)}")
+        raise _refused(
+            "readers", value, f"readers=world, or SCHEME:ID with a scheme of {', '.join(_READERS)}"
+        )
     return scheme, name
 
 
@@ -156,15 +159,18 @@ def _seconds(value: str | None) -> float:
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= 300:
-        raise _refused(value, "a session_timeout from 1 to 300 seconds")
+        raise _refused("session_timeout", value, "a session_timeout from 1 to 300 seconds")
     return seconds
 
 
-def _refused(value: object, expected: str) -> InvalidInput:
+def _refused(part: str, value: object, expected: str) -> InvalidInput:
+    """Build the error for a URL. :param part: the field of a connection from which this part of the URL comes."""
     return InvalidInput(
+        f"store url: {shown(value, 200)} is not accepted; expected {FORM}, {expected}.",
+        part=part,
         field="store url",
         value=value,
-        expected=f"{FORM}, {expected}",
+        expected=expected,
         next_step="correct the store's URL; in Airflow host, port, schema (the chroot), login, password and extra of "
         "its connection.",
     )

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote, urlencode
 
-from airflow_provider.domain.errors import shown
+from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.stores.connecting import (
     ConnectionFields,
     FormField,
     StoreConnection,
-    port_or,
+    hosts_of,
     refused,
     text_of,
 )
-from airflow_provider.stores.hosts import is_this_host
+from airflow_provider.stores.zookeeper.address import parsed
 
 ZOOKEEPER_PORT = 2181
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
-_CHROOT = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 class ZookeeperConnection(StoreConnection):
@@ -56,49 +53,25 @@ class ZookeeperConnection(StoreConnection):
     }
 
     def url_of(self, connection: ConnectionFields) -> str:
-        hosts = [_server(connection, text.strip()) for text in (connection.host or "").split(",")]
-        chroot = (connection.schema or "").strip("/")
-        if not _CHROOT.fullmatch(chroot) or {".", "..", "zookeeper"} & set(chroot.split("/")):
-            expected = "the path of the node under which everything lies, such as epochs or services/epochs"
-            raise refused(connection, "schema", connection.schema, expected)
-        if bool(connection.login) != bool(connection.password):
-            name = "password" if connection.login else "login"
-            raise refused(connection, name, None, "user and password, or neither")
-        at = ""
-        if connection.login and connection.password:
-            at = f"{quote(connection.login, safe='')}:{quote(connection.password, safe='')}@"
+        servers = hosts_of(connection, ZOOKEEPER_PORT)
+        chroot = quote((connection.schema or "").strip("/"), safe="/")
+        login = quote(connection.login or "", safe="")
+        secret = f":{quote(connection.password, safe='')}" if connection.password else ""
+        at = f"{login}{secret}@" if login or secret else ""
         options = {
             name: _option(connection, name, connection.extra[name])
             for name in self.extras
             if name in connection.extra
         }
-        if at and not options.keys() & {"tls", "ca", "cert", "key"}:
-            _refuse_open_login(connection, hosts)
         query = f"?{urlencode(options)}" if options else ""
-        return f"zookeeper://{at}{','.join(hosts)}/{chroot}{query}"
+        url = f"zookeeper://{at}{servers}/{chroot}{query}"
+        try:
+            parsed(url)
+        except InvalidInput as error:
+            raise refused(connection, error.details["part"], error.value, error.expected) from None
+        return url
 
 
 def _option(connection: ConnectionFields, name: str, value: object) -> str:
     is_number = name == "session_timeout" and type(value) in (int, float)
     return text_of(connection, name, shown(value) if is_number else value)
-
-
-def _refuse_open_login(connection: ConnectionFields, hosts: Sequence[str]) -> None:
-    """Refuse to send a password over a network unless extra says how (docs/decisions/encrypted-by-default.md).
-
-    :raises InvalidInput: a server on another host.
-    """
-    if not all(is_this_host(host.rpartition(":")[0]) for host in hosts):
-        expected = (
-            "'verify-full' (with ca and the secure port), since there is a login; 'off' on a trusted network"
-        )
-        raise refused(connection, "tls", None, expected)
-
-
-def _server(connection: ConnectionFields, text: str) -> str:
-    found = _SERVER.fullmatch(text)
-    port = int(found[2]) if found and found[2] else port_or(connection, ZOOKEEPER_PORT)
-    if not found or not 1 <= port <= 65_535:
-        expected = "servers as host or host:port, separated by commas; IPv6 in brackets"
-        raise refused(connection, "host", text, expected)
-    return f"{found[1]}:{port}"
