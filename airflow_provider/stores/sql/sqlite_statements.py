@@ -1,4 +1,7 @@
-"""Statements of a transaction for SQLite's driver; values are bound, never written in. Lists travel as JSON."""
+"""Statements of a transaction for SQLite's driver; values are bound, never written in. Lists travel as JSON.
+
+See docs/decisions/one-sql-layer.md.
+"""
 
 # ruff: noqa: S608 - put together from constants; values are bound
 from __future__ import annotations
