@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 from airflow_provider.domain.record_format import format_of, name_in, value_in
-from airflow_provider.stores.codec import KINDS_SINCE, RECORDS, VALUES_SINCE
+from airflow_provider.domain.records import RECORDS
+from airflow_provider.stores.codec import KINDS_SINCE, VALUES_SINCE
 
 
 @dataclass(frozen=True)

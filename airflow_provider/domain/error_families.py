@@ -88,6 +88,7 @@ class InvalidInput(FinalError):
     :param store: address of the metadata store that refuses the value, without secrets.
     :param count: number of files concerned.
     :param missing: epochs or outputs that a program left out, as text.
+    :param part: field of an Airflow connection that a refused part of a store's URL comes from.
     """
 
     message: str = ""
@@ -102,6 +103,7 @@ class InvalidInput(FinalError):
     store: str = ""
     count: int | None = None
     missing: tuple[str, ...] = ()
+    part: str = ""
 
     def __post_init__(self) -> None:
         if not self.message:

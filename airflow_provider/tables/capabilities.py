@@ -7,13 +7,11 @@ What every format must do is the contract itself.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from airflow_provider.domain.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from airflow_provider.tables.base import TableFormat
 
 
 class TableCapability(StrEnum):
@@ -27,6 +25,16 @@ class TableCapability(StrEnum):
     """Engines find versions as snapshots of a table in an Iceberg catalog, and travel to them."""
 
 
+class Capable(Protocol):
+    """A table format, by its name and its capabilities."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Set[TableCapability]: ...
+
+
 _NEXT_STEPS = {
     TableCapability.COLUMN_IDS: "add a column of the new name.",
     TableCapability.SHARED_FILES: "declare a table in a format that has it, such as format='iceberg'; this process "
@@ -37,7 +45,7 @@ _NEXT_STEPS = {
 
 def refuse_without(
     capability: TableCapability,
-    table_format: TableFormat,
+    table_format: Capable,
     table: str,
     *,
     field: str = "format",

@@ -27,8 +27,8 @@ from airflow_provider.spark.epoch_run import epoch_run, shared_epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.memory import MemoryCatalog, forget, memory_catalog
-from airflow_provider.tables.base import TableDropped
 from airflow_provider.tables.capabilities import TableCapability
+from airflow_provider.tables.errors import TableDropped
 from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
@@ -282,7 +282,7 @@ def test_spark_is_refused_before_an_epoch_of_a_format_without_shared_files_begin
             refused,  # type: ignore[attr-defined]
         ):
             pass
-        assert error.value.missing is TableCapability.SHARED_FILES
+        assert error.value.missing == (TableCapability.SHARED_FILES,)
     assert in_memory.store.domains() == []
 
 
@@ -300,7 +300,7 @@ def test_an_engine_is_refused_a_format_that_it_cannot_read(
     in_memory.run(job("memory"), day(1))
     with pytest.raises(InvalidInput, match=missing.value) as refused:
         queries(in_memory.cuts, in_memory.cut("memory"), engine)
-    assert (refused.value.missing, refused.value.table) == (missing, "memory")
+    assert (refused.value.missing, refused.value.table) == ((missing,), "memory")
 
 
 def test_the_docs_table_of_formats_is_the_codes() -> None:

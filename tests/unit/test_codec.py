@@ -13,11 +13,11 @@ from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.record_format import FORMAT, since
-from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.records import RECORDS, Key, Kind
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores import codec
-from airflow_provider.stores.codec import MAX_RECORD_BYTES, RECORDS, decode, encode
+from airflow_provider.stores.codec import MAX_RECORD_BYTES, decode, encode
 from airflow_provider.testing.store_cases.samples import bare, sample
 
 

@@ -68,7 +68,7 @@ class ZookeeperConnection(StoreConnection):
         try:
             parsed(url)
         except InvalidInput as error:
-            raise refused(connection, error.details["part"], error.value, error.expected) from None
+            raise refused(connection, error.part, error.value, error.expected) from None
         return url
 
 
