@@ -1,4 +1,4 @@
-"""What a cut or an epoch waits for."""
+"""Inputs and tables that a cut or an epoch waits for."""
 
 from __future__ import annotations
 

@@ -19,27 +19,27 @@ class TableKind(StrEnum):
 
     @property
     def accumulates(self) -> bool:
-        """Whether a state has the slices of all epochs up to its barrier; otherwise that of its own epoch only."""
+        """True if a state has the slices of all epochs up to its barrier; False if that of its own epoch only."""
         return self is TableKind.INCREMENTAL
 
     @property
     def may_lag(self) -> bool:
-        """Whether a cut may have an older state of the table than the cut's barrier (``align="floor"``)."""
+        """True if a cut may have an older state of the table than the cut's barrier (``align="floor"``)."""
         return not self.accumulates
 
     @property
     def loses_expired(self) -> bool:
-        """Whether the rows of an expired barrier leave the table; otherwise later states have them, too."""
+        """True if the rows of an expired barrier leave the table; False if later states have them, too."""
         return not self.accumulates
 
     @property
     def copies_when_skipped(self) -> bool:
-        """Whether the slice of a skipped epoch repeats the state before it (R5); otherwise it is empty."""
+        """True if the slice of a skipped epoch repeats the state before it (R5); False if it is empty."""
         return not self.accumulates
 
     @property
     def shares_files(self) -> bool:
-        """Whether slices may share a file; its rows then do not say their epoch, which readers take from the slice."""
+        """True if slices may share a file: its rows do not say their epoch, and readers take it from the slice."""
         return not self.accumulates
 
     def low(self, origin: datetime | None) -> datetime | None:

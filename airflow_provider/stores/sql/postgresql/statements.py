@@ -23,7 +23,7 @@ from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql.dialect import wanted_of
 
 CHANNEL = "epochs"
-"""Where commits are announced: the CSN, a blank, the domain."""
+"""Channel on which commits are announced, as the CSN, a blank, the domain."""
 
 _NOW_US = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _WANTED = "json_to_recordset(%(keys)s::json) AS wanted (kind text, partition text, item text)"
