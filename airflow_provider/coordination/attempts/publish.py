@@ -313,7 +313,8 @@ class Publish:
         commit, epoch, record = decided.commit, decided.epoch, decided.record
         attempt = self.attempt
         inputs = (rewrite_log_key(attempt.domain, read.table) for read in record.inputs)
-        # A newer attempt writes the epoch (R10), a rewrite of an input that input's log (R13).
+        # Both fail the transaction: a newer attempt writes the epoch's record (R10), and a rewrite of an input writes
+        # that input's rewrite log (R13).
         commit.hold(epoch, *(commit.reading.of(key) for key in inputs))
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         catch_up(commit, attempt, record, stay)
@@ -327,7 +328,7 @@ class Publish:
             moved = moved_table(before, attempt.interval, version.ref, sink.table.column_changes)
             if not before.progress.islands:
                 # The table's first commit: cuts of the whole domain did not wait for it until now. They wait
-                # for it only beyond the furthest watermark, so that none goes back (R7).
+                # for it only beyond the furthest watermark, so that none goes back (section 6).
                 moved = replace(moved, joins=furthest(self.context.store, attempt.domain))
             commit.show(sink.hot, moved, attempt.interval, publication, version)
             self._add_slice(commit, sink, record)
@@ -370,7 +371,8 @@ class Publish:
         attempt = self.attempt
         key = slice_key(attempt, sink.table.name)
         commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
-        # A forward commit leaves the log alone: readers require it, and commit beside each other.
+        # A commit that changes nothing that readers may have read does not write the rewrite log: publishes of readers
+        # require the log's version, and do not collide with this commit.
         if sink.changes is not None:
             commit.hold(sink.log)
             commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
