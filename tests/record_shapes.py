@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_provider.domain.record_format import format_of, name_in, value_in
+from airflow_provider.domain.format_marks import format_of, name_in, value_in
 from airflow_provider.domain.records import RECORDS
 from airflow_provider.stores.codec import KINDS_SINCE, VALUES_SINCE
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Protocol
 
 from airflow_provider.domain.checks import Check
+from airflow_provider.domain.format_marks import formerly
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.record_format import formerly
 from airflow_provider.domain.topology import Determinism, Edge, Job, OnRerun, Source, Table
 
 

@@ -10,11 +10,11 @@ from enum import StrEnum
 from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.epoch_id import AttemptId, RevisionId
 from airflow_provider.domain.errors import InvalidInput, shown
+from airflow_provider.domain.format_marks import formerly, members_formerly, since
 from airflow_provider.domain.identifiers import ChangeSetId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.record_format import formerly, members_formerly, since
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, TableDelta, TableRef

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
+from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id, validate_text
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.outdated import Outdated
-from airflow_provider.domain.record_format import since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,9 +11,9 @@ from airflow_provider.domain.calendars import barrier_of_one_only, check_change
 from airflow_provider.domain.checks import Check
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.format_marks import formerly, since
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.topology import (
     Determinism,
     Edge,

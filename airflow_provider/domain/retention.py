@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider.domain.cut import edge_range
+from airflow_provider.domain.format_marks import formerly
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.record_format import formerly
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.domain.watermark import merged

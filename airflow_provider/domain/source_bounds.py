@@ -12,9 +12,9 @@ from datetime import datetime
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.file_lists import PLAIN_FILES, digest_of, packed, unpacked
 from airflow_provider.domain.file_lists import BoundFile as BoundFile  # noqa: PLC0414  (part of what sources have)
+from airflow_provider.domain.format_marks import formerly, since
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.record_format import formerly, since
 from airflow_provider.domain.source_declarations import FileSource as FileSource  # noqa: PLC0414
 from airflow_provider.domain.source_declarations import IcebergSource as IcebergSource  # noqa: PLC0414
 from airflow_provider.domain.source_declarations import Late as Late  # noqa: PLC0414  (declared with their bounds)

@@ -21,10 +21,10 @@ from airflow_provider.domain.completeness import (
     checked_conditions,
 )
 from airflow_provider.domain.errors import InvalidInput, choice
+from airflow_provider.domain.format_marks import formerly, since
 from airflow_provider.domain.identifiers import column_name, table_name, validate_text
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.local_paths import is_plain
-from airflow_provider.domain.record_format import formerly, since
 
 _MOST_PARTITIONS = 10_000
 _SAMPLED = datetime(2024, 1, 1, tzinfo=UTC)

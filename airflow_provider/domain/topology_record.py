@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind
-from airflow_provider.domain.record_format import since
+from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.staying import Stayed
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from airflow_provider.domain.columns import AppliedChange
+from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.record_format import since
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.watermark import Progress
 

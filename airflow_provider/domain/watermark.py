@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.record_format import since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

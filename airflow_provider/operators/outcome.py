@@ -13,8 +13,8 @@ from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.unread import ignored
+from airflow_provider.domain.admission import computes_again
 from airflow_provider.domain.attempt_events import completed, written_output
-from airflow_provider.domain.beginning import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,

@@ -21,7 +21,7 @@ from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
 
-from airflow_provider.coordination.attempts.admit import refuse_participants, refuse_shared_ttl
+from airflow_provider.coordination.attempts.refusals import refuse_participants, refuse_shared_ttl
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import CheckKind
 from airflow_provider.domain.defaults import DEFAULTS

@@ -29,8 +29,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from airflow_provider.domain.errors import RetryableError
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import KINDS, Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 

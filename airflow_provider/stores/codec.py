@@ -4,11 +4,11 @@ A stored record is ``{"format":2,"record":{...}}``, its fields in the order of t
 records have equal bytes. Times are ISO 8601 in UTC with microseconds, durations ISO 8601.
 
 Changing a record: a new field has a default (older records lack it and get the default) and says by
-:func:`~airflow_provider.domain.record_format.since` which format it came with, as do new kinds
+:func:`~airflow_provider.domain.format_marks.since` which format it came with, as do new kinds
 (:data:`KINDS_SINCE`) and new values (:data:`VALUES_SINCE`). A store of an older format gets none of them, so
 that older versions of the package go on reading it. A field of format 1 that gets another name says so by
-:func:`~airflow_provider.domain.record_format.formerly`, a value by
-:func:`~airflow_provider.domain.record_format.members_formerly`. Any other change needs a step in :data:`UPGRADES`.
+:func:`~airflow_provider.domain.format_marks.formerly`, a value by
+:func:`~airflow_provider.domain.format_marks.members_formerly`. Any other change needs a step in :data:`UPGRADES`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
-from airflow_provider.domain.record_format import (
+from airflow_provider.domain.format_marks import (
     FORMAT,
     format_of,
     is_optional,

@@ -17,8 +17,8 @@ from threading import Condition, RLock
 from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores import codec

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName, validate_text
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_provider.domain.errors import PackageTooOld, StoreIncompatible
-from airflow_provider.domain.record_format import FORMAT
+from airflow_provider.domain.format_marks import FORMAT
 
 
 class Fit(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.upkeep.retention import Vacuumed
+from airflow_provider.coordination.upkeep.vacuum import Vacuumed
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, EpochState

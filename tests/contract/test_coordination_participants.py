@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS
 from airflow_provider.coordination.attempts.join import Join
+from airflow_provider.coordination.attempts.refusals import MOST_PARTICIPANTS
 from airflow_provider.coordination.attempts.resume import Begun, resume
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain

@@ -29,8 +29,8 @@ from airflow_provider.domain.errors import (
     StoreIncompatible,
     StoreUnavailable,
 )
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores import codec

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider.coordination.attempts.admit import MOST_PARTICIPANTS, most_participants
+from airflow_provider.coordination.attempts.refusals import MOST_PARTICIPANTS, most_participants
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName

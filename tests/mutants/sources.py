@@ -259,7 +259,7 @@ PLANTED_IN_SOURCES = (
     Mutant(
         name="a job keeps what stands behind its source",
         rule="I11",
-        file="domain/beginning.py",
+        file="domain/admission.py",
         old="if epoch.committed is None or epoch.committed.skipped or skips or behind:",
         new="if epoch.committed is None or epoch.committed.skipped or skips:",
         tests=(BEHIND,),

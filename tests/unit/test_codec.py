@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, PackageTooOld, StoreIncompatible
+from airflow_provider.domain.format_marks import FORMAT, since
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT, since
 from airflow_provider.domain.records import RECORDS, Key, Kind
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import SchemaRecord

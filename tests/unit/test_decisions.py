@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.domain.beginning import Beginning, check_interval, decide, resolve_inputs
+from airflow_provider.domain.admission import Beginning, check_interval, decide
+from airflow_provider.domain.beginning import resolve_inputs
 from airflow_provider.domain.cut import as_of, edge_range, lagging, nearest_kept, reached, resolve
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, LockRecord, Provenance

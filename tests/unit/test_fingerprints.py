@@ -16,8 +16,8 @@ import pytest
 
 from airflow_provider.domain.completeness import Condition
 from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.format_marks import FORMAT, since
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.record_format import FORMAT, since
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.spark.handles import declaration_digest

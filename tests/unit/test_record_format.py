@@ -14,9 +14,7 @@ def test_new_fields_and_values_declare_their_format() -> None:
     """R36: otherwise an older version of the package would meet it in a store that both use."""
     first = set(RECORDED.read_text().split())
     unmarked = [place.path for place in places() if place.path not in first and place.since == 1]
-    assert not unmarked, (
-        "annotate with domain.record_format.since(2), codec.KINDS_SINCE or codec.VALUES_SINCE"
-    )
+    assert not unmarked, "annotate with domain.format_marks.since(2), codec.KINDS_SINCE or codec.VALUES_SINCE"
 
 
 def test_new_fields_have_a_default() -> None:

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from airflow_provider.coordination.attempts.admit import (
-    refuse_changes,
-    refuse_ended,
-    refuse_expired_inputs,
-    refuse_participants,
-    refuse_shared_ttl,
-)
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
 from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
+from airflow_provider.coordination.attempts.refusals import (
+    refuse_changes,
+    refuse_ended,
+    refuse_expired_inputs,
+    refuse_participants,
+    refuse_shared_ttl,
+)
 from airflow_provider.coordination.attempts.resume import attempt_of, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
@@ -31,14 +31,12 @@ from airflow_provider.coordination.commits.pointers import follow, refuse_ahead,
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
+from airflow_provider.domain.admission import Beginning, check_interval, decide
 from airflow_provider.domain.attempt_events import completed, written_output
 from airflow_provider.domain.beginning import (
-    Beginning,
     adoptable,
     altered,
-    check_interval,
     computes_first,
-    decide,
     expired_inputs,
     inheritable,
     inputs_behind,

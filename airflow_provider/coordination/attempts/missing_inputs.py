@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.domain.beginning import holder, resolve_inputs
+from airflow_provider.domain.admission import holder
+from airflow_provider.domain.beginning import resolve_inputs
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.filling import skip_of_rest

@@ -12,7 +12,7 @@ from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
-from airflow_provider.domain.beginning import computes_again
+from airflow_provider.domain.admission import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochState

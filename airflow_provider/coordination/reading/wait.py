@@ -12,7 +12,8 @@ from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
 from airflow_provider.coordination.retrying_reader import retrying_reader
-from airflow_provider.domain.beginning import holder, left_behind
+from airflow_provider.domain.admission import holder
+from airflow_provider.domain.beginning import left_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import (

@@ -13,9 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import from_micros
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (

@@ -13,8 +13,8 @@ from kazoo.exceptions import NoAuthError
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind, Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.domain.errors import OutcomeUnknown, PackageTooOld, StoreIncompatible, StoreUnavailable
+from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.record_format import FORMAT
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.stores.base import Absent, MetadataStore, Put, RequirementFailed
 from airflow_provider.testing.faults import Fault, FaultyStore, first

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import bind
-from airflow_provider.coordination.upkeep.retention import Retention, Vacuumed
+from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.coordination.upkeep.skip import Skipped
+from airflow_provider.coordination.upkeep.vacuum import Vacuumed
 from airflow_provider.domain.errors import (
     EpochError,
     Fenced,

@@ -1,4 +1,6 @@
-"""The format of a store's records, and the format with which each field came.
+"""Marks at fields and values of records: the format that each came with, and its name in format 1.
+
+The codec (``stores/codec.py``) reads and writes records by these marks.
 
 Two versions of the package may use one store while its hosts are upgraded one after the other. Until
 ``airflow epochs db upgrade`` raises the store's format, all of them write records that the older one reads.
