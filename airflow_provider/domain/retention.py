@@ -1,4 +1,4 @@
-"""Retention: expired barriers, versions that cannot be claimed any more, states that jobs still need (R23, R24).
+"""Retention: expired barriers, versions that a vacuum deletes or keeps, states that jobs still need (R23, R24).
 
 Pure decisions.
 """
@@ -80,6 +80,29 @@ class Version:
     ref: TableRef
 
 
+Claimed = Mapping[TableName, Sequence[TableRef]]
+"""The versions of each table that a lease, an attempt or an open epoch needs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Superseded:
+    """The versions of one page that the table has moved on from.
+
+    :param gone: unclaimed versions, to be deleted.
+    :param kept: versions whose files must stay, also those that they share with *gone*.
+    :param claimed: number of versions that are superseded, but claimed.
+    :param record: of the table; None if nothing is superseded.
+    """
+
+    gone: tuple[Version, ...] = ()
+    kept: tuple[TableRef, ...] = ()
+    claimed: int = 0
+    record: TableRecord | None = None
+
+
+NOTHING_SUPERSEDED = Superseded()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionsRecord:
     """A page of the versions of a table that are not deleted, oldest first."""
@@ -110,6 +133,22 @@ class VersionsRecord:
         :param newest: the newest version of the whole table at *horizon*, in whichever page.
         """
         return tuple(version for version in self.versions if version.csn <= horizon and version != newest)
+
+    def divided(
+        self, horizon: int, newest: Version | None, needed: Collection[TableRef], table: TableRecord
+    ) -> Superseded:
+        """Divide the versions of this page into those that a vacuum deletes, and those whose files must stay.
+
+        Files shared with later pages either go with those pages, or are in ``kept``.
+
+        :param newest: the newest version of the whole table at *horizon*, in whichever page. :param needed: claims on
+            the table. :param table: its record, which names its present version.
+        """
+        old = self.superseded(horizon, newest)
+        gone = tuple(version for version in old if version.ref not in needed)
+        staying = [version.ref for version in (*([newest] if newest else []), *self.without(gone).versions)]
+        kept = (*needed, *staying, *([table.ref] if table.ref else []))
+        return Superseded(gone=gone, kept=kept, claimed=len(old) - len(gone), record=table)
 
     def without(self, gone: Collection[Version]) -> VersionsRecord:
         return VersionsRecord(versions=tuple(version for version in self.versions if version not in gone))
