@@ -10,6 +10,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Kind, Stamped
@@ -75,6 +76,26 @@ def test_a_restored_backup_is_read_although_it_gives_versions_again(backed_up: Z
         assert (found[TABLES[7]].record.job, found[COUNTER].record.generation) == ("instead", 3)
         assert found == expected
         assert {one.record.change_set for one in store.changes(DOMAIN, 2)} == instead
+
+
+def test_tables_of_another_head_of_the_same_version_are_read_again(url: str) -> None:
+    """R33: over one connection, the chroot is deleted and made anew, and its head gets the version of the first one."""
+    address = parsed(url)
+    with ZookeeperStore(address).open() as store, ZookeeperStore(address).open() as other:
+        write(store, *(put_table(key, "first") for key in TABLES), number=commit())
+        before, connection = store.read(DOMAIN, TABLES), store._session.generation
+        client = KazooClient(hosts=address.hosts[0])
+        client.start()
+        client.delete(address.chroot, recursive=True)
+        client.stop()
+        client.close()
+        upgrade_schema(url)
+        other._known.clear()
+        write(other, *(put_table(key, "second") for key in TABLES), number=commit())
+        after = store.read(DOMAIN, TABLES)
+        assert (before.head.csn, connection) == (after.head.csn, store._session.generation), "the case"
+        assert {stamped.record.job for stamped in after.records.values()} == {"second"}
+        assert {stamped.record.job for stamped in store.scan(DOMAIN, Kind.TABLE, "")} == {"second"}
 
 
 def test_records_read_in_two_sessions_are_read_again(store: ZookeeperStore, url: str) -> None:

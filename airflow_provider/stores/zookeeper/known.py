@@ -55,10 +55,12 @@ class SeenHead:
     """A domain's head.
 
     :param version: version of its node; None if the domain has no head yet.
+    :param transaction: name of the transaction that set it: a restored store gives out versions again.
     """
 
     version: int | None = None
     csn: int = 0
+    transaction: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,12 @@ class Incarnation:
 class SeenTable:
     """A table's record, and the head at which it was read.
 
-    :param head: version of the head's node. Every write of a table sets the head: while it has this version, no table
-        was written.
+    :param head: as it was then. Every write of a table sets the head: while this is the head, no table was written.
     :param generation: of the connection, taken before the head was asked for. The server of another connection may
         lag behind or have been restored, so that its head says nothing about earlier reads.
     """
 
-    head: int | None
+    head: SeenHead
     generation: int
     stamped: Stamped[Any]
     seen: Seen

@@ -281,7 +281,7 @@ def _move_head(
         commit = paths.record(commit_key(request.domain, csn))
         _make_folders(draft, paths, view, commit)
         draft.add("create", commit, packed(request.commit[1], csn, transaction), role=Role.HEAD)
-    return SeenHead(version, csn or head.csn)
+    return SeenHead(version, csn or head.csn, transaction)
 
 
 def folders_of(paths: Paths, domain: DomainName, keys: Iterable[Key[Any]], *, number: bool) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from airflow_provider.domain.errors import StoreIncompatible
@@ -114,7 +115,8 @@ class Records:
         if answer is None:
             seen = SeenHead()
         else:
-            seen = SeenHead(answer[1].version, unpacked(self._paths.head(domain), answer[0]).csn or 0)
+            node = unpacked(self._paths.head(domain), answer[0])
+            seen = SeenHead(answer[1].version, node.csn or 0, node.transaction)
         self._known.heads[domain] = seen
         return seen
 
@@ -180,7 +182,16 @@ class Records:
         :param within: chooses and orders the items, given all, sorted.
         """
         path = self._paths.partition(domain, kind, partition)
-        _, names = self._session.ask(deadline, [self.sync, children(path)])
+        generation, asked = self._session.generation, [self.sync]
+        if kind is Kind.TABLE:
+            asked.append(Get(self._paths.head(domain)))
+        _, *answers, names = self._session.ask(deadline, [*asked, children(path)])
+        read: Callable[[Sequence[Key[Any]]], dict[Key[Any], Stamped[Any]]] = partial(
+            self.nodes, deadline=deadline
+        )
+        if answers:
+            head = self.see_head(domain, *answers)
+            read = partial(self.tables, head=head, generation=generation, deadline=deadline)
         if names is None:
             return []
         self._known.see_folders([*self._paths.parents(path), path])
@@ -190,7 +201,7 @@ class Records:
         while first < len(keys) and (limit is None or len(found) < limit):
             size = _FLIGHT if limit is None else max(limit - len(found), 1)
             flight = keys[first : first + size]
-            records = self.nodes(flight, deadline)
+            records = read(flight)
             found += [records[key] for key in flight if key in records]
             first += size
         return found
@@ -227,14 +238,14 @@ class Records:
         found: dict[Key[Any], Stamped[Any]] = {}
         for key in keys:
             table = self._known.tables.get(key)
-            if table is not None and (table.head, table.generation) == (head.version, generation):
+            if table is not None and (table.head, table.generation) == (head, generation):
                 found[key] = table.stamped
                 self._known.see(key, table.seen)
         read = self.nodes([key for key in keys if key not in found], deadline)
         for key, stamped in read.items():
             seen = self._known.records.get(key)
             if seen is not None:
-                self._known.keep_table(SeenTable(head.version, generation, stamped, seen))
+                self._known.keep_table(SeenTable(head, generation, stamped, seen))
         return found | read
 
     # --- commits ---------------------------------------------------------------------------------------------
