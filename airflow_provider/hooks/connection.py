@@ -35,6 +35,8 @@ _CONN_ID = re.compile(r"[\w#!()\-.:/\\]{1,250}")
 """Pattern that Airflow itself requires of a connection's id."""
 
 WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
+_OF_EVERY_STORE = frozenset({"server time"})
+"""Capabilities that a connection of before may require: every store has them now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,9 +173,9 @@ def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
 def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
     named = connection.extra.get("require", [])
     known = [capability.value for capability in StoreCapability]
-    if not isinstance(named, list) or not all(name in known for name in named):
+    if not isinstance(named, list) or not all(name in (*known, *_OF_EVERY_STORE) for name in named):
         raise refused(connection, "require", named, f"a list of some of {known}")
-    return frozenset(map(StoreCapability, named))
+    return frozenset(StoreCapability(name) for name in named if name not in _OF_EVERY_STORE)
 
 
 def _warehouse(connection: ConnectionFields) -> str:

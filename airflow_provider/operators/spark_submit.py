@@ -60,6 +60,7 @@ from airflow_provider.spark import refusals
 from airflow_provider.spark.heartbeat import Heartbeat
 from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from airflow_provider.stores.base import StoreCapability
+from airflow_provider.tables.capabilities import TableCapability
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -166,6 +167,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> Published:
+        service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
         with begins(lambda: [interval]):
             answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
         if isinstance(answer, AlreadyCommitted):

@@ -16,7 +16,7 @@ from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.identifiers import validate_text
 
 _MOST_BYTES = 4096
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?\.?")
 _FORM = (
     "correct it in the UI under Admin > Connections, or with `airflow connections`; "
     "`airflow providers get airflow-provider-epochs --full` lists the fields."

@@ -12,7 +12,7 @@ from airflow_provider.domain.topology import Job, Table, as_job
 from airflow_provider.stores.factory import catalog_of, catalog_properties, memory_name
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
-from airflow_provider.tables.locations import checked_warehouse
+from airflow_provider.tables.locations import checked_warehouse, names_files
 
 
 class TableFormats(Mapping[str, TableFormat]):
@@ -129,13 +129,23 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
 
         return IcebergFormat(catalog, checked, swaps="iceberg" not in following)
 
+    def refuse_unfit_iceberg() -> None:
+        catalog_properties(catalog)
+        if not names_files(checked):
+            raise InvalidInput(
+                field="warehouse",
+                value=checked,
+                expected="a place for files, as tables with format='iceberg' are files",
+                next_step="name a folder or a bucket, or declare the table with format='memory'.",
+            )
+
     return TableFormats(
         {"memory": memory, "iceberg": iceberg},
         following=following,
         warehouse=checked,
         unfit={
             "memory": lambda: _rows_of(pointers["memory"]),
-            "iceberg": lambda: catalog_properties(catalog),
+            "iceberg": refuse_unfit_iceberg,
         },
     )
 

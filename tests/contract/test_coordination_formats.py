@@ -312,18 +312,19 @@ def test_the_docs_table_of_formats_is_the_codes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "catalog", "unfit", "why"),
+    ("url", "catalog", "unfit", "why", "warehouse"),
     [
-        ("sqlite:////nowhere/store.db", None, "memory", "memory tables live in one process"),
-        ("memory://unfit", None, "iceberg", "a store in memory has none"),
-        ("zookeeper://nowhere.invalid/epochs", None, "iceberg", "ZooKeeper has none"),
+        ("sqlite:////nowhere/store.db", None, "memory", "memory tables live in one process", "/warehouse"),
+        ("memory://unfit", None, "iceberg", "a store in memory has none", "/warehouse"),
+        ("memory://unfit", "sqlite:////c.db", "iceberg", "a place for files", "memory:///warehouse"),
+        ("zookeeper://nowhere.invalid/epochs", None, "iceberg", "ZooKeeper has none", "/warehouse"),
     ],
 )
 def test_a_format_that_the_store_cannot_serve_is_refused_when_it_is_declared(
-    url: str, catalog: str | None, unfit: str, why: str
+    url: str, catalog: str | None, unfit: str, why: str, warehouse: str
 ) -> None:
     """By name, before anything is opened."""
-    formats = open_formats(url, "/warehouse", catalog)
+    formats = open_formats(url, warehouse, catalog)
     assert unfit not in list(formats)
     with pytest.raises(InvalidInput, match=why):
         formats.writable(job(unfit))

@@ -244,9 +244,14 @@ def test_a_wrong_zookeeper_connection_is_refused(fields: dict[str, Any], field: 
 def test_required_capabilities_of_the_store() -> None:
     assert place_of(postgres()).require == frozenset()
     required = place_of(
-        postgres(extra={"require": ["cluster-wide", "atomic with an Iceberg catalog"]})
+        postgres(extra={"require": ["cluster-wide", "atomic with an Iceberg catalog", "server time"]})
     ).require
-    assert required == {StoreCapability.CLUSTER, StoreCapability.CATALOG_SWAP}
+    assert required == {StoreCapability.CLUSTER, StoreCapability.CATALOG_SWAP}, "every store has server time"
+
+
+@pytest.mark.parametrize("host", ["db.example.", "_db.example", "zk-0.zk.svc.cluster.local."])
+def test_a_host_may_end_with_a_dot_and_begin_with_an_underscore(host: str) -> None:
+    assert f"//{host}:5432/epochs" in place_of(postgres(host=host)).store_url
 
 
 def test_a_catalog_needs_no_warehouse_and_no_catalog() -> None:
