@@ -1,4 +1,4 @@
-"""Inactive jobs: silent for so long that no cut waits for their tables (R9). A pure decision."""
+"""Inactive jobs: silent for so long that no cut of the whole domain waits for their tables (R9). A pure decision."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Publish:
     verified: set[TableName] = field(default_factory=set, repr=False)
 
     def run(self) -> Published:
-        """Try at once; take turns with others that publish in the domain; after several lost races reserve the head."""
+        """Try at once; after a loss wait in the publish queue; after several lost races reserve the head."""
         return Race(self.context, self.attempt).run(self._try)
 
     def _try(self, race: Race) -> Published | None:
@@ -313,8 +313,8 @@ class Publish:
         commit, epoch, record = decided.commit, decided.epoch, decided.record
         attempt = self.attempt
         inputs = (rewrite_log_key(attempt.domain, read.table) for read in record.inputs)
-        # Both fail the transaction: a newer attempt writes the epoch's record (R10), and a rewrite of an input writes
-        # that input's rewrite log (R13).
+        # A newer attempt writes the epoch's record (R10), and a rewrite of an input writes that input's rewrite log
+        # (R13): either of them makes this transaction fail.
         commit.hold(epoch, *(commit.reading.of(key) for key in inputs))
         stay = tables_that_stay(self.context.store, attempt, epoch.record.committed)
         catch_up(commit, attempt, record, stay)
@@ -371,8 +371,8 @@ class Publish:
         attempt = self.attempt
         key = slice_key(attempt, sink.table.name)
         commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
-        # A commit that changes nothing that readers may have read does not write the rewrite log: publishes of readers
-        # require the log's version, and do not collide with this commit.
+        # A commit that changes nothing that readers may have read does not write the rewrite log. Jobs that read the
+        # table require the log's version when they publish; so they do not collide with this commit.
         if sink.changes is not None:
             commit.hold(sink.log)
             commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
