@@ -69,10 +69,10 @@ def rewrite_log_key(domain: DomainName, table: TableName) -> Key[RewriteLog]:
 
 
 def chain_key(domain: DomainName, source: str) -> Key[RewriteLog]:
-    """Return the key of a source's chain fence.
+    """Return the key of a source's chain.
 
-    A transaction that records bounds next to others of the source requires the version of this record, and writes it:
-    two that decide at the same time cannot both commit.
+    Every transaction that records bounds writes it. Those whose bounds depend on other barriers, or on a name that the
+    job has left, require its version: of two that decide at the same time one decides again.
     """
     return Key(domain, Kind.REWRITE_LOG, SOURCE_CHAINS, source)
 

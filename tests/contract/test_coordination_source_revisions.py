@@ -25,7 +25,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import Kind, epoch_key, source_key
+from airflow_provider.domain.records import Kind, chain_key, epoch_key, source_key
 from airflow_provider.domain.source_bounds import (
     BoundFile,
     FileSource,
@@ -106,6 +106,23 @@ def test_src2_two_revisions_of_a_source(world: World, tmp_path: Path, again: boo
     else:
         world.begin(f, day(1))
         assert world.rows("d", "e") == {"d": [(1, 5)], "e": [(1, 5)]}
+
+
+def test_a_first_begin_on_recorded_bounds_writes_their_chain(world: World, tmp_path: Path) -> None:
+    """I11: a begin that has found no epoch on these bounds requires only the chain; a later try writes its epoch."""
+    d, e = (world.job(name, inputs=[feed(tmp_path, late="next")]) for name in "de")
+    land(tmp_path, 1, x="5")
+    key = chain_key(DOMAIN, "feed")
+
+    def version() -> int:
+        return world.store.read(DOMAIN, [key]).of(key).version
+
+    compute(world, d, 1)
+    versions = [version()]
+    for try_number in (1, 2):
+        world.begin(e, day(1), owner(try_number=try_number), sources=FILES)
+        versions.append(version())
+    assert versions[0] < versions[1] == versions[2]
 
 
 def test_a_source_that_has_not_changed_is_no_reason_for_a_revision(world: World, tmp_path: Path) -> None:

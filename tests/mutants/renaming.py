@@ -182,6 +182,15 @@ PLANTED_IN_NAMES = (
         by="test_a_new_name_with_another_location_reads_no_file_twice",
     ),
     Mutant(
+        name="a first begin on recorded bounds is not told",
+        rule="I11",
+        file="coordination/attempts/bounds.py",
+        old="for bounds in found] if is_first else []",
+        new="for bounds in found] if not found else []",
+        tests=("tests/contract/test_coordination_source_revisions.py",),
+        by="test_a_first_begin_on_recorded_bounds_writes_their_chain",
+    ),
+    Mutant(
         name="bounds of a source without a chain are recorded in silence",
         rule="I11",
         file="coordination/attempts/bounds.py",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.attempts import reserve
+from airflow_provider.coordination.attempts import reserve, validate
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.upkeep import unread
 from airflow_provider.domain import beginning
+from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.staying import after_commit
+from airflow_provider.domain.version import Rewrite
 from airflow_provider.tables.memory_versions import Version
 from tests.simulator.run import simulate
 
@@ -83,6 +85,16 @@ def test_files_that_doctor_does_not_name(monkeypatch: pytest.MonkeyPatch) -> Non
     """I11: a source that was left has files that no epoch reads any more."""
     monkeypatch.setattr(unread._Look, "found_of_left", lambda _look: iter(()))
     assert "which doctor does not name" in first_violation(RENAMED, "I11: ")
+
+
+def test_a_conflict_over_an_input_that_has_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R13: publish says of each input that it was computed again."""
+
+    def all_of_them(inputs: Sequence[Provenance], *_given: object) -> list[tuple[Provenance, Rewrite]]:
+        return [(read, Rewrite(csn=read.csn + 1, low=read.high, high=read.high)) for read in inputs]
+
+    monkeypatch.setattr(validate, "invalidated", all_of_them)
+    assert first_violation(range(1, 20), "R13: ")
 
 
 def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:

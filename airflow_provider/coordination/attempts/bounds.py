@@ -143,7 +143,15 @@ class Bounding:
             for choice in chosen
         )
         together = self.together(chosen)
-        return replace(together, is_new=is_new, readers=(*together.readers, *readers))
+        # Begins that have looked at recorded bounds, and found no epoch on them, require none.
+        is_first = epoch is None or epoch.interval != self.interval
+        chains = [chain_key(self.job.domain, bounds.source) for bounds in found] if is_first else []
+        return replace(
+            together,
+            is_new=is_new,
+            others=(*together.others, *chains),
+            readers=(*together.readers, *readers),
+        )
 
     def together(self, chosen: Sequence[Chosen]) -> Bounded:
         """Return the records of several sources for one transaction.

@@ -42,8 +42,8 @@ def refuse_reading_twice(
     does not know of them.
 
     :param reading: has the job's record. :param bounds: what an attempt at *interval* would read.
-    :return: the chains and epochs that were looked at, as they were: bounds that another epoch records by a left name
-        meanwhile write its chain, and a begin on recorded ones writes its epoch.
+    :return: the chains and epochs that were looked at, as they were: an epoch that records bounds by a left name
+        meanwhile, or begins on recorded ones for the first time, writes its chain; each later begin writes its epoch.
     :raises TopologyError: naming a file, and the epoch that has read it.
     """
     known = reading.get(job_key(job.domain, job.name))
@@ -124,11 +124,9 @@ def _reads_around(
         found = reader.read(job.domain, list(keys.values()))
         for (epoch, _), key in keys.items():
             stamped = found.get(key)
-            stands = stamped is not None and stamped.record.interval == epoch
-            files = (
-                _files_of(reader, job, source, stamped.record, around[epoch]) if stamped and stands else ()
-            )
-            yield epoch, files, unchanged(found, key)
+            if stamped is not None and stamped.record.interval == epoch:
+                files = _files_of(reader, job, source, stamped.record, around[epoch])
+                yield epoch, files, unchanged(found, key)
 
 
 def _files_of(

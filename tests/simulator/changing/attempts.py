@@ -144,12 +144,13 @@ class Try:
 
         Of a table with more rewrites than its log tells apart, those next to each other are as new as the newest.
         """
-        named = getattr(error, "inputs", None)
-        if isinstance(error, Conflict) and "were bound anew meanwhile" in error.message:
+        if not isinstance(error, Conflict):
+            return
+        if "were bound anew meanwhile" in error.message:
             self.world.count(Event.BEHIND_LOST)
-        elif isinstance(error, Conflict) and named:
+        elif ": its inputs " in error.message:
             self.world.count(Event.INPUTS_REWRITTEN)
-            for one in named:
+            for one in [read for read in attempt.inputs if str(read.table) in error.tables]:
                 table = str(one.table)
                 changed = self.world.truth.changed_since(table, one.low, one.high, one.csn)
                 merged = self.world.truth.rewrites(table) > self.world.defaults.rewrites_remembered
