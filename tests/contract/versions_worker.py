@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain import topology
-from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.epoch import Attempt, Owner  # type: ignore[attr-defined]  # there in both versions
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.topology import increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows

@@ -14,7 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables import parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.capabilities import TableCapability
+from airflow_provider.tables.capabilities import TableCapability, refuse_without
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
     Publisher,
@@ -37,7 +37,9 @@ class ReadingCases(TableCases):
         """Another process opens them by their URIs alone."""
         publisher.publish(table, day(0), [1])
         if TableCapability.SHARED_FILES not in publisher.format.capabilities:
-            pytest.skip("only this process can open the format's files")
+            with pytest.raises(InvalidInput, match="lacks the capability 'shared files'"):
+                refuse_without(TableCapability.SHARED_FILES, publisher.format, table.name)
+            return
         (uri,) = publisher.format.files(publisher.state(table, 0))
         rows = parquet_files.read(uri, publisher.format.arrow_schema(publisher.schemas[table]))
         assert rows.select(["id"]).to_pylist() == [{"id": 1}]
