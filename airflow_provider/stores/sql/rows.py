@@ -9,7 +9,7 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval, from_micros, micros
 from airflow_provider.domain.records import Key, Kind, Stamped
 from airflow_provider.stores import codec
-from airflow_provider.stores.base import commit_key
+from airflow_provider.stores.base import CatalogSwap, commit_key
 from airflow_provider.stores.requests import CheckedTransaction
 
 _KINDS = {kind.value: kind for kind in Kind}
@@ -19,6 +19,11 @@ def key(domain: DomainName, row: Sequence[Any]) -> Key[Any]:
     """Return the key of a row that begins with kind, partition and item."""
     kind, partition, item = row[:3]
     return Key(domain, _KINDS[kind], partition, item)
+
+
+def of_swap(swap: CatalogSwap) -> dict[str, str]:
+    """Return *swap* as the parameters of a statement."""
+    return {"namespace": swap.namespace, "table": swap.table, "expected": swap.expected, "new": swap.new}
 
 
 def is_gone(row: Sequence[Any]) -> bool:

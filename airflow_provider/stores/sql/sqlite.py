@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -184,7 +183,7 @@ class SqliteDialect(SqlDialect):
             found = execute(sqlite_statements.VERSIONS, {"domain": domain, "keys": required}).fetchall()
         pointers = {}
         for swap in request.swaps:
-            at = execute(sqlite_statements.POINTER, asdict(swap)).fetchone()
+            at = execute(sqlite_statements.POINTER, rows.of_swap(swap)).fetchone()
             pointers[swap.namespace, swap.table] = None if at is None else at[0]
         ((version, incarnation),) = execute(sqlite_statements.NEXT_VERSION).fetchall()
         return Held(
@@ -201,7 +200,7 @@ class SqliteDialect(SqlDialect):
     ) -> None:
         driver = _driver(connection)
         for swap in request.swaps:
-            driver.execute(sqlite_statements.SWAP_POINTER, asdict(swap))
+            driver.execute(sqlite_statements.SWAP_POINTER, rows.of_swap(swap))
         if written:
             driver.executemany(sqlite_statements.PUT, written)
         if request.deletes:

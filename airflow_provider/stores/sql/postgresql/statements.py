@@ -9,7 +9,6 @@ the table. (``LATERAL … LIMIT 1`` leaves it no other plan.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final, LiteralString
 from zlib import crc32
@@ -21,6 +20,7 @@ from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, Exists
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql.dialect import wanted_of
+from airflow_provider.stores.sql.rows import of_swap
 
 CHANNEL = "epochs"
 """Channel on which commits are announced, as the CSN, a blank, the domain."""
@@ -326,7 +326,7 @@ def listed_rows(written: Iterable[Mapping[str, Any]]) -> str:
 def of_swaps(swaps: Iterable[CatalogSwap]) -> dict[str, Any]:
     """Return the parameters of a statement about catalog tables, sorted: all transactions lock them in one order."""
     ordered = sorted(swaps, key=lambda swap: (swap.namespace, swap.table))
-    return {"swaps": _listed(asdict(swap) for swap in ordered)}
+    return {"swaps": _listed(map(of_swap, ordered))}
 
 
 def _address(key: Key[Any]) -> dict[str, Any]:
