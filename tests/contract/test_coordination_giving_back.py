@@ -273,12 +273,17 @@ def test_rows_that_another_job_reads_at_the_barrier_are_named(world: World, stan
     assert orders.commits(3, 4) == [4]
 
 
-def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(world: World) -> None:
+@pytest.mark.parametrize("failed_before", [False, True], ids=["first try", "next try"])
+def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(
+    world: World, failed_before: bool
+) -> None:
     """I11: the skip looks again."""
     orders = Orders(world, "load", "other")
     orders.commits(1, 1)
     orders.fails(2, 3)
     world.coordinator.register(orders.jobs["other"])
+    if failed_before:
+        orders.fails(2, 3, job="other")
     begun: list[Attempt] = []
 
     def before(call: Call) -> None:
