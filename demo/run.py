@@ -318,7 +318,8 @@ def _conclude(
     broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days, faults=faults)
     broken += _unpublished(found, plan)
     broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]
-    for line in (*[f"broken promise: {one}" for one in broken], *figures.over_budget(found, days=plan.days)):
+    slow = figures.over_budget(found, days=plan.days)
+    for line in (*[f"broken promise: {promise}" for promise in broken], *slow):
         console.print(line)
     for name, value in found.items():
         console.print(f"figure {name} {value:g}")

@@ -245,7 +245,7 @@ class World:
 
     @property
     def follows(self) -> bool:
-        """Whether the pointers of its tables follow the commits (R17)."""
+        """True if the pointers of its tables follow the commits (R17)."""
         return self.table_format in self.formats.following
 
     def close(self) -> None:

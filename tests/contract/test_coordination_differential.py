@@ -79,7 +79,7 @@ class Side:
 
     def holds(self) -> Any:
         """All records but for their stamps' versions and times."""
-        locks = [one for job in JOBS for one in pages(self.store, DOMAIN, LockRecord, job.name)]
+        locks = [lock for job in JOBS for lock in pages(self.store, DOMAIN, LockRecord, job.name)]
         every = (*records(self.store, DOMAIN), *locks, *pages(self.store, DOMAIN, CommitRecord))
         return {one.key: (one.record, one.csn) for one in every}
 

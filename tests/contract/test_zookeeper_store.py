@@ -1,4 +1,4 @@
-"""What only the ZooKeeper store has: hints that go stale, remembered tables, segments, and sizes."""
+"""Mechanisms of the ZooKeeper store alone: hints that go stale, remembered tables, segments, and sizes."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_remembered_tables_equal_the_nodes_while_others_commit(
                 reads += 1
             for _ in range(2):
                 assert client.read(DOMAIN, keys).records == client._records.nodes(keys, Deadline(10))
-            assert [one.key for one in client.scan(DOMAIN, Kind.TABLE, "")] == sorted(
+            assert [table.key for table in client.scan(DOMAIN, Kind.TABLE, "")] == sorted(
                 client.read(DOMAIN, keys).records
             )
         return reads

@@ -150,9 +150,11 @@ class Try:
             self.world.count(Event.BEHIND_LOST)
         elif ": its inputs " in error.message:
             self.world.count(Event.INPUTS_REWRITTEN)
-            for one in [read for read in attempt.inputs if str(read.table) in error.tables]:
-                table = str(one.table)
-                changed = self.world.truth.changed_since(table, one.low, one.high, one.csn)
+            for read in attempt.inputs:
+                table = str(read.table)
+                if table not in error.tables:
+                    continue
+                changed = self.world.truth.changed_since(table, read.low, read.high, read.csn)
                 merged = self.world.truth.rewrites(table) > self.world.defaults.rewrites_remembered
                 expect(changed or merged, "R13", f"{attempt}: {error}, and nothing of {table} has changed")
 
