@@ -31,7 +31,7 @@ help: ## List the tasks
 
 .PHONY: demo
 demo: export EPOCHS_STORE := $(STORE)
-demo: prepare ## Run the cascade with epochs and its naive twin, 6 minutes (DAYS=2, STORE=postgresql or zookeeper, FAULT=1)
+demo: prepare ## Run the cascade with epochs and its naive twin, 6 to 8 minutes (DAYS=2, STORE=postgresql or zookeeper, FAULT=1)
 	@$(PY) -m demo run --store '$(STORE)' $(if $(DAYS),--days '$(DAYS)') $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up
@@ -47,7 +47,7 @@ test: prepare lint docs ## Lint, build the docs site, then every tier but the sl
 	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' --budgets $(ARGS)
 
 .PHONY: test-quick
-test-quick: prepare ## The tiers unit, property (a short simulation) and contract, each once, without servers, 90 seconds
+test-quick: prepare ## The tiers unit, property (a short simulation) and contract, each once, without servers
 	@$(PY) -m pytest tests/unit tests/property tests/contract -n $(WORKERS) \
 		-m '(unit or property or contract) and not thorough' -k 'not postgresql and not zookeeper' \
 		--hypothesis-profile=quick $(ARGS)
