@@ -13,9 +13,8 @@ from airflow_provider.domain.errors import InvalidInput
 from tests.simulator.events import PROMISED, Event
 from tests.simulator.outcome import Outcome
 from tests.simulator.run import simulate
-from tests.simulator.totals import Totals, hush, simulate_all
+from tests.simulator.totals import WHOLE_RUN, Totals, hush, simulate_all
 
-_FAULTS = 100_000
 _TOLD_EVERY_S = 5.0
 
 
@@ -45,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seeds", default="", help="such as 7, 0:200 or 3,5,8; the first ones until --faults"
     )
-    parser.add_argument("--faults", type=int, default=_FAULTS, help="how many faults, without --seeds")
+    parser.add_argument("--faults", type=int, default=WHOLE_RUN, help="how many faults, without --seeds")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trace", type=int, metavar="SEED", help="print all that happens in one seed")
     return parser
