@@ -163,7 +163,8 @@ class MemoryFormat(TableFormat):
         checks.refuse_other_table(publication, head.table_uuid)
         projection.refuse_head(publication, self._compared(table, pointer, publication.base))
         slices = self._slices(head, publication.base)
-        removed = set(publication.removes)
+        if removed := set(publication.removes):
+            slices = tuple((barrier, uri) for barrier, uri in slices if barrier not in removed)
         added = [(interval.end, part.uri) for interval, output in publication.adds for part in output.parts]
         number = self._next_number()
         if publication.changes:
@@ -171,7 +172,7 @@ class MemoryFormat(TableFormat):
         version = replace(
             head,
             version=number,
-            slices=(*((barrier, uri) for barrier, uri in slices if barrier not in removed), *added),
+            slices=(*slices, *added),
             shows=publication.shows,
             marks=checks.Marks.of(publication),
             earlier=memory_versions.followed(pointer, head),
