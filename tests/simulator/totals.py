@@ -49,8 +49,8 @@ class Totals:
     def short_of(self, faults: int) -> list[str]:
         """What a run until so many *faults* promises to have met, and this one has not.
 
-        A run that is shorter than a whole one promises seven eighths of the events: some need a rare domain, and whether
-        few seeds have such a domain is chance.
+        A shorter run than a whole one promises seven eighths of the events: some need a rare domain, and whether few
+        seeds have such a domain is chance.
         """
         number, event = self.rarest
         unmet = sorted(event for event in PROMISED if not self.events[event])
