@@ -10,6 +10,11 @@ from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.owner import Owner
 
+LOST_BEFORE_RESERVING = 2
+"""Number of lost preparations before a publisher reserves the head."""
+QUICK_LOST_BEFORE_RESERVING = 6
+"""The same, if the last one took ``QUICK_S`` at most: it lost by chance, and a reservation costs others theirs."""
+QUICK_S = 0.025
 _PREPARATIONS = 5
 """Length of a reservation, in preparations of the publisher."""
 
@@ -25,6 +30,14 @@ class ReservationRecord:
     owner: Owner
     ttl: timedelta
     ended: bool = False
+
+
+def is_unlucky(lost: int, last_s: float) -> bool:
+    """Return True if a publisher reserves the head before it prepares again.
+
+    :param lost: its lost preparations. :param last_s: time of the last one, in seconds.
+    """
+    return lost >= (QUICK_LOST_BEFORE_RESERVING if last_s <= QUICK_S else LOST_BEFORE_RESERVING)
 
 
 def reserved_for(slowest: timedelta, defaults: Defaults) -> timedelta:

@@ -8,18 +8,18 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.attempts.reserve import (
-    LOST_BEFORE_RESERVING,
-    QUICK_LOST_BEFORE_RESERVING,
-    QUICK_S,
-    Race,
-)
+from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError, Fenced
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import reservation_key
+from airflow_provider.domain.reservation import (
+    LOST_BEFORE_RESERVING,
+    QUICK_LOST_BEFORE_RESERVING,
+    QUICK_S,
+)
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.stores.base import Receipt, Transaction
 from airflow_provider.tables.errors import WarehouseUnavailable

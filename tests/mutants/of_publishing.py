@@ -27,7 +27,7 @@ OF_PUBLISHING = (
     Mutant(
         name="old rewrites count for the time between them, which none touched",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="        place = min(gaps)[1]\n",
         new="        place = max(gaps)[1]\n",
         tests=(REWRITES, DECISIONS),
@@ -99,7 +99,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a publisher whose preparations are quick never reserves the head",
         rule="R11",
-        file="coordination/attempts/reserve.py",
+        file="domain/reservation.py",
         old="QUICK_LOST_BEFORE_RESERVING = 6",
         new="QUICK_LOST_BEFORE_RESERVING = 1000",
         tests=(SLOW_PUBLISHERS,),
@@ -108,9 +108,9 @@ OF_PUBLISHING = (
     Mutant(
         name="a publisher whose preparations are slow counts as quick",
         rule="R11",
-        file="coordination/attempts/reserve.py",
-        old="is_quick = self.last_s <= QUICK_S",
-        new="is_quick = True",
+        file="domain/reservation.py",
+        old="QUICK_LOST_BEFORE_RESERVING if last_s <= QUICK_S else LOST_BEFORE_RESERVING",
+        new="QUICK_LOST_BEFORE_RESERVING",
         tests=(SLOW_PUBLISHERS,),
         by="test_liv1_slow_beside_quick",
     ),
@@ -144,7 +144,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a reader that began while a calendar changed publishes what it read by the old one",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="change = realigned_since(log.record, read, interval)",
         new="change = None",
         tests=(CALENDARS, DECISIONS),
@@ -153,7 +153,7 @@ OF_PUBLISHING = (
     Mutant(
         name="an edge that ignores revisions ignores a change of calendar, too",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="        change = realigned_since(log.record, read, interval)\n        if change is None and read",
         new="        change = None\n        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE:\n"
         "            change = realigned_since(log.record, read, interval)\n        if change is None and read",
@@ -163,7 +163,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a change of calendar makes exact readers begin again",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="    if read.high >= asked:\n        return None\n",
         new="",
         tests=(CALENDARS, DECISIONS),
@@ -172,7 +172,7 @@ OF_PUBLISHING = (
     Mutant(
         name="a change of calendar takes the CSN of the rewrite before it",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="    if record.latest is not None and stamped.csn is not None:\n        earlier",
         new="    if record.latest is None and stamped.csn is not None:\n        earlier",
         tests=(DECISIONS,),

@@ -83,7 +83,7 @@ PLANTED = (
     Mutant(
         name="publish looks at the newest rewrite of an input only",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="rewrites = list(record.earlier)",
         new="rewrites = list(record.earlier[:0])",
         tests=(DECISIONS, REWRITES),
@@ -142,7 +142,7 @@ PLANTED = (
     Mutant(
         name="a rewrite leaves no mark",
         rule="R13",
-        file="domain/publishing.py",
+        file="domain/rewrites.py",
         old="return replace(_written_out(stamped, defaults), latest=interval)",
         new="return stamped.record",
         by="test_iso7_a_rewrite_between_the_check_and_the_commit",

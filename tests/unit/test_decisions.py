@@ -19,18 +19,17 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
 from airflow_provider.domain.owner import Owner, as_owner
-from airflow_provider.domain.publishing import (
-    moved_table,
+from airflow_provider.domain.publishing import moved_table, succeeding
+from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
+from airflow_provider.domain.rewrites import (
     realigned_since,
     rewritten_since,
-    succeeding,
     with_binds,
     with_calendar,
     with_rewrite,
 )
-from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
-from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import (

@@ -62,7 +62,6 @@ from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
-from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import (
     Stamped,
     entry_key,
@@ -75,6 +74,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.rewrites import invalidated
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef

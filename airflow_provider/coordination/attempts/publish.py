@@ -37,7 +37,7 @@ from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Topology
 from airflow_provider.domain.filling import beside, filled, inputs_to_validate
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import moved_table, slice_of, with_rewrite
+from airflow_provider.domain.publishing import moved_table, slice_of
 from airflow_provider.domain.records import (
     Key,
     Stamped,
@@ -51,6 +51,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import refuse_not_own
+from airflow_provider.domain.rewrites import with_rewrite
 from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import (
     Committable,

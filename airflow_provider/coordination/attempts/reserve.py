@@ -21,7 +21,7 @@ from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import Conflict, EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Stamped, fence_of, reservation_key
-from airflow_provider.domain.reservation import ReservationRecord, reserved_for, time_left
+from airflow_provider.domain.reservation import ReservationRecord, is_unlucky, reserved_for, time_left
 from airflow_provider.stores.base import (
     Exists,
     MetadataReader,
@@ -33,11 +33,6 @@ from airflow_provider.stores.base import (
     unchanged,
 )
 
-LOST_BEFORE_RESERVING = 2
-"""Number of lost preparations before a publisher reserves the head."""
-QUICK_LOST_BEFORE_RESERVING = 6
-"""The same, if the last one took ``QUICK_S`` at most: it lost by chance, and a reservation costs others theirs."""
-QUICK_S = 0.025
 FORMAT = 2
 """First format of a store's records that has reservations."""
 _SHORTEST_PAUSE_S = 0.005
@@ -121,8 +116,7 @@ class Race:
     @property
     def is_unlucky(self) -> bool:
         """True after enough lost races to reserve the head."""
-        is_quick = self.last_s <= QUICK_S
-        return self.lost >= (QUICK_LOST_BEFORE_RESERVING if is_quick else LOST_BEFORE_RESERVING)
+        return is_unlucky(self.lost, self.last_s)
 
     @property
     def key(self) -> Key[ReservationRecord]:

@@ -1,6 +1,6 @@
 """Validation of the inputs of an attempt: they are still what it has read (R13).
 
-The decision is :func:`~airflow_provider.domain.publishing.invalidated`; here are the records and the error.
+The decision is :func:`~airflow_provider.domain.rewrites.invalidated`; here are the records and the error.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from airflow_provider.domain.epoch import Attempt, Provenance
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.publishing import invalidated
 from airflow_provider.domain.records import Stamped, rewrite_log_key
+from airflow_provider.domain.rewrites import invalidated
 from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import Reading
 

@@ -18,8 +18,8 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import with_rewrite
 from airflow_provider.domain.records import rewrite_log_key, table_key, topology_key
+from airflow_provider.domain.rewrites import with_rewrite
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import Put

@@ -12,7 +12,7 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, shifted, time_key
-from airflow_provider.domain.publishing import depends_on, last_dependent_end
+from airflow_provider.domain.readers import depends_on, last_dependent_end
 from airflow_provider.domain.records import Stamped, table_key
 from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import Edge, Job

@@ -12,8 +12,8 @@ from airflow_provider.domain.errors import DependentReaders
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.origins import origin_is_read, uncovered
-from airflow_provider.domain.publishing import with_calendar, with_rewrite
 from airflow_provider.domain.records import Stamped, rewrite_log_key, topology_key
+from airflow_provider.domain.rewrites import with_calendar, with_rewrite
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, Put, Reading

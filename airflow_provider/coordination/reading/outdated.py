@@ -26,7 +26,7 @@ from airflow_provider.domain.outdated import (
     spread,
     upstream_jobs,
 )
-from airflow_provider.domain.publishing import last_dependent_end
+from airflow_provider.domain.readers import last_dependent_end
 from airflow_provider.domain.records import Key, Stamped, epoch_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.table_kind import TableKind

@@ -19,9 +19,9 @@ from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.errors import DependentReaders, TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import with_binds
 from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.rewrites import with_binds
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
