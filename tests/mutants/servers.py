@@ -17,7 +17,7 @@ PLANTED_IN_SERVERS = (
     Mutant(
         name="a promoted standby is the store that it copied",
         rule="R33",
-        file=STATEMENTS,
+        file="stores/sql/postgresql/incarnation.py",
         old="ELSE '@' || {_LINEAGE} END",
         new="ELSE '' END",
         tests=(FAILOVER,),

@@ -56,6 +56,26 @@ def _leads(page: Path, target: str) -> bool:
     return found.exists() and (not heading or heading in anchors(found))
 
 
+def test_the_protocol_names_where_the_code_decides() -> None:
+    table = PROTOCOL.read_text().partition("## 13. ")[2]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) > 40
+    for question, files, names in rows:
+        code = [(ROOT / "airflow_provider" / file).read_text() for file in re.findall("`(.+?)`", files)]
+        defined = {name for text in code for name in _names(ast.parse(text))}
+        assert code, question
+        assert [name for name in re.findall("`(.+?)`", names) if name not in defined] == [], question
+
+
+def _names(module: ast.Module) -> set[str]:
+    """Names that *module* defines."""
+    constants = (node.target for node in module.body if isinstance(node, ast.AnnAssign))
+    return {
+        *(target.id for target in constants if isinstance(target, ast.Name)),
+        *(node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)),
+    }
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     found, waiting = set(), [ROOT / "README.md"]
     while waiting:

@@ -140,7 +140,7 @@ class Publish:
         refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        # A fill reads the bounds of its commit, also where later ones are recorded.
+        # A fill reads the bounds that the commit which it completes has read; later ones do not matter to it.
         newest = () if record.fills else record.sources
         sources = newest_required(attempt, newest, reading)
         commit = CommitBuilder(attempt.domain, reading, self.context.defaults)

@@ -244,7 +244,7 @@ def _not_begun(
         waiting = (*lost, *waiting)
         step = "`airflow epochs skip`: what it would read was taken back by retention."
     elif waiting:
-        step = "run or repair the jobs that write these tables; what will never come, `airflow epochs skip` ends."
+        step = "run or repair the jobs that write these tables; if their data never comes, `airflow epochs skip`."
         ways_out = [need.way_out for need in told if need.way_out]
         step = f"{'; '.join(dict.fromkeys(ways_out))}." if ways_out else step
     elif epoch.end > reading.now:

@@ -30,6 +30,7 @@ from airflow_provider.stores.sql.postgresql.connections import (
     engine_of,
     shared_of,
 )
+from airflow_provider.stores.sql.postgresql.incarnation import LINEAGE
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 SLOWEST_POLL = timedelta(seconds=1)
@@ -114,7 +115,7 @@ class PostgresqlDialect(SqlDialect):
         """Return the history that the server is on; None if it does not tell, such as a server with other storage."""
         try:
             with connection.begin_nested():  # an error must not end the caller's transaction
-                return cast("str", connection.exec_driver_sql(statements.LINEAGE).scalar_one())
+                return cast("str", connection.exec_driver_sql(LINEAGE).scalar_one())
         except DBAPIError:
             return None
 

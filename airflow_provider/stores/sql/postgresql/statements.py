@@ -20,6 +20,7 @@ from airflow_provider.domain.records import Key, Stamped
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, Exists
 from airflow_provider.stores.requests import CheckedTransaction
 from airflow_provider.stores.sql.dialect import wanted_of
+from airflow_provider.stores.sql.postgresql.incarnation import INCARNATION
 from airflow_provider.stores.sql.rows import of_swap
 
 CHANNEL = "epochs"
@@ -38,30 +39,10 @@ _AT_ADDRESS = (
     "AND record.item = wanted.item"
 )
 
-_LINEAGE: Final = """(
-    (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
-)"""
-"""The history that the server is on: the identity of its data directory, and its timeline, which every promotion
-changes (docs/decisions/failover.md).
-
-The expression raises an error on a standby.
-"""
-LINEAGE: Final[LiteralString] = f"SELECT {_LINEAGE}"
-
-_INCARNATION: Final = (
-    "(store.incarnation || CASE WHEN to_jsonb(store) ->> 'lineage' IS NULL THEN '' "
-    f"WHEN to_jsonb(store) ->> 'lineage' = {_LINEAGE} THEN '' ELSE '@' || {_LINEAGE} END)"
-)
-"""Incarnation of ``epochs_store AS store``: the stored one, with the server's history behind it if that is another one
-than was stored.
-
-The row is read as JSON, because a schema of format 1 lacks the column ``lineage``.
-"""
-
 GREETING: Final = sql.SQL("pg_backend_pid(), pg_is_in_recovery()")
 
 _LOOKED: Final = f"""
-SELECT found.*, {_INCARNATION} AS incarnation, (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
+SELECT found.*, {INCARNATION} AS incarnation, (SELECT csn FROM epochs_head WHERE domain = %(domain)s) AS head,
     {_NOW_US} AS now_us
 FROM epochs_store AS store LEFT JOIN (
 """
@@ -150,7 +131,7 @@ _VERSIONS: Final[LiteralString] = """
 
 HOLD: Final[LiteralString] = f"""
 SELECT (SELECT {_VERSIONS} FROM {_HELD}) AS held,
-    {_INCARNATION} AS incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
+    {INCARNATION} AS incarnation, nextval('epochs_version') AS version, {_NOW_US} AS at_us
 FROM epochs_store AS store
 """
 """Locks and reads the versions on which a transaction decides; then takes the stamp for its writes."""
@@ -218,7 +199,7 @@ WITH held AS MATERIALIZED (
 ), stamp AS MATERIALIZED (
     SELECT held.versions, held.fine AND coalesce(incarnation = %(incarnation)s, true) AS fine, incarnation,
         nextval('epochs_version') AS version, {_NOW_US} AS at_us
-    FROM held CROSS JOIN (SELECT {_INCARNATION} AS incarnation FROM epochs_store AS store) AS here
+    FROM held CROSS JOIN (SELECT {INCARNATION} AS incarnation FROM epochs_store AS store) AS here
 ), made AS (
     {_STAMPED} (%(made)s::json) {_WRITTEN}
 ), put AS (
