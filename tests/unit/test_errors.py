@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,11 @@ from airflow_provider.domain.errors import (
     Conflict,
     EpochBusy,
     EpochError,
+    FinalError,
     InvalidInput,
     NotReady,
+    OutcomeUnknown,
+    RetryableError,
     StoreUnavailable,
     UnknownName,
 )
@@ -29,7 +33,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.stores.base import SameStore
-from tests.architecture.sources import modules
+from tests.architecture.sources import ROOT, modules
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 SPAN = Interval(NOON, NOON + timedelta(hours=1))
@@ -65,6 +69,17 @@ def _all() -> list[type[EpochError]]:
 
 
 KINDS = _all()
+INTERNAL = {"RequirementFailed", "PageBusy"}
+"""Errors that no caller of the package's functions gets."""
+
+
+def test_the_protocol_lists_every_error_by_its_family() -> None:
+    section = (ROOT / "docs" / "protocol.md").read_text().partition("\n## 10. ")[2].partition("\n## ")[0]
+    families = dict(re.findall(r"\*(retry|stop|ask)\* \((.+?)\)", section, re.DOTALL))
+    listed = {family: set(re.findall("`(.+?)`", names)) for family, names in families.items()}
+    for family, root in (("retry", RetryableError), ("stop", FinalError), ("ask", OutcomeUnknown)):
+        kinds = {kind.__name__ for kind in KINDS if issubclass(kind, root)} - INTERNAL
+        assert listed[family] == kinds - {"RetryableError", "FinalError"}
 
 
 def _declared(kind: type[EpochError]) -> dict[str, Any]:
