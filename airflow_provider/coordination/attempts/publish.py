@@ -140,7 +140,7 @@ class Publish:
         refuse_behind_inputs(attempt, record, reading)
         log = self._written(reading, record)
         sinks = self._sinks(reading, record, log)
-        # A fill reads the bounds that the commit which it completes has read; later ones do not matter to it.
+        # A fill reads the same bounds as the commit that it completes: newer bounds do not matter.
         newest = () if record.fills else record.sources
         sources = newest_required(attempt, newest, reading)
         commit = CommitBuilder(attempt.domain, reading, self.context.defaults)
@@ -372,8 +372,8 @@ class Publish:
         attempt = self.attempt
         key = slice_key(attempt, sink.table.name)
         commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
-        # A commit that changes nothing that readers may have read does not write the rewrite log. Jobs that read the
-        # table require the log's version when they publish; so they do not collide with this commit.
+        # Only a commit that changes what readers may have read writes the rewrite log. Readers require the log's version
+        # when they publish, so they do not collide with any other commit.
         if sink.changes is not None:
             commit.hold(sink.log)
             commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
