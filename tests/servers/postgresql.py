@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 USER = "epochs"
 SERVER_USER = "postgres"
 _BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
-_TIMEOUT_S = 60
+_TIMEOUT_S = 180
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "100",

@@ -13,7 +13,7 @@ from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.upkeep import unread
-from airflow_provider.domain import beginning
+from airflow_provider.domain import beginning, reservation
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.staying import after_commit
 from airflow_provider.domain.version import Rewrite
@@ -29,7 +29,7 @@ STAYED = (49, 88, *range(1, 300))
 RENAMED = (89, 2089, 259, 79, *range(9, 1200, 10))
 """Seeds in which jobs read a source by one name after the other."""
 
-SHARED = (197, *range(1, 300))
+SHARED = (82, *(seed for seed in range(2, 900, 5) if seed % 3))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
 
 
@@ -106,7 +106,7 @@ def test_a_reader_of_two_revisions_of_a_source(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_publisher_that_never_reserves(monkeypatch: pytest.MonkeyPatch) -> None:
     """R11: it loses a third preparation."""
-    monkeypatch.setattr(reserve, "LOST_BEFORE_RESERVING", 100)
+    monkeypatch.setattr(reservation, "LOST_BEFORE_RESERVING", 100)
     assert first_violation(range(10)).startswith("R11: ")
 
 

@@ -34,6 +34,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeDeplo
         found.stop()
 
 
+@pytest.mark.slow
 def test_a_job_of_two_tables_runs_on_the_cluster_and_publishes(deployment: NativeDeployment) -> None:
     run_pipeline(deployment)
     check_tables(deployment)
