@@ -372,8 +372,8 @@ class Publish:
         attempt = self.attempt
         key = slice_key(attempt, sink.table.name)
         commit.update(Put(key, slice_of(attempt, sink.output, record.output_token)))
-        # Only a commit that changes what readers may have read writes the rewrite log. Readers require the log's version
-        # when they publish, so they do not collide with any other commit.
+        # Only a commit that changes what readers may have read writes the rewrite log. Readers require the log's
+        # version when they publish, so they do not collide with any other commit.
         if sink.changes is not None:
             commit.hold(sink.log)
             commit.update(Put(sink.log.key, with_rewrite(sink.log, sink.changes, self.context.defaults)))
