@@ -11,6 +11,7 @@ from tests.mutants.runs import PLANTED_IN_RUNS
 from tests.mutants.servers import PLANTED_IN_SERVERS
 from tests.mutants.sources import PLANTED_IN_SOURCES
 from tests.mutants.stores import PLANTED_IN_STORES
+from tests.mutants.tables import PLANTED_IN_TABLES
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
 CALENDARS = "tests/contract/test_coordination_calendars.py"
@@ -557,6 +558,7 @@ PLANTED = (
     *PLANTED_IN_NAMES,
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
+    *PLANTED_IN_TABLES,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

@@ -41,9 +41,13 @@ def _bounds(files: Sequence[DataFile], field: NestedField, kind: pa.DataType) ->
 
 
 def _nulls(file: DataFile, number: int) -> int | None:
-    """Return the number of nulls in a file, None if unknown; in a file without the column all rows are null."""
+    """Return the number of nulls in a file, None if unknown.
+
+    A column without counts is not always absent from the file: programs that rewrite files may keep no counts, or
+    those of the first hundred columns only.
+    """
     if number not in (file.value_counts or {}):
-        return int(file.record_count)
+        return None
     nulls = (file.null_value_counts or {}).get(number)
     return None if nulls is None else int(nulls)
 

@@ -52,7 +52,7 @@ def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Commit
             carried.append(added)
         elif not added.file_path.startswith(f"{draft.uri}/data/"):
             raise _refused(draft, f"a file that no statement of the draft wrote: {added.file_path}")
-        elif not columns.counted <= set(added.value_counts):
+        elif not columns.counted <= set(added.value_counts or {}):
             raise _refused(draft, f"a file without counts of its columns: {added.file_path}")
         else:
             own.append(added)

@@ -98,9 +98,13 @@ def columns_of(draft: Draft, table: Table) -> Columns:
 
 
 def shares(io: FileIO, schema: Schema, base: State) -> bool:
-    """Return whether no file of *base* has an epoch column: some engines read it instead of the partition's value."""
+    """Return whether no file of *base* has an epoch column: some engines read it instead of the partition's value.
+
+    Files of drafts say that it has no bytes (:func:`moved`). A file that does not say it may have the column: other
+    programs rewrite files without statistics.
+    """
     epoch = schema.find_field(EPOCH_COLUMN).field_id
-    return not any((file.column_sizes or {}).get(epoch) for _, file in _files_of(io, base))
+    return all((file.column_sizes or {}).get(epoch) == 0 for _, file in _files_of(io, base))
 
 
 def _files_of(io: FileIO, base: State) -> Iterator[tuple[int, DataFile]]:
