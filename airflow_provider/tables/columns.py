@@ -192,11 +192,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def mismatch(table: str, column: str, *, expected: object, found: object) -> SchemaMismatch:
-    """Build the error for rows whose *column* has another type than the table's."""
+def mismatch(
+    table: str, column: str, *, expected: object, found: object, next_step: str = ""
+) -> SchemaMismatch:
+    """Build the error for rows whose *column* has another type than the table's.
+
+    :param next_step: by default, to cast or to widen the column.
+    """
     return SchemaMismatch(
         f"table {table!r}, column {column!r}: the table has {expected}, the rows have {found}.",
-        next_step=f"cast {column!r} before it is written, or declare a wider type in column_changes of the table.",
+        next_step=next_step
+        or f"cast {column!r} before it is written, or declare a wider type in column_changes of the table.",
         table=table,
         column=column,
         expected=str(expected),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 STATISTICS = "tests/contract/test_iceberg_statistics.py"
+TASK_WRITER = "tests/unit/test_iceberg_task_writer.py"
 
 PLANTED_IN_TABLES = (
     Mutant(
@@ -24,5 +25,14 @@ PLANTED_IN_TABLES = (
         new="return all(not (file.column_sizes or {}).get(epoch)",
         tests=(STATISTICS,),
         by="test_files_that_do_not_say_that_they_lack_the_epoch_are_not_shared",
+    ),
+    Mutant(
+        name="bytes that are no text become the bound of a text column",
+        rule="R14",
+        file="tables/iceberg/task_writer.py",
+        old="    except UnicodeDecodeError:\n        return None",
+        new="    except UnicodeDecodeError:\n        return value",
+        tests=(TASK_WRITER,),
+        by="test_text_that_is_no_utf8_is_kept_and_bounds_nothing",
     ),
 )

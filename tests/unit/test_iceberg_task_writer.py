@@ -208,6 +208,42 @@ def test_nan_bounds_nothing(tmp_path: Path) -> None:
     assert found["2"][3:] == [None, None]
 
 
+INVALID: dict[str, tuple[list[bytes], list[bytes | None]]] = {
+    "greatest": ([b"a", b"\xff"], [b"a", None]),
+    "least": ([b"\x80", b"\xc3\xa9"], [None, b"\xc3\xa9"]),
+    "between": ([b"a", b"b\xff", b"c"], [b"a", b"c"]),
+    "a long one": ([b"a" * 21 + b"\xff"], [None, None]),
+    "in another row group": ([b"\xff", b"a"], [b"a", None]),
+}
+"""Texts of which some are no UTF-8, and the bounds that remain."""
+
+
+def undecodable(values: list[bytes]) -> pa.Array:
+    """Return text with any bytes, as Spark may hand it over."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+@pytest.mark.parametrize(("values", "bounds"), INVALID.values(), ids=INVALID)
+def test_text_that_is_no_utf8_is_kept_and_bounds_nothing(
+    tmp_path: Path, values: list[bytes], bounds: list[bytes | None]
+) -> None:
+    batches = [
+        pa.record_batch({"text": undecodable([value]), "id": [number]}) for number, value in enumerate(values)
+    ]
+    (file,) = writer(tmp_path, batches[0].schema, row_group_bytes=1)(batches)
+    found = description(file)["columns"]
+    assert [None if bound is None else base64.b64decode(bound) for bound in found["1"][3:]] == bounds
+    assert found["1"][1:3] == [len(values), 0]
+    assert None not in found["2"], "the other columns keep theirs"
+    assert pq.read_table(path(file)).column("text").cast(pa.binary()).to_pylist() == values
+
+
+def test_a_partition_value_that_is_no_utf8_names_its_column(tmp_path: Path) -> None:
+    batch = pa.record_batch({"place": undecodable([b"caf\xe9"]), "id": [1]})
+    with pytest.raises(SchemaMismatch, match=r"'place': the table has text in UTF-8 .* b'caf\\xe9'"):
+        list(writer(tmp_path, batch.schema, partition_by=("place",))([batch]))
+
+
 def test_unknown_bounds_are_left_out(tmp_path: Path) -> None:
     columns = pa.schema([("x", pa.int64()), ("list", pa.list_(pa.int64()))])
     (file,) = writer(tmp_path, columns)([pa.record_batch([[None, None], [[1], None]], schema=columns)])

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_provider.tables.base import WrittenFile
+from airflow_provider.tables.columns import mismatch
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.storage import create, filesystem, remove
 
@@ -60,7 +61,7 @@ class IcebergTaskWriter:
             for batch in batches:
                 rows = fitted(batch, self.schema, epoch, self.table)
                 for run in _runs(rows, self.partition_by):
-                    found = tuple(_partition_value(run.column(name)[0]) for name in self.partition_by)
+                    found = tuple(self._partition_value(run, name) for name in self.partition_by)
                     if current is not None and (found != values or current.size >= self.target_bytes):
                         # Forget the file before it is yielded: a caller that stops here must not delete it.
                         done, current = current, None
@@ -74,6 +75,19 @@ class IcebergTaskWriter:
         finally:
             if current is not None:
                 current.abandon()
+
+    def _partition_value(self, run: pa.RecordBatch, column: str) -> Any:
+        """:raises SchemaMismatch: text that is not UTF-8, which partition values of a manifest have to be."""
+        try:
+            return _plain(run.column(column)[0])
+        except UnicodeDecodeError as error:
+            raise mismatch(
+                self.table,
+                column,
+                expected="text in UTF-8 in each row",
+                found=f"the bytes {error.object!r}",
+                next_step=f"decode {column!r} before it is written, or take another column for partition_by.",
+            ) from error
 
 
 class _OpenFile:
@@ -189,8 +203,8 @@ def _runs(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[pa.RecordB
         start = end
 
 
-def _partition_value(value: pa.Scalar) -> Any:
-    """Return the value as in Iceberg's partition tuple, for JSON: days, microseconds, decimals as text."""
+def _plain(value: pa.Scalar) -> Any:
+    """Return a partition value as in Iceberg's partition tuple, for JSON: days, microseconds, decimals as text."""
     if not value.is_valid:
         return None
     if pa.types.is_temporal(value.type):
@@ -238,17 +252,22 @@ def _column(chunks: list[Any], kind: pa.DataType) -> list[Any]:
     whole = counted and all(statistics.has_min_max or statistics.num_values == 0 for statistics in known)
     lower = upper = None
     if whole and bounded:
-        least = min(_comparable(statistics.min, statistics.min_raw) for statistics in bounded)
-        greatest = max(_comparable(statistics.max, statistics.max_raw) for statistics in bounded)
+        least = min(_comparable(statistics, "min", kind) for statistics in bounded)
+        greatest = max(_comparable(statistics, "max", kind) for statistics in bounded)
         lower = _bound(least, kind, upper=False)
         upper = _bound(greatest, kind, upper=True)
     return [sum(chunk.total_compressed_size for chunk in chunks), values, nulls, lower, upper]
 
 
-def _comparable(value: Any, raw: Any) -> Any:
-    """Return a value to compare: text and bytes by their bytes, decimals by value, times by the stored number."""
-    if isinstance(value, str):
-        return value.encode()
+def _comparable(statistics: Any, side: str, kind: pa.DataType) -> Any:
+    """Return a value to compare: text and bytes by their bytes, decimals by value, times by the stored number.
+
+    Spark's strings may be no UTF-8, so that only the bytes of a text are always there.
+    """
+    raw = getattr(statistics, f"{side}_raw")
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return raw
+    value = getattr(statistics, side)
     return value if isinstance(value, bool | int | float | bytes) or not isinstance(raw, int) else raw
 
 
@@ -280,10 +299,16 @@ def _packed(value: Any, kind: pa.DataType) -> bytes | None:
 
 
 def _shortened(value: bytes, *, text: bool, upper: bool) -> bytes | None:
-    """Truncate a long bound; an upper bound's last character is raised so that it stays a bound; None if impossible."""
+    """Truncate a long bound; an upper bound's last character is raised so that it stays a bound; None if impossible.
+
+    Readers decode bounds of text, so that bytes which are no UTF-8 are none.
+    """
     if not text:
         return _shortened_bytes(value, upper=upper)
-    characters = value.decode("utf-8", "strict")
+    try:
+        characters = value.decode("utf-8", "strict")
+    except UnicodeDecodeError:
+        return None
     if len(characters) <= _TRUNCATED_TO:
         return value
     kept = characters[:_TRUNCATED_TO]
