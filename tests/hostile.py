@@ -29,6 +29,9 @@ TEXTS: dict[str, Any] = NAMES | {
 }
 """Good text, but no name."""
 
+COLUMNS = {*NAMES, "a path", "form D", "right to left"}
+"""Good names of columns: they are part of no path."""
+
 VALUES: dict[str, Any] = TEXTS | {
     "nothing": None,
     "zero": 0,

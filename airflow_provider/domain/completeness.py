@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import column_name, validate_text
+from airflow_provider.domain.identifiers import source_column_name, validate_text
 
 _MOST_FILES = 1_000_000
 _LONGEST_QUIET = timedelta(days=31)
@@ -85,7 +85,7 @@ def ids_reached(column: str) -> Condition:
 
     :raises InvalidInput: *column* is not a valid name of a column.
     """
-    return Condition(kind=ConditionKind.IDS_REACHED, column=column_name(column))
+    return Condition(kind=ConditionKind.IDS_REACHED, column=source_column_name(column))
 
 
 def none_needed() -> Condition:

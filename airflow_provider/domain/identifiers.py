@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NewType
 
@@ -21,6 +21,7 @@ _MOST_OF_AN_ID = 1_000
 _MOST_COUNTED = 2**31
 _RESERVED = frozenset({".", "..", "zookeeper"})
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_FORBIDDEN_IN_COLUMNS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def domain_name(value: object) -> DomainName:
@@ -56,7 +57,15 @@ def lease_id(value: object) -> LeaseId:
 
 
 def column_name(value: object) -> str:
-    """Return *value* as a checked name.
+    """Return *value* as a checked name of a table's column, which is part of no path: ``price/kg`` is one.
+
+    :raises InvalidInput: not a valid name; names the field ``column``.
+    """
+    return _checked(value, "column", _problem_of_column)
+
+
+def source_column_name(value: object) -> str:
+    """Return *value* as a checked name of a column in another database.
 
     :raises InvalidInput: not a valid name; names the field ``column``.
     """
@@ -103,16 +112,16 @@ def validate_identity(texts: Mapping[str, object], numbers: Mapping[str, object]
             raise InvalidInput(field=field, value=value, expected=expected)
 
 
-def _checked(value: object, field: str) -> str:
-    problem = _problem(value) if isinstance(value, str) else "text"
-    if problem:
-        raise InvalidInput(
-            field=field,
-            value=value,
-            expected=problem,
-            next_step=f"choose another {field} name; letters, digits, '_', '-' and '.' always work.",
-        )
-    return str(value)
+@lru_cache(maxsize=4096)
+def _problem_of_column(value: str) -> str:
+    """Return the rule that the name *value* of a column breaks; empty if it is valid."""
+    if not value.strip():
+        return "text that is not blank"
+    if any(unicodedata.category(character) in _FORBIDDEN_IN_COLUMNS for character in value):
+        return "one line of text without control and surrogate characters"
+    if len(value.encode()) > MAX_NAME_BYTES:
+        return f"at most {MAX_NAME_BYTES} bytes of UTF-8"
+    return ""
 
 
 @lru_cache(maxsize=4096)
@@ -131,3 +140,15 @@ def _problem(value: str) -> str:
     if len(value.encode()) > MAX_NAME_BYTES:
         return f"at most {MAX_NAME_BYTES} bytes of UTF-8"
     return ""
+
+
+def _checked(value: object, field: str, problem_of: Callable[[str], str] = _problem) -> str:
+    problem = problem_of(value) if isinstance(value, str) else "text"
+    if problem:
+        raise InvalidInput(
+            field=field,
+            value=value,
+            expected=problem,
+            next_step=f"choose another {field} name; letters, digits, '_', '-' and '.' always work.",
+        )
+    return str(value)

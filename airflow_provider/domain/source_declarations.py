@@ -22,7 +22,7 @@ from airflow_provider.domain.completeness import (
 )
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.format_marks import formerly, since
-from airflow_provider.domain.identifiers import column_name, table_name, validate_text
+from airflow_provider.domain.identifiers import source_column_name, table_name, validate_text
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.local_paths import is_plain
 
@@ -376,9 +376,9 @@ class PostgresSource(Source):
     def _check_place(self) -> None:
         _check_table(self.table, range(1, 3), "TABLE or SCHEMA.TABLE")
         _check_connection(self.connection, "the id of a connection")
-        column_name(self.id_column)
+        source_column_name(self.id_column)
         if self.transaction_key != "":
-            column_name(self.transaction_key)
+            source_column_name(self.transaction_key)
         if type(self.partitions) is not int or self.partitions not in range(1, _MOST_PARTITIONS + 1):
             raise InvalidInput(
                 field="partitions", value=self.partitions, expected=f"a number from 1 to {_MOST_PARTITIONS}"

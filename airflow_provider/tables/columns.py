@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
@@ -14,6 +15,11 @@ from airflow_provider.tables.base import EPOCH_COLUMN
 
 FIELD_ID = b"PARQUET:field_id"
 EPOCH_TYPE = pa.timestamp("us", "UTC")
+
+_OF_ICEBERG = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+)
+"""Columns that Iceberg's readers add to each table."""
 
 _SCALARS = {
     pa.bool_(): pa.bool_(),
@@ -231,19 +237,37 @@ def check_names(table: Table, names: list[str]) -> None:
         )
 
 
+def refuse_reserved(table: Table, names: Iterable[str]) -> None:
+    """Refuse new columns of a table that have the *names* of columns which Iceberg's readers add.
+
+    :raises InvalidInput: names the first one.
+    """
+    for name in names:
+        if name.casefold() in _OF_ICEBERG:
+            raise InvalidInput(
+                field="column",
+                value=name,
+                expected=f"another name: Iceberg's readers have columns of their own {sorted(_OF_ICEBERG)}",
+                next_step="rename the column before it is written.",
+                table=table.name,
+            )
+
+
 def check_paths(table: Table, schema: pa.Schema) -> None:
     """Check that the dotted paths of columns and their parts are unique: Spark ignores case, Parquet merges dots.
+
+    Two Unicode forms of one text look alike, too.
 
     :raises InvalidInput: names a path that occurs twice.
     """
     seen: dict[str, str] = {}
     for path in _paths(schema):
-        other = seen.setdefault(path.casefold(), path)
+        other = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
         if other is not path:
             raise InvalidInput(
                 field="column",
                 value=path,
-                expected=f"names that differ by more than case and dots; there is also {other!r}",
+                expected=f"names that differ by more than case, dots and Unicode form; there is also {other!r}",
                 next_step="rename one of them.",
                 table=table.name,
             )

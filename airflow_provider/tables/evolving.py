@@ -11,7 +11,7 @@ from airflow_provider.domain.columns import ChangeKind, ColumnChange, ColumnType
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.columns import EPOCH_TYPE, check_names, check_paths, identified
+from airflow_provider.tables.columns import EPOCH_TYPE, check_names, check_paths, identified, refuse_reserved
 
 _TYPES = {
     "boolean": pa.bool_(),
@@ -70,6 +70,7 @@ def evolved(
         else:
             fields[change.column] = field.with_type(evolving.wider(field.type))
     check_names(table, list(fields))
+    refuse_reserved(table, (name for name in fields if name not in existing.names))
     after = pa.schema([*fields.values(), existing.field(EPOCH_COLUMN)])
     check_paths(table, after)
     return after

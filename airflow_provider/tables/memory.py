@@ -37,7 +37,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.capabilities import TableCapability
-from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, table_schema
+from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, refuse_reserved, table_schema
 from airflow_provider.tables.locations import place_path, places_path, staging_folder_at, table_path
 from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
@@ -72,6 +72,7 @@ class MemoryFormat(TableFormat):
         wanted = table_schema(table, schema)
         pointer = self._catalog.pointer(table.domain, table.name)
         if pointer is None:
+            refuse_reserved(table, wanted.names)
             pointer = self._catalog.create(table.domain, table.name, self._empty(table, wanted))
         info = self._info(table, pointer)
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
@@ -79,6 +80,7 @@ class MemoryFormat(TableFormat):
 
     def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
+        refuse_reserved(table, schema.names)
         before = self._version(unpublished.pointer)
         replaces = before.replaces | {before.table_uuid}
         empty = self._empty(table, table_schema(table, schema), replaces)

@@ -214,7 +214,7 @@ EVERY_TYPE = """
     timestamp_ntz'1800-01-01 00:00:00.000001' as local,
     if(id % 3 = 0, null, named_struct('a.b', id, 'c', array(id))) as st,
     map('k', named_struct('x', id)) as m, array(array(id, null), null) as nested,
-    if(id > 5, null, 'x') as `odd name.``x`
+    if(id > 5, null, 'x') as `odd name.``x`, id as `price/kg`, id as `e\u0301 `
 """
 
 

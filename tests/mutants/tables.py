@@ -6,8 +6,27 @@ from tests.mutants.mutant import Mutant
 
 STATISTICS = "tests/contract/test_iceberg_statistics.py"
 TASK_WRITER = "tests/unit/test_iceberg_task_writer.py"
+FORMATS = "tests/contract/test_table_contract.py"
 
 PLANTED_IN_TABLES = (
+    Mutant(
+        name="two Unicode forms of one name are two columns",
+        rule="R32",
+        file="tables/columns.py",
+        old='seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)',
+        new="seen.setdefault(path.casefold(), path)",
+        tests=(FORMATS,),
+        by="test_columns_that_no_table_can_have",
+    ),
+    Mutant(
+        name="a column is renamed to one that Iceberg's readers add",
+        rule="R32",
+        file="tables/evolving.py",
+        old="    refuse_reserved(table, (name for name in fields if name not in existing.names))\n",
+        new="",
+        tests=(FORMATS,),
+        by="test_what_cannot_be_is_refused_by_name",
+    ),
     Mutant(
         name="a column without counts is taken for one without values",
         rule="R14",

@@ -14,7 +14,7 @@ from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
 from airflow_provider.domain.topology import Job, Table, state, window
-from tests.hostile import NAMES, TEXTS, refused
+from tests.hostile import COLUMNS, NAMES, TEXTS, refused
 
 A = Table("a")
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -36,8 +36,8 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "the other table of a count": (lambda value: row_count(A, at_least=1, of=value), ["nothing", *NAMES]),
     "the name of a check": (lambda value: unique(A, "x", name=value), [*TEXTS, *BLANK]),
     "the name of a query": (lambda value: is_true("SELECT 1 FROM {a}", name=value), [*TEXTS, *BLANK]),
-    "a column": (lambda value: not_null(A, value), NAMES),
-    "the column of a range": (lambda value: in_range(A, value, at_least=1), NAMES),
+    "a column": (lambda value: not_null(A, value), COLUMNS),
+    "the column of a range": (lambda value: in_range(A, value, at_least=1), COLUMNS),
     "the least value": (
         lambda value: in_range(A, "x", at_least=value, at_most="y"),
         [*TEXTS, *BLANK, *TIMES, "nothing", "zero", "below zero", "true", "a fraction"],
@@ -70,11 +70,11 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "an order": (lambda value: Table("a", sort_by=value), ["a list", "a tuple"]),
     "changes of columns": (lambda value: Table("a", column_changes=value), ["a list"]),
     "a change of a column": (lambda value: Table("a", column_changes=[value]), []),
-    "a column that is added": (lambda value: add(value, "int"), NAMES),
+    "a column that is added": (lambda value: add(value, "int"), COLUMNS),
     "its type": (lambda value: add("c", value), []),
-    "a column that is renamed": (lambda value: rename(value, "other"), NAMES),
-    "its new name": (lambda value: rename("other", value), NAMES),
-    "a column that is dropped": (drop, NAMES),
+    "a column that is renamed": (lambda value: rename(value, "other"), COLUMNS),
+    "its new name": (lambda value: rename("other", value), COLUMNS),
+    "a column that is dropped": (drop, COLUMNS),
     "a wider type": (lambda value: widen("c", value), []),
     "the place of a source": (
         lambda value: FileSource("r", value, late="ignore", complete=none_needed()),

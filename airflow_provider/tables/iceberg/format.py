@@ -32,7 +32,7 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.capabilities import TableCapability
-from airflow_provider.tables.columns import refuse_difference, table_schema
+from airflow_provider.tables.columns import refuse_difference, refuse_reserved, table_schema
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.tables.iceberg import (
     bounds,
@@ -96,6 +96,7 @@ class IcebergFormat(DraftingFormat):
         wanted = table_schema(table, schema)
         loaded = self._catalog.load(table)
         if loaded is None:
+            refuse_reserved(table, wanted.names)
             loaded = self._catalog.create(table, schemas.to_iceberg(wanted)) or self._existing(table)
         info = _info(table, loaded)
         refuse_difference(table, self.arrow_schema(info.schema), wanted)
@@ -113,6 +114,7 @@ class IcebergFormat(DraftingFormat):
     def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
         wanted = schemas.to_iceberg(table_schema(table, schema))
+        refuse_reserved(table, schema.names)
         loaded = self._existing(table)
         if loaded.metadata_location == unpublished.pointer:
             self._catalog.replace(table, wanted, loaded)

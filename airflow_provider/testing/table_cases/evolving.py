@@ -40,6 +40,8 @@ IMPOSSIBLE: dict[str, tuple[list[ColumnChange], str, type[EpochError]]] = {
     "another scale": ([widen("price", "decimal(12,3)")], "price", SchemaMismatch),
     "the epoch's name": ([add(EPOCH_COLUMN, "timestamp")], EPOCH_COLUMN, InvalidInput),
     "a name but for case": ([add("KEPT", "int")], "KEPT", InvalidInput),
+    "a reader's own name": ([add("_row_id", "bigint")], "_row_id", InvalidInput),
+    "a reader's own name again": ([rename("n", "_pos")], "_pos", InvalidInput),
     "the name of a part": ([add("a.b", "int"), add("a", "struct<b:int>")], "a.b", InvalidInput),
     "a good one before": ([add("new", "int"), drop("nothing")], "nothing", SchemaMismatch),
 }

@@ -33,7 +33,10 @@ HOSTILE_NAMES = (
     "_a",
 )
 
-HOSTILE_COLUMNS = ("a.b", "a b", "`", "ä", "a=b", "%s", "1", "select", "_x", "a,b;{}()", '"', "ID")
+HOSTILE_COLUMNS = (
+    *("a.b", "a b", "`", "ä", "a=b", "%s", "1", "select", "_x", "a,b;{}()", '"', "ID"),
+    *("price/kg", "a\\b", "zookeeper", ".", " x ", "e\u0301", "\u200d", "\U0001f600", "file"),
+)
 
 ODD_SCHEMAS = [
     ("path", pa.schema([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))]), "a.b"),
@@ -44,6 +47,10 @@ ODD_SCHEMAS = [
     ("nested", pa.schema([("s", pa.struct([("inner", pa.duration("us"))]))]), "s.inner"),
     ("reserved", pa.schema([("id", pa.int64()), (EPOCH_COLUMN, pa.string())]), EPOCH_COLUMN),
     ("case", pa.schema([("id", pa.int64()), ("ID", pa.int64())]), "ID"),
+    ("form", pa.schema([("\u00e9", pa.int64()), ("e\u0301", pa.int64())]), "e\u0301"),
+    ("blank", pa.schema([(" ", pa.int64())]), " "),
+    ("two lines", pa.schema([("a\nb", pa.int64())]), "a\nb"),
+    ("a reader's", pa.schema([("id", pa.int64()), ("_FILE", pa.string())]), "_FILE"),
     ("twice", pa.schema([("id", pa.int64()), ("id", pa.int64())]), "id"),
     ("none", pa.schema([]), "columns"),
 ]
@@ -118,7 +125,8 @@ class WritingCases(TableCases):
     ) -> None:
         with pytest.raises(InvalidInput) as refused:
             publisher.create(table, columns)
-        assert named in str(refused.value)
+        told = refused.value.details
+        assert named in (told.get("value"), told["field"], told["field"].removeprefix("column "))
         assert publisher.format.describe(table) is None
 
     @pytest.mark.parametrize("option", ["partition_by", "sort_by"])
