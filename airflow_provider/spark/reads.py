@@ -10,6 +10,8 @@ from airflow_provider.domain.interval import micros
 from airflow_provider.sources.reader import ParquetRows
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
+from airflow_provider.spark.estimates import Ids, ids_for
+from airflow_provider.spark.file_systems import opens
 from airflow_provider.spark.shipping import shipped_reader
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.base import EPOCH_COLUMN
@@ -45,27 +47,41 @@ def dataframe(
     :param schema: the table's columns in its format's own text.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
     """
-    df = files_dataframe(spark, table_format.files(state), table_format.arrow_schema(schema))
+    found = table_format.sized(state)
+    columns = table_format.arrow_schema(schema)
+    df = files_dataframe(spark, found.files, columns, rows=found.rows, size_bytes=found.size_bytes)
     if with_epoch and not state.kind.shares_files:
         return df
     rows = df.drop(df[quoted(EPOCH_COLUMN)])
     return rows.selectExpr("*", _epoch_of(state)) if with_epoch else rows
 
 
-def files_dataframe(spark: SparkSession, files: Sequence[str], arrow: pa.Schema) -> DataFrame:
+def files_dataframe(
+    spark: SparkSession,
+    files: Sequence[str],
+    arrow: pa.Schema,
+    *,
+    rows: int | None = None,
+    size_bytes: int | None = None,
+) -> DataFrame:
     """Return the rows of Parquet *files*. Running the DataFrame gives all of them or an error.
 
     :param arrow: the columns, with the ids by which each file's columns are matched.
+    :param rows: number of all rows, for Spark's optimizer; None if it is not known. :param size_bytes: likewise.
     """
     wanted = spark_columns(arrow)
     if not files:
         return spark.createDataFrame([], wanted)
     by_id = columns_by_id(arrow)
-    rows = _scan(spark, files, by_id) if _known(spark, files) else _through_arrow(spark, files, arrow, by_id)
+    if _known(spark, files, by_id):
+        found = _scan(spark, files, by_id)
+    else:
+        ids = ids_for(len(files), rows, size_bytes)
+        found = _through_arrow(spark, files, arrow, by_id, ids)
     pairs = zip(by_id.fields, wanted.fields, strict=True)
-    return rows.select(
+    return found.select(
         *(
-            rows[numbered.name].cast(named.dataType).alias(named.name, metadata={})
+            found[numbered.name].cast(named.dataType).alias(named.name, metadata={})
             for numbered, named in pairs
         )
     )
@@ -102,11 +118,11 @@ def _epoch_of(state: State) -> str:
     return f"timestamp_micros({micros(state.barrier)}L) AS {quoted(EPOCH_COLUMN)}"
 
 
-def _known(spark: SparkSession, files: Sequence[str]) -> bool:
-    """Return whether Spark itself can open *files*: Hadoop's own file system, or one whose class a setting names."""
-    schemes = {uri.partition("://")[0] for uri in files}
+def _known(spark: SparkSession, files: Sequence[str], columns: StructType) -> bool:
+    """Return whether Spark itself can open *files*."""
+    by_scheme = {uri.partition("://")[0]: uri for uri in files}
     return all(
-        scheme in HADOOPS_OWN or spark.conf.get(f"spark.hadoop.fs.{scheme}.impl", None) for scheme in schemes
+        scheme in HADOOPS_OWN or opens(spark, scheme, uri, columns) for scheme, uri in by_scheme.items()
     )
 
 
@@ -116,8 +132,12 @@ def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataF
 
 
 def _through_arrow(
-    spark: SparkSession, files: Sequence[str], arrow: pa.Schema, by_id: StructType
+    spark: SparkSession, files: Sequence[str], arrow: pa.Schema, by_id: StructType, ids: Ids
 ) -> DataFrame:
-    """Read in Python workers through pyarrow: needs no jar for the file system, but pushes no filters down."""
-    indices = spark.range(0, len(files), 1, min(len(files), _MOST_TASKS))
+    """Read in Python workers through pyarrow: needs no jar for the file system, but pushes no filters down.
+
+    :param ids: what Spark's optimizer sees; one of them for each file reaches Python.
+    """
+    every = spark.range(0, len(files) * ids.each, 1, min(len(files), _MOST_TASKS))
+    indices = every.where(f"id % {ids.each} = 0").selectExpr(f"id div {ids.each} AS id", *ids.columns)
     return indices.mapInArrow(shipped_reader(files, named_by_id(arrow)), by_id)

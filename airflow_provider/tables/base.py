@@ -25,7 +25,7 @@ from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.pointer_status import Compared
-from airflow_provider.tables.statistics import Statistics
+from airflow_provider.tables.statistics import SizedFiles, Statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -372,6 +372,10 @@ class TableFormat(ABC):
     @abstractmethod
     def files(self, state: State) -> list[str]:
         """Return the URIs of the data files that hold exactly the rows of *state*, derived from its ref alone."""
+
+    def sized(self, state: State) -> SizedFiles:
+        """Return the files of *state* with what the format knows of their size, for estimates."""
+        return SizedFiles(files=self.files(state))
 
     @abstractmethod
     def shown_files(self, table: Table) -> list[str]:

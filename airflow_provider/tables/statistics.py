@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,3 +29,12 @@ class Statistics:
 
     rows: int
     columns: Mapping[str, ColumnBounds]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizedFiles:
+    """URIs of files, with the number of their rows and bytes together; each is None if it is not known."""
+
+    files: Sequence[str]
+    rows: int | None = None
+    size_bytes: int | None = None

@@ -8,6 +8,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType, StringType
@@ -16,7 +18,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table, previous, state
-from airflow_provider.spark import reads, session
+from airflow_provider.spark import file_systems, reads, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
@@ -226,16 +228,84 @@ def test_files_of_a_store_that_spark_does_not_know_are_read_alike_through_arrow(
     with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
         by_spark = epoch.read(EVENTS, with_epoch=True)
         monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
+        assert "InArrow" not in _plan(epoch.read(EVENTS)), "Spark says itself what it can open"
+        through_python(monkeypatch)
         by_arrow = epoch.read(EVENTS, with_epoch=True)
         assert by_arrow.schema == by_spark.schema
         found = sorted(by_arrow.collect(), key=lambda row: (row._epoch, row.id))
         assert len(found) == 17
         assert found == sorted(by_spark.collect(), key=lambda row: (row._epoch, row.id))
-        spark.conf.set("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
-        assert "InArrow" not in _plan(epoch.read(EVENTS)), "a store that the session names is Spark's to read"
-        spark.conf.unset("spark.hadoop.fs.file.impl")
         assert "InArrow" in _plan(by_arrow)
         epoch.write(SEEN, by_arrow.selectExpr("count(*) as rows"))
+
+
+def through_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark say that it has no file system for any file."""
+    monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
+    monkeypatch.setattr(reads, "opens", lambda *_: False)
+
+
+def test_a_scheme_without_a_file_system_is_told_once(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = spark.range(1).schema
+    assert file_systems.opens(spark, "file", "file:///", columns)
+    for _ in range(2):
+        assert not file_systems.opens(spark, "epochs-nowhere", "epochs-nowhere://b/f.parquet", columns)
+    (told,) = (record.getMessage() for record in caplog.records if "epochs-nowhere" in record.getMessage())
+    assert "spark.hadoop.fs.epochs-nowhere.impl" in told
+
+
+@on_classic
+def test_spark_takes_a_table_that_python_reads_for_as_large_as_it_is(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it Spark sends tables of any size whole to each worker."""
+    wide = spark.range(20_000).selectExpr("id", "repeat(sha2(string(id), 512), 10) as text")
+    commit(0, wide.repartition(3), settings, spark)
+    bytes_on_disk = sum(
+        path.stat().st_size for path in Path(settings.warehouse.removeprefix("file://")).rglob("*.parquet")
+    )
+    through_python(monkeypatch)
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        rows = epoch.read(EVENTS)
+        assert 0.3 < _estimate(rows) / bytes_on_disk < 10
+        narrow = rows.select("id")
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "50000")
+        try:
+            others = narrow.selectExpr("id + 1 as other")
+            assert "BroadcastHashJoin" not in _plan(narrow.join(others, narrow.id == others.other))
+            assert "BroadcastHashJoin" in _plan(narrow.join(spark.range(10), "id"))
+        finally:
+            spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+        spark.conf.set("spark.sql.cbo.enabled", "true")
+        try:
+            assert _estimate(epoch.read(EVENTS)) / bytes_on_disk > 0.3
+        finally:
+            spark.conf.unset("spark.sql.cbo.enabled")
+        epoch.write(SEEN, rows.selectExpr("count(*) as rows"))
+
+
+def _estimate(df: DataFrame) -> int:
+    return int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+@on_classic
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 9])
+def test_each_file_is_read_once_by_python(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """One of them has no rows; there are fewer files than tasks, as many, and more; their size is known, or not."""
+    monkeypatch.setattr(reads, "_MOST_TASKS", 4)
+    ids = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    for number in range(count):
+        rows = pa.table([[] if number == 1 else [number]], schema=pa.schema([ids]))
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    files = [f"file://{tmp_path}/{number}.parquet" for number in range(count)]
+    through_python(monkeypatch)
+    for size in ({"rows": 5_000, "size_bytes": 10**8}, {}):
+        found = reads.files_dataframe(spark, files, pa.schema([ids]), **size)
+        assert sorted(row.id for row in found.collect()) == [number for number in range(count) if number != 1]
 
 
 def _plan(df: DataFrame) -> str:

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 STATISTICS = "tests/contract/test_iceberg_statistics.py"
 TASK_WRITER = "tests/unit/test_iceberg_task_writer.py"
 FORMATS = "tests/contract/test_table_contract.py"
+ESTIMATES = "tests/unit/test_spark_estimates.py"
 
 PLANTED_IN_TABLES = (
     Mutant(
@@ -53,5 +54,14 @@ PLANTED_IN_TABLES = (
         new="    except UnicodeDecodeError:\n        return value",
         tests=(TASK_WRITER,),
         by="test_text_that_is_no_utf8_is_kept_and_bounds_nothing",
+    ),
+    Mutant(
+        name="Spark takes a table of many rows in few bytes for a small one",
+        rule="R22",
+        file="spark/estimates.py",
+        old="min(max(rows, size // _WIDEST), _MOST_IDS)",
+        new="min(size // _WIDEST, _MOST_IDS)",
+        tests=(ESTIMATES,),
+        by="test_ids_are_as_many_as_rows_and_as_wide",
     ),
 )

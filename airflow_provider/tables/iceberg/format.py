@@ -58,7 +58,7 @@ from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, staging_folder_at
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.relocating import Relocation
-from airflow_provider.tables.statistics import Statistics
+from airflow_provider.tables.statistics import SizedFiles, Statistics
 
 log = logging.getLogger(__name__)
 
@@ -334,6 +334,10 @@ class IcebergFormat(DraftingFormat):
     def files(self, state: State) -> list[str]:
         with checks.translated(self._warehouse):
             return self._reader.files(state)
+
+    def sized(self, state: State) -> SizedFiles:
+        with checks.translated(self._warehouse):
+            return self._reader.sized(state)
 
     def shown_files(self, table: Table) -> list[str]:
         head = self._existing(table).metadata.current_snapshot()

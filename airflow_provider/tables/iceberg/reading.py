@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -14,9 +15,16 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.statistics import SizedFiles
 
-File = tuple[int, str]
-"""Barrier (microseconds) and URI of a data file."""
+
+class File(NamedTuple):
+    """A data file of one slice. :param barrier: of the slice, in microseconds."""
+
+    barrier: int
+    uri: str
+    rows: int
+    size_bytes: int
 
 
 class StateReader:
@@ -34,26 +42,38 @@ class StateReader:
 
         :raises Unavailable: a manifest or the list is missing.
         """
+        return [file.uri for file in self._files_of(state)]
+
+    def sized(self, state: State) -> SizedFiles:
+        """Return :meth:`files` with the sums of their rows and bytes. :raises Unavailable: likewise."""
+        files = list(self._files_of(state))
+        return SizedFiles(
+            files=[file.uri for file in files],
+            rows=sum(file.rows for file in files),
+            size_bytes=sum(file.size_bytes for file in files),
+        )
+
+    def _files_of(self, state: State) -> Iterator[File]:
         replaced = {micros(output.interval.end) for output in state.staged}
-        committed = (file for file in self._committed(state) if file[0] not in replaced)
+        committed = (file for file in self._committed(state) if file.barrier not in replaced)
         staged = (
             file
             for output in state.staged
             for part in output.committable.parts
             for file in self._files_in(manifests.staged(part, 0))
         )
-        return [uri for files in (committed, staged) for barrier, uri in files if _contains(state, barrier)]
+        return (file for files in (committed, staged) for file in files if _contains(state, file.barrier))
 
     def all_files(self, location: str) -> list[str]:
         """Return the URIs of the files of all slices in the list at *location*."""
-        return [uri for manifest in self._listed(location) for _, uri in self._files_in(manifest)]
+        return [file.uri for manifest in self._listed(location) for file in self._files_in(manifest)]
 
     def lists_all(self, location: str, state: State) -> bool:
         """Return whether the list at *location* has every committed file of *state*, in the same epoch."""
         if state.ref is not None and state.ref.location == location:
             return True
-        listed = {file for manifest in self._listed(location) for file in self._files_in(manifest)}
-        return all(file in listed for file in self._committed(state) if _contains(state, file[0]))
+        listed = {file[:2] for manifest in self._listed(location) for file in self._files_in(manifest)}
+        return all(file[:2] in listed for file in self._committed(state) if _contains(state, file.barrier))
 
     def read(self, state: State, target: pa.Schema) -> pa.Table:
         """:raises Unavailable: a file is missing."""
@@ -108,7 +128,15 @@ class StateReader:
             entries = manifest_files.entries(self._io, manifest)
         except FileNotFoundError as error:
             raise checks.missing_file(manifest.manifest_path) from error
-        return tuple((manifests.barrier_of(entry), entry.data_file.file_path) for entry in entries)
+        return tuple(
+            File(
+                barrier=manifests.barrier_of(entry),
+                uri=entry.data_file.file_path,
+                rows=entry.data_file.record_count,
+                size_bytes=entry.data_file.file_size_in_bytes,
+            )
+            for entry in entries
+        )
 
 
 def _contains(state: State, barrier: int) -> bool:

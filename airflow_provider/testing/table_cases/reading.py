@@ -117,6 +117,10 @@ class ReadingCases(TableCases):
             state = replace(publisher.state(table, until, since=since), staged=tuple(waiting))
             found = publisher.format.statistics(state, schema)
             assert found.rows == len(ids) + nulls
+            sized = publisher.format.sized(state)
+            assert sized.files == publisher.format.files(state)
+            assert sized.rows in (found.rows, None)
+            assert sized.size_bytes is None or (sized.size_bytes > 0) == bool(sized.files)
             for name, least in (("id", min(ids, default=0)), ("label", "b")):
                 bounds = found.columns.get(name)
                 if bounds is None:
