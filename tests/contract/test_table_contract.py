@@ -7,30 +7,40 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from pyarrow import parquet
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
+from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import StaticTable
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_provider.domain.columns import add, rename
+from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.tables import storage
 from airflow_provider.tables.base import TableFormat
-from airflow_provider.tables.iceberg import manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.table_cases.backend import (
+    Change,
     Publisher,
     Row,
     Slices,
     batch,
     day,
+    expected,
     rows_of,
     slice_rows,
 )
-from airflow_provider.testing.table_cases.drafting import committed, opened
+from airflow_provider.testing.table_cases.drafting import committed, drafting, opened
 from airflow_provider.testing.table_cases.model import ModelCases
+from airflow_provider.testing.table_cases.showing import changed, days, only, remove
 from airflow_provider.testing.table_contract import (
     DraftingBackend,
     DraftingTableContract,
@@ -105,6 +115,20 @@ class IcebergBackend(DraftingBackend):
     def engine_rows(self, table: Table) -> list[Row]:
         return rows_of(self._outsider().load_table((table.domain, table.name)).scan().to_arrow())
 
+    def loaded(self, table: Table) -> IcebergTable:
+        return self._outsider().load_table((table.domain, table.name))
+
+    def changes(self, table: Table, after: int) -> list[Change]:
+        """Read the entries of each snapshot's own manifests, as Iceberg's changelog scan does."""
+        loaded = self.loaded(table)
+        found: list[Change] = []
+        snapshot = loaded.current_snapshot()
+        while snapshot is not None and snapshot.snapshot_id != after:
+            if operation_of(snapshot) is not Operation.REPLACE:
+                found += _changes(loaded, snapshot)
+            snapshot = loaded.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        return found
+
     def drop(self, table: Table) -> None:
         self._outsider().drop_table((table.domain, table.name))
 
@@ -132,6 +156,24 @@ class IcebergBackend(DraftingBackend):
 
     def _outsider(self) -> SqlCatalog:
         return SqlCatalog(CATALOG_NAME, uri=self.catalog_url)
+
+
+def operation_of(snapshot: Snapshot) -> Operation:
+    assert snapshot.summary is not None
+    return snapshot.summary.operation
+
+
+def _changes(loaded: IcebergTable, snapshot: Snapshot) -> Iterator[Change]:
+    signs = {ManifestEntryStatus.ADDED: 1, ManifestEntryStatus.DELETED: -1}
+    for manifest in snapshot.manifests(loaded.io):
+        if manifest.added_snapshot_id != snapshot.snapshot_id:
+            continue
+        for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=False):
+            if entry.snapshot_id == snapshot.snapshot_id and entry.status in signs:
+                barrier = from_micros(manifests.barrier_of(entry))
+                path = storage.split(entry.data_file.file_path)[1]
+                for number in parquet.read_table(path, columns=["id"]).column("id").to_pylist():
+                    yield signs[entry.status], (barrier, number)
 
 
 class TestMemoryTables(TableContract):
@@ -185,6 +227,86 @@ class TestIcebergTables(IcebergHistories, TableContract):
         then = newest.scan(snapshot_id=before.version, selected_fields=("id", "label")).to_arrow()
         assert then.to_pylist() == [{"id": 1, "label": "row 1"}]
 
+    def test_changes_of_folded_manifests_add_up(
+        self, backend: TableBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R17: also where histories as short as the model's fold their manifests, or write several."""
+        monkeypatch.setattr(manifests, "FOLD_AT", 2)
+        monkeypatch.setattr(manifests, "MOST_COPIED_FILES", 2)
+        self.test_changes_add_up_to_what_engines_see(backend)
+
+    def test_a_snapshot_says_what_it_changes(
+        self, backend: IcebergBackend, publisher: Publisher, full_table: Table
+    ) -> None:
+        """R17: engines pass over what is no change, and their totals are those of the shown files."""
+        publisher.publish(full_table, day(0), [1, 2, 3], shows=only(0))
+        says(backend, full_table, Operation.APPEND, added=3, deleted=0, total=3)
+        publisher.publish(full_table, day(0), [4], replaces=True, shows=only(0))
+        says(backend, full_table, Operation.OVERWRITE, added=1, deleted=3, total=1)
+        publisher.publish(full_table, day(1), [5, 6], shows=only(0))
+        says(backend, full_table, Operation.APPEND, added=0, deleted=0, total=1)
+        publisher.publish(full_table, day(1), [7, 8], replaces=True, shows=only(0))
+        says(backend, full_table, Operation.REPLACE, added=0, deleted=0, total=1)
+        publisher.publish(full_table, day(2), [9], shows=days(0, 2))
+        says(backend, full_table, Operation.APPEND, added=3, deleted=0, total=4)
+        remove(publisher, full_table, 1, days(0, 2))
+        says(backend, full_table, Operation.DELETE, added=0, deleted=2, total=2)
+
+    def test_deleted_entries_belong_to_one_snapshot(self, publisher: Publisher, table: Table) -> None:
+        """R17, R24: no other list has them, and they go with it; what they name is a hidden slice's, and stays."""
+        first = publisher.publish(table, day(0), [1])
+        second = publisher.publish(table, day(0), [2], replaces=True)
+        assert removing(second.location), "all slices are shown"
+        third = publisher.publish(table, day(1), [3])
+        assert not removing(third.location)
+        fourth = publisher.publish(table, day(2), [4], shows=days(0, 0))
+        shown = fourth.location.replace("/states-", "/snap-")
+        assert (removing(fourth.location), len(removing(shown))) == ([], 1)
+        last = publisher.publish(table, day(3), [5], shows=days(0, 0))
+        own = {*removing(second.location), *removing(shown)}
+        deleted = set(publisher.format.vacuum(table, [first, second, third, fourth], [last]))
+        assert own <= deleted
+        assert shown in deleted
+        assert publisher.format.missing(table, [last]) == []
+        assert publisher.rows(table, 3) == expected((0, [2]), (1, [3]), (2, [4]), (3, [5]))
+
+    def test_cuts_do_without_deleted_entries(
+        self, backend: IcebergBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """R22: only programs that follow changes read them."""
+        publisher.publish(table, day(0), [1])
+        newest = publisher.publish(table, day(0), [2], replaces=True)
+        for uri in removing(newest.location):
+            backend.lose(uri)
+        assert publisher.format.missing(table, [newest]) == []
+        assert publisher.rows(table, 0) == expected((0, [2]))
+        publisher.publish(table, day(1), [3])
+        assert publisher.rows(table, 1) == expected((0, [2]), (1, [3]))
+
+
+def removing(uri: str) -> list[str]:
+    """Return the manifests of deleted entries in the list at *uri*."""
+    listed = manifest_files.read_list(DurableFileIO(), uri)
+    return [manifest.manifest_path for manifest in listed if manifest.deleted_files_count]
+
+
+def says(
+    backend: IcebergBackend, table: Table, operation: Operation, *, added: int, deleted: int, total: int
+) -> None:
+    """Assert what the newest snapshot says of its rows, and that its totals are those of the files found."""
+    loaded = backend.loaded(table)
+    snapshot = loaded.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    said = snapshot.summary
+    assert operation_of(snapshot) is operation
+    assert (said["added-records"], said["deleted-records"] or "0", said["total-records"]) == tuple(
+        map(str, (added, deleted, total))
+    )
+    files = [task.file for task in loaded.scan().plan_files()]
+    assert said["total-data-files"] == str(len(files))
+    assert said["total-files-size"] == str(sum(file.file_size_in_bytes for file in files))
+
 
 class TestIcebergDrafts(DraftingTableContract):
     """Iceberg, slices made by statements."""
@@ -208,6 +330,21 @@ class TestIcebergDrafts(DraftingTableContract):
             rows = newest.scan(row_filter=EqualTo("_epoch", day(number).end.isoformat())).to_arrow()
             assert sorted(rows.column("id").to_pylist()) == ids
             assert set(rows.column("_epoch").to_pylist()) == {day(number).end}
+
+    def test_a_file_that_two_states_share_leaves_with_one_and_comes_with_the_other(
+        self, backend: IcebergBackend, publisher: Publisher, full_table: Table, engine: PyicebergEngine
+    ) -> None:
+        """R17: its rows are at another barrier then."""
+        first = opened(publisher, engine, full_table, 0)
+        engine.insert(first, batch([1]))
+        before = committed(publisher, first)
+        second = opened(publisher, engine, full_table, 1, base=publisher.state(full_table, 0))
+        engine.insert(second, batch([2]))
+        staged = drafting(publisher).describe_draft(second)
+        publication = publisher.publication(full_table, (day(1), staged), shows=only(1))
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        assert backend.engine_rows(full_table) == expected((1, [1, 2]))
+        assert changed(backend, full_table, before) == (expected((1, [1, 2])), expected((0, [1])))
 
     def test_others_find_rows_that_were_written_as_files_and_carried_on(
         self, publisher: Publisher, full_table: Table, engine: PyicebergEngine

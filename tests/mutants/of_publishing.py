@@ -7,6 +7,7 @@ from tests.mutants.mutant import RACES, REWRITES, Mutant
 BEGINNING = "coordination/attempts/begin.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
 DECISIONS = "tests/unit/test_decisions.py"
+FORMATS = "tests/contract/test_table_contract.py"
 FOREIGN = "tests/contract/test_coordination_foreign.py"
 ORPHANS = "tests/contract/test_coordination_orphans.py"
 PARTICIPANTS = "tests/contract/test_coordination_participants.py"
@@ -177,5 +178,77 @@ OF_PUBLISHING = (
         new="    if record.latest is None and stamped.csn is not None:\n        earlier",
         tests=(DECISIONS,),
         by="test_changes_of_calendar_are_told_apart_and_stay",
+    ),
+    Mutant(
+        name="a commit does not say which rows it removes",
+        rule="R17",
+        file="tables/iceberg/publishing.py",
+        old="shown: [*after.shown, *after.removed]}",
+        new="shown: after.shown}",
+        tests=(FORMATS,),
+        by="test_what_a_revision_replaces_leaves",
+    ),
+    Mutant(
+        name="rows that come into sight are told of by a commit that showed none of them",
+        rule="R17",
+        file="tables/iceberg/changes.py",
+        old="        came += new\n",
+        new="        same, new = [*same, *new], []\n",
+        tests=(FORMATS,),
+        by="test_rows_come_when_the_gap_before_them_is_filled",
+    ),
+    Mutant(
+        name="deleted entries are carried on from list to list",
+        rule="R24",
+        file="tables/iceberg/manifests.py",
+        old="        if _size(manifest) or None in (manifest.added_files_count, manifest.existing_files_count)\n",
+        new="",
+        tests=(FORMATS,),
+        by="test_deleted_entries_belong_to_one_snapshot",
+    ),
+    Mutant(
+        name="deleted entries are taken for slices",
+        rule="R22",
+        file="tables/iceberg/publishing.py",
+        old="{every: [*after.hidden, *after.shown]}",
+        new="{every: [*after.hidden, *after.shown, *after.removed]}",
+        tests=(FORMATS,),
+        by="test_deleted_entries_belong_to_one_snapshot",
+    ),
+    Mutant(
+        name="manifests of deleted entries outlive the versions that have them",
+        rule="R24",
+        file="tables/iceberg/vacuuming.py",
+        old="for uri in (*lists, *shown)",
+        new="for uri in lists",
+        tests=(FORMATS,),
+        by="test_deleted_entries_belong_to_one_snapshot",
+    ),
+    Mutant(
+        name="engines are told of a change where none is in sight",
+        rule="R17",
+        file="tables/iceberg/publishing.py",
+        old="if comes or not publication.removes else Operation.REPLACE",
+        new="if comes or not publication.removes else Operation.OVERWRITE",
+        tests=(FORMATS,),
+        by="test_a_snapshot_says_what_it_changes",
+    ),
+    Mutant(
+        name="rows that only leave are told of as replaced",
+        rule="R17",
+        file="tables/iceberg/publishing.py",
+        old="return Operation.OVERWRITE if comes else Operation.DELETE",
+        new="return Operation.OVERWRITE",
+        tests=(FORMATS,),
+        by="test_a_snapshot_says_what_it_changes",
+    ),
+    Mutant(
+        name="the total of bytes grows with what is replaced",
+        rule="R17",
+        file="tables/iceberg/publishing.py",
+        old="before - leaves.size_bytes + comes.size_bytes",
+        new="before + comes.size_bytes",
+        tests=(FORMATS,),
+        by="test_a_snapshot_says_what_it_changes",
     ),
 )

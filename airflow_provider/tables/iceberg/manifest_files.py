@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.types import StructType
 
 from airflow_provider.tables import storage
 from airflow_provider.tables.iceberg import avro
@@ -55,13 +56,21 @@ def write_manifest(
     status: ManifestEntryStatus,
     snapshot_id: int,
 ) -> ManifestFile:
-    """Write a manifest whose *entries* all have *status*; added entries inherit sequence numbers from its list."""
-    form, said = _form(schema.model_dump_json(), spec.model_dump_json())
+    """Write a manifest whose *entries* all have *status*; added entries inherit sequence numbers from its list.
+
+    Deleted entries are written without statistics, which no reader of them needs.
+    """
+    removed = status is ManifestEntryStatus.DELETED
+    form, said = _form(schema.model_dump_json(), spec.model_dump_json(), bare=removed)
     content = avro.encoded(form, said, entries)
     write_together(io, {uri: content})
     files, rows = len(entries), sum(entry.data_file.record_count for entry in entries)
-    added = status is ManifestEntryStatus.ADDED
-    numbers = [entry.sequence_number for entry in entries if entry.sequence_number is not None]
+    counts = {status: (files, rows)}
+    added_files, added_rows = counts.get(ManifestEntryStatus.ADDED, (0, 0))
+    existing_files, existing_rows = counts.get(ManifestEntryStatus.EXISTING, (0, 0))
+    deleted_files, deleted_rows = counts.get(ManifestEntryStatus.DELETED, (0, 0))
+    live = () if removed else entries
+    numbers = [entry.sequence_number for entry in live if entry.sequence_number is not None]
     return ManifestFile.from_args(
         manifest_path=uri,
         manifest_length=len(content),
@@ -70,12 +79,12 @@ def write_manifest(
         sequence_number=UNASSIGNED_SEQ,
         min_sequence_number=min(numbers, default=UNASSIGNED_SEQ),
         added_snapshot_id=snapshot_id,
-        added_files_count=files if added else 0,
-        existing_files_count=0 if added else files,
-        deleted_files_count=0,
-        added_rows_count=rows if added else 0,
-        existing_rows_count=0 if added else rows,
-        deleted_rows_count=0,
+        added_files_count=added_files,
+        existing_files_count=existing_files,
+        deleted_files_count=deleted_files,
+        added_rows_count=added_rows,
+        existing_rows_count=existing_rows,
+        deleted_rows_count=deleted_rows,
         partitions=construct_partition_summaries(
             spec, schema, [entry.data_file.partition for entry in entries]
         ),
@@ -83,11 +92,41 @@ def write_manifest(
     )
 
 
+def write_removed(
+    io: FileIO,
+    spec: PartitionSpec,
+    schema: Schema,
+    uri: str,
+    entries: Sequence[ManifestEntry],
+    *,
+    snapshot_id: int,
+) -> ManifestFile:
+    """Write a manifest that says of *entries*, live ones of other manifests, that *snapshot_id* deletes them."""
+    removed = [
+        ManifestEntry.from_args(
+            status=ManifestEntryStatus.DELETED,
+            snapshot_id=snapshot_id,
+            sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number,
+            data_file=entry.data_file,
+        )
+        for entry in entries
+    ]
+    return write_manifest(
+        io, spec, schema, uri, removed, status=ManifestEntryStatus.DELETED, snapshot_id=snapshot_id
+    )
+
+
 @lru_cache(maxsize=64)
-def _form(schema: str, spec: str) -> tuple[avro.Form, dict[str, str]]:
-    """Return the encoder and the header of manifests of files with this *schema* and this *spec* (both JSON)."""
+def _form(schema: str, spec: str, *, bare: bool) -> tuple[avro.Form, dict[str, str]]:
+    """Return the encoder and the header of manifests of files with this *schema* and this *spec* (both JSON).
+
+    :param bare: whether files are written with the required fields alone, which are the first ones.
+    """
     columns, layout = Schema.model_validate_json(schema), PartitionSpec.model_validate_json(spec)
     file = data_file_with_partition(format_version=2, partition_type=layout.partition_type(columns))
+    if bare:
+        file = StructType(*(field for field in file.fields if field.required))
     entry = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
     return avro.Form.of(entry, "manifest_entry"), {
         "schema": schema,

@@ -228,6 +228,15 @@ def live_rows(manifests: Iterable[ManifestFile]) -> int:
     )
 
 
+def live(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+    """Return *manifests* without those of deleted entries alone, which belong to one snapshot and go no further."""
+    return [
+        manifest
+        for manifest in manifests
+        if _size(manifest) or None in (manifest.added_files_count, manifest.existing_files_count)
+    ]
+
+
 def _size(manifest: ManifestFile) -> int:
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
 

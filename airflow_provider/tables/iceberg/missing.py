@@ -46,7 +46,7 @@ def _manifests(
     """Yield the manifests of *lists* and *staged*; add missing lists to *gone*."""
     for uri in dict.fromkeys(lists):
         try:
-            yield from manifest_files.read_list(io, uri)
+            yield from manifests.live(manifest_files.read_list(io, uri))
         except FileNotFoundError:
             gone[uri] = MissingFile(uri=uri)
     for output in staged:

@@ -24,7 +24,15 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
-from airflow_provider.tables.iceberg import evolution, foreign, manifest_files, manifests, schemas, showing
+from airflow_provider.tables.iceberg import (
+    changes,
+    evolution,
+    foreign,
+    manifest_files,
+    manifests,
+    schemas,
+    showing,
+)
 from airflow_provider.tables.iceberg.descriptions import metadata_files
 from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
@@ -61,12 +69,13 @@ def prepare(
     layout = layout_of(table, metadata)
     snapshot_id = _snapshot_id(publication, metadata)
     head = metadata.current_snapshot()
-    pointed = [] if head is None else lists(head.manifest_list)
-    every = _slices(publication, metadata, pointed, lists)
-    after, operation = _next_manifests(publication, layout, every, pointed, snapshot_id)
+    pointed = [] if head is None else manifests.live(lists(head.manifest_list))
+    every = manifests.live(_slices(publication, metadata, pointed, lists))
+    after, changed_rows = _next_manifests(publication, layout, every, pointed, snapshot_id)
     files, listed = _lists(metadata, layout.directory, after, snapshot_id)
     shown = list(listed)[-1]
-    snapshot = _snapshot(publication, metadata, operation, (shown, listed[shown]), snapshot_id)
+    summary = _summary(publication, metadata, changed_rows, listed[shown])
+    snapshot = _snapshot(metadata, summary, shown, snapshot_id)
     changed = with_snapshot(metadata, snapshot, table.metadata_location)
     location = table.location_provider().new_table_metadata_file_location(
         _number_of(table.metadata_location) + 1
@@ -164,8 +173,8 @@ def _next_manifests(
     every: list[ManifestFile],
     pointed: list[ManifestFile],
     snapshot_id: int,
-) -> tuple[showing.Parted, Operation]:
-    """Return the manifests of the next version, and the snapshot's operation.
+) -> tuple[showing.Parted, changes.Changes]:
+    """Return the manifests of the next version, and what it changes in the slices that the head shows.
 
     Shown and hidden manifests are folded separately, so that a slice is shown or hidden without being rewritten.
     """
@@ -175,23 +184,25 @@ def _next_manifests(
     before = showing.parted(layout, kept, publication.shows, snapshot_id)
     parts = [manifests.staged(part, snapshot_id) for _, output in publication.adds for part in output.parts]
     added = showing.parted(layout, parts, publication.shows, snapshot_id)
-    # Engines that follow appends expect only rows of this commit in one: showing earlier slices is no append.
-    same = {manifest.manifest_path for manifest in before.shown} == {
-        manifest.manifest_path for manifest in pointed
-    }
+    found = changes.between(layout, pointed, before.shown, snapshot_id)
     after = showing.Parted(
-        shown=manifests.folded(layout, before.shown, snapshot_id) + added.shown,
+        shown=manifests.folded(layout, found.stays, snapshot_id) + found.comes + added.shown,
         hidden=manifests.folded(layout, before.hidden, snapshot_id) + added.hidden,
+        removed=found.leaves,
     )
-    return after, Operation.APPEND if same and not removes else Operation.OVERWRITE
+    return after, found
 
 
 def _lists(
     metadata: TableMetadataV2, directory: str, after: showing.Parted, snapshot_id: int
 ) -> tuple[dict[str, bytes], dict[str, list[ManifestFile]]]:
-    """Return a version's lists by URI, as file content and as manifests; all slices first, the shown ones last."""
+    """Return a version's lists by URI, as file content and as manifests; all slices first, the shown ones last.
+
+    Deleted entries are in the snapshot's list only: they are no slice.
+    """
     every, shown = showing.new_lists(directory, f"{snapshot_id}-{uuid.uuid4().hex}")
-    wanted = {**({every: [*after.hidden, *after.shown]} if after.hidden else {}), shown: after.shown}
+    slices = {every: [*after.hidden, *after.shown]} if after.hidden else {}
+    wanted = {**slices, shown: [*after.shown, *after.removed]}
     files: dict[str, bytes] = {}
     listed: dict[str, list[ManifestFile]] = {}
     for uri, entries in wanted.items():
@@ -226,14 +237,7 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
             )
 
 
-def _snapshot(
-    publication: Publication,
-    metadata: TableMetadataV2,
-    operation: Operation,
-    shown: tuple[str, list[ManifestFile]],
-    snapshot_id: int,
-) -> Snapshot:
-    manifest_list, listed = shown
+def _snapshot(metadata: TableMetadataV2, summary: Summary, manifest_list: str, snapshot_id: int) -> Snapshot:
     return Snapshot.model_validate(
         {
             "snapshot-id": snapshot_id,
@@ -241,22 +245,27 @@ def _snapshot(
             "sequence-number": metadata.last_sequence_number + 1,
             "timestamp-ms": max(int(time.time() * 1000), metadata.last_updated_ms),
             "manifest-list": manifest_list,
-            "summary": _summary(publication, operation, listed),
+            "summary": summary,
             "schema-id": metadata.current_schema_id,
         }
     )
 
 
-def _summary(publication: Publication, operation: Operation, listed: list[ManifestFile]) -> Summary:
+def _summary(
+    publication: Publication, metadata: TableMetadata, changed: changes.Changes, listed: list[ManifestFile]
+) -> Summary:
     """Return the snapshot's summary; its figures count shown slices only, as engines take them for the table's."""
-    added = [output for interval, output in publication.adds if publication.shows.has(interval.end)]
-    said = {
-        "added-data-files": sum(output.files for output in added),
-        "added-records": sum(output.rows for output in added),
-        "added-files-size": sum(output.size_bytes for output in added),
+    shown = [output for interval, output in publication.adds if publication.shows.has(interval.end)]
+    comes, leaves = changed.coming.plus(shown), changed.leaving
+    said: dict[str, int | str] = {
+        "added-data-files": comes.files,
+        "added-records": comes.rows,
+        "added-files-size": comes.size_bytes,
         "total-data-files": manifests.live_files(listed),
         "total-records": manifests.live_rows(listed),
         "total-delete-files": 0,
+        "total-position-deletes": 0,
+        "total-equality-deletes": 0,
         "epochs.domain": publication.table.domain,
         "epochs.incarnation": publication.incarnation,
         "epochs.csn": publication.csn,
@@ -267,7 +276,29 @@ def _summary(publication: Publication, operation: Operation, listed: list[Manife
         "epochs.revision": publication.revision,
         "epochs.token": publication.token,
     }
+    if leaves.files:
+        said["deleted-data-files"] = leaves.files
+        said["deleted-records"] = leaves.rows
+        said["removed-files-size"] = leaves.size_bytes
+    before = leaves.size_bytes if not changed.stays else _total_size(metadata)
+    if before is not None:
+        said["total-files-size"] = before - leaves.size_bytes + comes.size_bytes
+    operation = _operation(publication, comes=bool(comes.files), leaves=bool(leaves.files))
     return Summary(operation, **{name: str(value) for name, value in said.items()})
+
+
+def _operation(publication: Publication, *, comes: bool, leaves: bool) -> Operation:
+    """Return what engines are told of a version; they pass over a ``replace``: no row that they see has changed."""
+    if leaves:
+        return Operation.OVERWRITE if comes else Operation.DELETE
+    return Operation.APPEND if comes or not publication.removes else Operation.REPLACE
+
+
+def _total_size(metadata: TableMetadata) -> int | None:
+    """Return the size of the files that the head shows; None if its summary does not tell."""
+    head = metadata.current_snapshot()
+    said = None if head is None or head.summary is None else head.summary.get("total-files-size")
+    return int(said) if said and said.isdecimal() else None
 
 
 def with_snapshot(metadata: TableMetadataV2, snapshot: Snapshot, pointer: str) -> TableMetadataV2:

@@ -119,7 +119,7 @@ class StateReader:
 
     def _read_list(self, uri: str) -> tuple[ManifestFile, ...]:
         try:
-            return tuple(manifest_files.read_list(self._io, uri))
+            return tuple(manifests.live(manifest_files.read_list(self._io, uri)))
         except FileNotFoundError as error:
             raise checks.missing_file(uri) from error
 

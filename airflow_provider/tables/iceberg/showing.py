@@ -2,14 +2,15 @@
 
 A version has two manifest lists if the catalog must not show some slices (older states of a full table, epochs
 beyond a gap): ``states-…`` names the manifests of all slices, and cuts read it; ``snap-…`` names those of the shown
-slices, and the snapshot refers to it. Otherwise there is ``snap-…`` alone. Each name is derived from the other.
+slices, and the snapshot refers to it. Otherwise there is ``snap-…`` alone, which has the manifests of deleted entries
+in either case. Each name is derived from the other.
 See docs/decisions/shown.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
@@ -42,10 +43,14 @@ def _renamed(uri: str, old: str, new: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parted:
-    """Manifests of a version: those that the catalog shows, and the others."""
+    """Manifests of a version: those that the catalog shows, and the others.
+
+    :param removed: manifests of deleted entries: what the version before showed and this one does not.
+    """
 
     shown: list[ManifestFile]
     hidden: list[ManifestFile]
+    removed: list[ManifestFile] = field(default_factory=list)
 
 
 def parted(

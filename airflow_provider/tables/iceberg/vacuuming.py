@@ -31,21 +31,22 @@ def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_
     """
     staying = {manifest.manifest_path: manifest for uri in sorted(kept) for manifest in _listed(io, uri)}
     lists = [uri for uri in dict.fromkeys(expired) if uri not in kept]
+    shown = [uri for uri in map(showing.shown_list, lists) if uri not in (*lists, *kept)]
     leaving = {
         manifest.manifest_path: manifest
-        for uri in lists
+        for uri in (*lists, *shown)
         for manifest in _listed_if_there(io, uri)
         if manifest.manifest_path not in staying
     }
     # A missing expired manifest was deleted by an earlier call; a missing kept one might name files to keep.
-    data = {path for manifest in leaving.values() for path in _paths(io, manifest, missing_is_fine=True)}
+    holding = manifests.live(leaving.values())
+    data = {path for manifest in holding for path in _paths(io, manifest, missing_is_fine=True)}
     near = (
         manifest
-        for manifest in staying.values()
-        if shared_by_epochs or _may_share(manifest, leaving.values())
+        for manifest in manifests.live(staying.values())
+        if shared_by_epochs or _may_share(manifest, holding)
     )
     data -= {path for manifest in near for path in _paths(io, manifest, missing_is_fine=False)}
-    shown = [uri for uri in map(showing.shown_list, lists) if uri not in (*lists, *kept)]
     wanted = (*sorted(data), *sorted(leaving), *shown, *lists)
     return [uri for uri in wanted if storage.remove(*storage.filesystem(uri))]
 

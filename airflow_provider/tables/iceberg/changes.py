@@ -1,0 +1,160 @@
+"""Rows that a version brings into the catalog's sight, and rows that it takes out of it.
+
+Programs that follow changes read a snapshot's own entries: an added file's rows come, a deleted file's rows leave. So
+a slice that comes into sight is added by the version that shows it, whichever commit wrote it, and a manifest of
+deleted entries names what leaves, although a hidden slice keeps its files. See docs/decisions/shown.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.manifest import ManifestEntry, ManifestFile
+
+from airflow_provider.domain.version import Committable
+from airflow_provider.tables.iceberg import manifest_files, manifests
+
+_File = tuple[int, str]
+"""Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """How much comes or leaves."""
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+    def plus(self, outputs: Iterable[Committable]) -> Figures:
+        """Return the figures with those of *outputs*."""
+        found = list(outputs)
+        return Figures(
+            files=self.files + sum(output.files for output in found),
+            rows=self.rows + sum(output.rows for output in found),
+            size_bytes=self.size_bytes + sum(output.size_bytes for output in found),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """Manifests of what the next version shows of the head's slices, and of what it shows no more.
+
+    :param stays: the head shows their files, too. :param comes: the head hides their files.
+    :param leaves: deleted entries, for the snapshot's list alone.
+    """
+
+    stays: list[ManifestFile]
+    comes: list[ManifestFile]
+    leaves: list[ManifestFile]
+    coming: Figures
+    leaving: Figures
+
+
+def between(
+    layout: manifests.Layout, pointed: Iterable[ManifestFile], shown: Sequence[ManifestFile], snapshot_id: int
+) -> Changes:
+    """Compare *pointed*, the live manifests that the head shows, with *shown*, those that the next version shows.
+
+    Manifests on both sides are not read: a publish that only adds an epoch reads none.
+    """
+    kept = {manifest.manifest_path for manifest in shown}
+    one_sided = [manifest for manifest in pointed if manifest.manifest_path not in kept]
+    known = {manifest.manifest_path for manifest in pointed}
+    left = {_file(entry): entry for manifest in one_sided for entry in _entries(layout, manifest)}
+    stays: list[ManifestFile] = []
+    came: list[ManifestEntry] = []
+    for manifest in shown:
+        if manifest.manifest_path in known:
+            stays.append(manifest)
+            continue
+        same, new = _sorted_out(_entries(layout, manifest), left)
+        came += new
+        if same:
+            stays.append(_only(layout, manifest, same, new, snapshot_id))
+    return Changes(
+        stays=stays,
+        comes=list(_added(layout, came, snapshot_id)),
+        leaves=list(_removed(layout, left.values(), snapshot_id)),
+        coming=_figures(came),
+        leaving=_figures(left.values()),
+    )
+
+
+def _entries(layout: manifests.Layout, manifest: ManifestFile) -> list[ManifestEntry]:
+    return manifest_files.entries(layout.io, manifest)
+
+
+def _file(entry: ManifestEntry) -> _File:
+    return manifests.barrier_of(entry), entry.data_file.file_path
+
+
+def _sorted_out(
+    entries: Iterable[ManifestEntry], left: dict[_File, ManifestEntry]
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """Return those of *entries* that the head shows, taken out of *left*, and the others."""
+    sides: dict[bool, list[ManifestEntry]] = {True: [], False: []}
+    for entry in entries:
+        sides[left.pop(_file(entry), None) is not None].append(entry)
+    return sides[True], sides[False]
+
+
+def _only(
+    layout: manifests.Layout,
+    manifest: ManifestFile,
+    same: Sequence[ManifestEntry],
+    new: Sequence[ManifestEntry],
+    snapshot_id: int,
+) -> ManifestFile:
+    """Return *manifest* without the entries *new*."""
+    if not new:
+        return manifest
+    return manifests.rewritten(layout, manifest.partition_spec_id, same, snapshot_id)
+
+
+def _added(
+    layout: manifests.Layout, entries: Iterable[ManifestEntry], snapshot_id: int
+) -> Iterator[ManifestFile]:
+    """Write manifests that add *entries*; each has near epochs, and no more files than a fold copies."""
+    most = manifests.MOST_COPIED_FILES
+    for spec_id, of_spec in _by_spec(entries).items():
+        ordered = sorted(of_spec, key=_file)
+        for start in range(0, len(ordered), most):
+            files = [entry.data_file for entry in ordered[start : start + most]]
+            uri = layout.new_uri(snapshot_id)
+            yield manifests.write_added(
+                layout.io, layout.specs[spec_id], layout.schema, uri, files, snapshot_id=snapshot_id
+            )
+
+
+def _removed(
+    layout: manifests.Layout, entries: Iterable[ManifestEntry], snapshot_id: int
+) -> Iterator[ManifestFile]:
+    """Write a manifest of deleted *entries* for each partition spec."""
+    for spec_id, of_spec in _by_spec(entries).items():
+        yield manifest_files.write_removed(
+            layout.io,
+            layout.specs[spec_id],
+            layout.schema,
+            layout.new_uri(snapshot_id),
+            of_spec,
+            snapshot_id=snapshot_id,
+        )
+
+
+def _by_spec(entries: Iterable[ManifestEntry]) -> Mapping[int, list[ManifestEntry]]:
+    found: defaultdict[int, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.data_file.spec_id].append(entry)
+    return found
+
+
+def _figures(entries: Iterable[ManifestEntry]) -> Figures:
+    files = [entry.data_file for entry in entries]
+    return Figures(
+        files=len(files),
+        rows=sum(file.record_count for file in files),
+        size_bytes=sum(file.file_size_in_bytes for file in files),
+    )
