@@ -48,11 +48,30 @@ class Form:
         return cls(schema=text, writer=construct_writer(schema))
 
 
+class Encoder(BinaryEncoder):
+    """pyiceberg's encoder, which writes an integer piece by piece; most integers of a manifest occur again."""
+
+    def write_int(self, integer: int) -> None:
+        self._output_stream.write(_zigzag(integer))
+
+
+@lru_cache(maxsize=8192)
+def _zigzag(integer: int) -> bytes:
+    """Return Avro's encoding of an integer: seven bits a byte, the sign in the lowest one."""
+    rest = (integer << 1) ^ (integer >> 63)
+    pieces = bytearray()
+    while rest > 0x7F:
+        pieces.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    pieces.append(rest)
+    return bytes(pieces)
+
+
 def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> bytes:
     """Return the content of a file of *records*, with *said* in its header."""
     sync = os.urandom(SYNC_SIZE)
     content = io.BytesIO()
-    encoder = BinaryEncoder(content)
+    encoder = Encoder(content)
     encoder.write(MAGIC)
     header = {**said, "avro.schema": form.schema, "avro.codec": "deflate"}
     encoder.write_int(len(header))
@@ -72,7 +91,7 @@ def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> b
 def _packed(form: Form, records: Sequence[Record]) -> bytes:
     """Return *records* compressed by Avro's codec ``deflate``: without zlib's own frame."""
     content = io.BytesIO()
-    encoder = BinaryEncoder(content)
+    encoder = Encoder(content)
     for record in records:
         form.writer.write(encoder, record)
     packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)

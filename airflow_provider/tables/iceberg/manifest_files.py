@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -34,12 +34,12 @@ from airflow_provider.tables.iceberg.file_io import write_together
 _LISTED = avro.Kind(
     schema=MANIFEST_LIST_FILE_SCHEMAS[2],
     types={-1: ManifestFile, 508: PartitionFieldSummary},
-    enums={517: ManifestContent},
+    enums={517: cache(ManifestContent)},
 )
 _ENTRIES = avro.Kind(
     schema=MANIFEST_ENTRY_SCHEMAS[2],
     types={-1: ManifestEntry, 2: DataFile},
-    enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    enums={0: cache(ManifestEntryStatus), 101: cache(FileFormat), 134: cache(DataFileContent)},
 )
 
 _FILE_PATH, _MANIFEST_PATH = 1, 0
