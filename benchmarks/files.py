@@ -31,7 +31,7 @@ def measure(size: Size = Size.FULL) -> None:
         for number in range(EPOCHS):
             attempt = job.begin(number)
             joined = (coordinator.join(attempt, one, attempt.owner) for one in range(participants))
-            written += [_write(job, writer, files) for writer in joined]
+            written += [write_files(job, writer, files) for writer in joined]
             began = time.perf_counter()
             coordinator.publish(attempt)
             published.append(time.perf_counter() - began)
@@ -43,7 +43,7 @@ def measure(size: Size = Size.FULL) -> None:
     figure("bench.files.written_seconds", statistics.median(written))
 
 
-def _write(job: IcebergJob, attempt: Attempt, number: int) -> float:
+def write_files(job: IcebergJob, attempt: Attempt, number: int) -> float:
     """Stage files for one participant, and report them; return how long that took, the files not counted.
 
     One file is written; the others are copies of it: publish looks that they are there, and reads none.

@@ -13,6 +13,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.factory import open_store
 from airflow_provider.tables.factory import open_formats
@@ -36,11 +37,18 @@ class IcebergJob:
     :param participants: how many write each epoch.
     """
 
-    def __init__(self, coordinator: EpochService, name: str, *, participants: int = 1) -> None:
+    def __init__(
+        self,
+        coordinator: EpochService,
+        name: str,
+        *,
+        participants: int = 1,
+        kind: TableKind = TableKind.INCREMENTAL,
+    ) -> None:
         self.coordinator = coordinator
         self.sink = name
         self._participants = participants
-        table = Table(name, domain=DomainName("bench"), format="iceberg")
+        table = Table(name, domain=DomainName("bench"), format="iceberg", kind=kind)
         self._job = Job(f"{name}_job", outputs=[table], cadence="@hourly", origin=ORIGIN)
 
     def begin(self, number: int) -> Attempt:

@@ -34,6 +34,7 @@ __all__ = ["postgresql"]  # a fixture of this module
 START = datetime(2013, 2, 8, tzinfo=UTC)
 EVENTS, COUNTS = Table("events", domain="shop"), Table("counts", domain="shop", kind="full")
 LOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START)
+RELOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START, on_rerun="new_revision")
 COUNT = Job("count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START)
 Rows = list[tuple[Any, ...]]
 
@@ -100,6 +101,19 @@ def compact(spark: SparkSession, table: Table) -> None:
     assert found.rewritten_data_files_count > 0
 
 
+def changelog(spark: SparkSession, table: Table, since: int, column: str) -> Rows:
+    """What Iceberg's changelog says of *table* after the version *since*: what happened, and *column*, sorted."""
+    options = f", options => map('start-snapshot-id', '{since}'), changelog_view => 'told'"
+    call(spark, "create_changelog_view", table, options)
+    return sorted(map(tuple, spark.table("told").select("_change_type", column).collect()))
+
+
+def version(service: EpochService, table: Table) -> int:
+    ref = service.cuts.cut("shop", [table.name]).states[table.name].ref
+    assert ref is not None
+    return ref.version
+
+
 def every_way(spark: SparkSession, service: EpochService, cut: Cut) -> dict[str, Rows]:
     """The rows of each table of *cut*, as each reader gets them; equal, or the test ends here."""
     columns = {"events": ["id", "k"], "counts": ["k", "count"]}
@@ -144,6 +158,27 @@ def test_r17_spark_compacts_rows_of_epochs(
     assert (
         every_way(spark, service, service.cuts.cut("shop", ["events", "counts"], at=first.barrier)) == before
     )
+
+
+def test_r17_iceberg_changelog_tells_what_leaves_and_what_comes(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R17: a revision, and the next state of a full table that statements made."""
+    load(spark, settings, 0)
+    first = version(service, EVENTS)
+    with run(spark, settings, RELOAD, 0) as epoch:
+        epoch.write(EVENTS, spark.range(100, 103).selectExpr("id", "id % 3 AS k"))
+    assert changelog(spark, EVENTS, first, "id") == [
+        *(("DELETE", number) for number in range(40)),
+        *(("INSERT", number) for number in (100, 101, 102)),
+    ]
+    count(spark, settings, 0)
+    first = version(service, COUNTS)
+    with run(spark, settings, RELOAD, 1) as epoch:
+        epoch.write(EVENTS, spark.range(3, 9).selectExpr("id", "id % 3 AS k"))
+    count(spark, settings, 1)
+    assert spark.table("epochs.shop.counts").count() == 3
+    assert changelog(spark, COUNTS, first, "count") == [*[("DELETE", 1)] * 3, *[("INSERT", 3)] * 3]
 
 
 def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
