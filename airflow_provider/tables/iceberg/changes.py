@@ -54,7 +54,7 @@ class Changes:
 
 
 def between(
-    layout: manifests.Layout, pointed: Iterable[ManifestFile], shown: Sequence[ManifestFile], snapshot_id: int
+    layout: manifests.Layout, pointed: Sequence[ManifestFile], shown: Sequence[ManifestFile], snapshot_id: int
 ) -> Changes:
     """Compare *pointed*, the live manifests that the head shows, with *shown*, those that the next version shows.
 

@@ -267,7 +267,7 @@ def barrier_of(entry: ManifestEntry) -> int:
 
 def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterator[tuple[int, DataFile]]:
     """Yield the files of the epoch at *barrier* (microseconds) in *listed*, each with the id of its partition spec."""
-    for manifest in listed:
+    for manifest in live(listed):
         bounds = epochs_of(manifest)
         if bounds is None or bounds[0] <= barrier <= bounds[1]:
             for entry in manifest_files.entries(io, manifest):
