@@ -49,7 +49,7 @@ class Form:
 
 
 class Encoder(BinaryEncoder):
-    """pyiceberg's encoder, which writes an integer piece by piece; most integers of a manifest occur again."""
+    """Writes an integer at once, where pyiceberg's does byte by byte; most integers of a manifest occur again."""
 
     def write_int(self, integer: int) -> None:
         self._output_stream.write(_zigzag(integer))
