@@ -8,12 +8,14 @@
             yield MyBackend(...)
 
 For a format with drafts, subclass :class:`DraftingTableContract`, too; for one that also works with a catalog outside
-of the store's database, :class:`ProjectedTableContract`.
+of the store's database, :class:`ProjectedTableContract`; for one whose snapshots say what they change, mix
+:class:`ChangesCases` in.
 """
 
 from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
+from airflow_provider.testing.table_cases.changes import ChangesBackend, ChangesCases
 from airflow_provider.testing.table_cases.drafting import DraftingBackend, DraftingCases
 from airflow_provider.testing.table_cases.evolving import EvolvingCases
 from airflow_provider.testing.table_cases.foreign import ForeignCases
@@ -27,6 +29,8 @@ from airflow_provider.testing.table_cases.vacuuming import VacuumingCases
 from airflow_provider.testing.table_cases.writing import WritingCases
 
 __all__ = [
+    "ChangesBackend",
+    "ChangesCases",
     "DraftingBackend",
     "DraftingTableContract",
     "ProjectedTableContract",

@@ -28,7 +28,6 @@ from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.table_cases.backend import (
-    Change,
     Publisher,
     Row,
     Slices,
@@ -38,9 +37,16 @@ from airflow_provider.testing.table_cases.backend import (
     rows_of,
     slice_rows,
 )
+from airflow_provider.testing.table_cases.changes import (
+    Change,
+    ChangesBackend,
+    ChangesCases,
+    changed,
+    remove,
+)
 from airflow_provider.testing.table_cases.drafting import committed, drafting, opened
 from airflow_provider.testing.table_cases.model import ModelCases
-from airflow_provider.testing.table_cases.showing import changed, days, only, remove
+from airflow_provider.testing.table_cases.showing import days, only
 from airflow_provider.testing.table_contract import (
     DraftingBackend,
     DraftingTableContract,
@@ -90,7 +96,7 @@ class MemoryBackend(TableBackend):
         del self._catalog.objects[uri]
 
 
-class IcebergBackend(DraftingBackend):
+class IcebergBackend(DraftingBackend, ChangesBackend):
     """Iceberg tables beside a SQLite store.
 
     :param elsewhere: whether their catalog lies in another file than the store.
@@ -208,7 +214,7 @@ class IcebergHistories(ModelCases):
         self.test_rows_read_are_the_models_state(backend)
 
 
-class TestIcebergTables(IcebergHistories, TableContract):
+class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
     """Iceberg."""
 
     examples = 20
@@ -228,7 +234,7 @@ class TestIcebergTables(IcebergHistories, TableContract):
         assert then.to_pylist() == [{"id": 1, "label": "row 1"}]
 
     def test_changes_of_folded_manifests_add_up(
-        self, backend: TableBackend, monkeypatch: pytest.MonkeyPatch
+        self, backend: ChangesBackend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """R17: also where histories as short as the model's fold their manifests, or write several."""
         monkeypatch.setattr(manifests, "FOLD_AT", 2)
@@ -359,7 +365,7 @@ class TestIcebergDrafts(DraftingTableContract):
             assert sorted(rows.column("id").to_pylist()) == ids
 
 
-class TestIcebergTablesElsewhere(ProjectedTableContract):
+class TestIcebergTablesElsewhere(ChangesCases, ProjectedTableContract):
     """Iceberg, the catalog outside of the store's database."""
 
     @pytest.fixture

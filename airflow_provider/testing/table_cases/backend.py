@@ -58,9 +58,6 @@ COLUMNS = pa.schema([("id", pa.int64()), ("label", pa.string())])
 Row = tuple[datetime, int]
 """Barrier and id of a row."""
 
-Change = tuple[int, Row]
-"""1 and a row that came, or -1 and a row that left."""
-
 Slices = Mapping[int, Iterable[int]]
 """Number of a day, and the ids of its rows."""
 
@@ -83,13 +80,6 @@ class TableBackend(ABC):
     @abstractmethod
     def engine_rows(self, table: Table) -> list[Row]:
         """Return barrier and id, sorted, of each row that another program reads from *table* through the catalog."""
-
-    def changes(self, table: Table, after: int) -> list[Change] | None:  # noqa: ARG002 - names say all
-        """Return what a program that follows the catalog's snapshots is told of those after the version *after*.
-
-        None if the format tells of no changes.
-        """
-        return None
 
     @abstractmethod
     def rename_column(self, table: Table, old: str, new: str) -> None:
