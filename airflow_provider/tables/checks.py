@@ -216,6 +216,16 @@ def damaged_file(uri: str, error: Exception) -> Unavailable:
     )
 
 
+def unnumbered_file(uri: str) -> Unavailable:
+    """Build the error for a file of another program whose columns have no ids."""
+    return Unavailable(
+        f"{uri} has no column ids: which of the table's columns it holds cannot be told, so nothing of it is returned.",
+        next_step="let the owner of the table rewrite its files (rewrite_data_files with rewrite-all), or compute the "
+        "epoch again.",
+        uri=uri,
+    )
+
+
 def missing_file(uri: str) -> Unavailable:
     """Build the error for a state that has lost a file."""
     return Unavailable(

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import pyarrow as pa
@@ -15,20 +16,29 @@ from airflow_provider.tables import checks
 from airflow_provider.tables.columns import field_id
 from airflow_provider.tables.storage import filesystem, open_root, split
 
+_FOOTERS_AT_ONCE = 16
+
 _opened = lru_cache(maxsize=16)(open_root)
+
+
+class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
+    """File whose columns have no ids, so that they cannot be matched; each would be read as nulls."""
 
 
 def read(uri: str, target: pa.Schema) -> pa.Table:
     """Return the columns *target* of the file at *uri*.
 
-    :raises Unavailable: the file is missing or damaged.
+    :raises Unavailable: the file is missing or damaged, or its columns have no ids.
     """
     root, path = split(uri)
     try:
         with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            rows = file.read(columns=_names(file.schema_arrow, target), use_threads=False)
+            names = _names(file.schema_arrow, target, uri)
+            rows = file.read(columns=names, use_threads=False)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
+    except NoColumnIds as error:
+        raise checks.unnumbered_file(uri) from error
     except pa.ArrowInvalid as error:
         raise checks.damaged_file(uri, error) from error
     return _projected(rows, target)
@@ -37,16 +47,53 @@ def read(uri: str, target: pa.Schema) -> pa.Table:
 def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the columns *target* of the file at *uri* in batches.
 
-    :raises OSError: the file is missing. :raises pyarrow.ArrowInvalid: it is damaged.
+    :raises OSError: the file is missing. :raises NoColumnIds: its columns have no ids.
+    :raises pyarrow.ArrowInvalid: it is damaged.
     """
     found, path = filesystem(uri)
     with found.open_input_file(path) as source, pq.ParquetFile(source) as file:
-        for rows in file.iter_batches(columns=_names(file.schema_arrow, target), use_threads=False):
+        names = _names(file.schema_arrow, target, uri)
+        for rows in file.iter_batches(columns=names, use_threads=False):
             yield from _projected(pa.Table.from_batches([rows]), target).to_batches()
 
 
-def _names(found: pa.Schema, target: pa.Schema) -> list[str]:
-    """Return the file's own names of those columns of *target* that it has."""
+def first_without_ids(uris: Iterable[str]) -> str | None:
+    """Return the first of *uris* whose file has no column ids; reads footers only.
+
+    :raises Unavailable: a file is missing or damaged.
+    """
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        named = list(uris)
+        for uri, unnumbered in zip(named, pool.map(_lacks_ids, named), strict=True):
+            if unnumbered:
+                pool.shutdown(wait=False, cancel_futures=True)
+                return uri
+    return None
+
+
+def _lacks_ids(uri: str) -> bool:
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            return _is_unnumbered(file.schema_arrow)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
+
+
+def _is_unnumbered(found: pa.Schema) -> bool:
+    """Return whether a file has columns and none of them has an id: then a missing id does not mean a later column."""
+    return len(found) > 0 and all(field_id(field) is None for field in found)
+
+
+def _names(found: pa.Schema, target: pa.Schema, uri: str) -> list[str]:
+    """Return the file's own names of those columns of *target* that it has.
+
+    :raises NoColumnIds: no column of the file has an id.
+    """
+    if _is_unnumbered(found):
+        raise NoColumnIds(f"{uri} has no column ids: its columns cannot be told apart.")
     names = {field_id(field): field.name for field in found}
     return [names[number] for number in map(field_id, target) if number in names]
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
@@ -34,6 +35,19 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
                 file[1] = file.file_path.replace("file:///", "file:/", 1)
                 snapshot.append_data_file(file)
     _call_it(table, operation)
+
+
+def add_plain_files(table: Table, slices: Sequence[pa.Table]) -> None:
+    """Register one Parquet file for each of *slices*; the files know names only, and no column ids."""
+    required = {field.name for field in table.schema().fields if field.required}
+    uris = []
+    for number, rows in enumerate(slices):
+        fields = [pa.field(field.name, field.type, field.name not in required) for field in rows.schema]
+        uris.append(f"{table.location()}/plain-{number}.parquet")
+        with table.io.new_output(uris[-1]).create(overwrite=True) as written:
+            pq.write_table(rows.cast(pa.schema(fields)), written)
+    with _one_thread():
+        table.add_files(uris)
 
 
 @contextmanager

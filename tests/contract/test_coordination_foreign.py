@@ -30,7 +30,7 @@ from tests.contract.coordination_world import (
     side_by_side,
 )
 from tests.contract.interruptions import Died, interrupted
-from tests.contract.outside_commits import commit_outside
+from tests.contract.outside_commits import add_plain_files, commit_outside
 
 Slices = Mapping[int, Sequence[int]]
 
@@ -40,7 +40,11 @@ def commit(world: World, table: str, operation: str, slices: Slices) -> None:
     rows = [(barrier(number), outside_rows(number, values)) for number, values in slices.items()]
     if world.table_format == "iceberg":
         catalog = catalog_of(world)
-        commit_outside(catalog.load_table((DOMAIN, table)), operation, [one for _, one in rows])
+        loaded, slices = catalog.load_table((DOMAIN, table)), [one for _, one in rows]
+        if operation == "add_files":
+            add_plain_files(loaded, slices)
+        else:
+            commit_outside(loaded, operation, slices)
         catalog.engine.dispose()
         return
     memory: Any = world.formats["memory"]
@@ -228,6 +232,26 @@ def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
     with pytest.raises(ForeignCommit, match=r"no committed epoch .* ends at 2024-01-03"):
         world.coordinator.publish(attempt)
     assert len(world.commits()) == 1
+
+
+def test_rows_without_column_ids_are_not_adopted(table_world: World) -> None:
+    """R17, I1: whatever is declared, since cuts would read nulls; the table goes on when they have been rewritten."""
+    world = table_world
+    if world.table_format != "iceberg":
+        pytest.skip("memory tables have no files")
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    commit(world, "t", "add_files", {1: [7]})
+    before = world.exactly()
+    with pytest.raises(ForeignCommit, match="files without column ids"):
+        world.coordinator.publish(attempt)
+    assert "files without column ids" in recover(world.coordinator.context, DOMAIN).tables[0].problem
+    assert world.exactly() == before
+    commit(world, "t", "replace", {1: [1, 7]})
+    world.coordinator.publish(attempt)
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2)]}
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

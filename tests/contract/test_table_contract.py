@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyiceberg.catalog.sql import SqlCatalog
@@ -16,17 +17,20 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_provider.domain.columns import add, rename
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.topology import Table
+from airflow_provider.domain.version import ALL_SHOWN
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables import storage
-from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
 from airflow_provider.tables.iceberg import manifest_files, manifests
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.tables.pointer_status import PointerStatus
 from airflow_provider.testing.table_cases.backend import (
     Publisher,
     Row,
@@ -55,7 +59,7 @@ from airflow_provider.testing.table_contract import (
     TableContract,
 )
 from tests.contract.draft_engine import PyicebergEngine
-from tests.contract.outside_commits import commit_outside
+from tests.contract.outside_commits import add_plain_files, commit_outside
 from tests.services.directories import quick_directory
 from tests.services.stores import empty_sqlite_file
 
@@ -145,6 +149,19 @@ class IcebergBackend(DraftingBackend, ChangesBackend):
     def commit_foreign(self, table: Table, operation: str, slices: Slices) -> None:
         loaded = self._outsider().load_table((table.domain, table.name))
         commit_outside(loaded, operation, [rows for _, rows in slice_rows(slices)])
+
+    def add_plain_files(self, table: Table, slices: Slices) -> None:
+        """Let another program register Parquet files that know nothing of column ids."""
+        loaded = self._outsider().load_table((table.domain, table.name))
+        add_plain_files(loaded, [rows for _, rows in slice_rows(slices)])
+
+    def commit_without_epoch(self, table: Table, ids: Sequence[int]) -> None:
+        """Let another program append rows whose epoch is null; it has to allow that first."""
+        with self._outsider().load_table((table.domain, table.name)).update_schema() as update:
+            update.make_column_optional(EPOCH_COLUMN)
+        rows = pa.Table.from_batches([batch(ids)])
+        rows = rows.append_column(EPOCH_COLUMN, pa.nulls(rows.num_rows, pa.timestamp("us", tz="UTC")))
+        commit_outside(self._outsider().load_table((table.domain, table.name)), "append", [rows])
 
     def lose(self, uri: str) -> None:
         Path(uri.removeprefix("file://")).unlink()
@@ -312,6 +329,44 @@ def says(
     files = [task.file for task in loaded.scan().plan_files()]
     assert said["total-data-files"] == str(len(files))
     assert said["total-files-size"] == str(sum(file.file_size_in_bytes for file in files))
+
+    def test_files_without_column_ids_are_named(self, backend: IcebergBackend, publisher: Publisher) -> None:
+        """I1, R17: they were read as rows of nulls. They are foreign while they are there, and no state has them."""
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [1])
+        backend.add_plain_files(table, {0: [7], 1: [8]})
+        found = publisher.format.compare(table, before)
+        assert found.status is PointerStatus.FOREIGN
+        assert "files without column ids" in found.foreign.obstacle
+        assert found.foreign.epochs == (day(0).end, day(1).end)
+        publisher.follow(table, found, shows=ALL_SHOWN)
+        with pytest.raises(Unavailable, match=r"plain-0\.parquet has no column ids"):
+            publisher.rows(table, 1)
+        assert publisher.rows(table, 1, ref=before) == expected((0, [1]))
+
+    def test_files_without_column_ids_that_others_rewrote_are_no_obstacle(
+        self, backend: IcebergBackend, publisher: Publisher
+    ) -> None:
+        """R17: what is there now counts, whatever lies on the way."""
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [1])
+        backend.add_plain_files(table, {0: [7]})
+        backend.commit_foreign(table, "replace", {0: [1, 7]})
+        found = publisher.format.compare(table, before)
+        assert (found.status, found.foreign.obstacle) == (PointerStatus.FOREIGN, "")
+        publisher.follow(table, found, shows=ALL_SHOWN)
+        assert publisher.rows(table, 0) == expected((0, [1, 7]))
+
+    def test_rows_without_an_epoch_are_an_obstacle(
+        self, backend: IcebergBackend, publisher: Publisher
+    ) -> None:
+        """R17: they belong to no epoch's slice."""
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [1])
+        backend.commit_without_epoch(table, [7])
+        found = publisher.format.compare(table, before)
+        assert found.status is PointerStatus.FOREIGN
+        assert "rows without _epoch" in found.foreign.obstacle
 
 
 class TestIcebergDrafts(DraftingTableContract):

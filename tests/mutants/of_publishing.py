@@ -14,6 +14,7 @@ PARTICIPANTS = "tests/contract/test_coordination_participants.py"
 PUBLISHING = "coordination/attempts/publish.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 SLOW_PUBLISHERS = "tests/contract/test_coordination_slow_publishers.py"
+TABLES = "tests/contract/test_table_contract.py"
 
 OF_PUBLISHING = (
     Mutant(
@@ -42,6 +43,33 @@ OF_PUBLISHING = (
         new="",
         tests=(FOREIGN,),
         by="test_adoption_with_a_lost_reply_is_found_done",
+    ),
+    Mutant(
+        name="files without column ids are rows of nulls",
+        rule="R22",
+        file="tables/parquet_files.py",
+        old="    if _is_unnumbered(found):\n",
+        new="    if False:\n",
+        tests=(TABLES,),
+        by="test_files_without_column_ids_are_named",
+    ),
+    Mutant(
+        name="files without column ids are adopted",
+        rule="R17",
+        file="tables/iceberg/foreign.py",
+        old="maps_names or not same",
+        new="False",
+        tests=(FOREIGN, TABLES),
+        by="test_rows_without_column_ids_are_not_adopted",
+    ),
+    Mutant(
+        name="files that others have rewritten stop a table for good",
+        rule="R17",
+        file="tables/iceberg/foreign.py",
+        old="unproven - step.gone",
+        new="unproven",
+        tests=(TABLES,),
+        by="test_files_without_column_ids_that_others_rewrote_are_no_obstacle",
     ),
     Mutant(
         name="a publish beside another's adoption is told of other rows",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import FileFormat, ManifestContent, ManifestFile
+from pyiceberg.manifest import FileFormat, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
@@ -19,14 +21,29 @@ from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables import checks, projection
+from airflow_provider.tables import checks, parquet_files, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.pointer_status import Compared
 
-_File = tuple[int, str]
-"""Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
+_File = tuple[int | None, str]
+"""Barrier (microseconds; None without an epoch) and URI: with drafts, slices of several epochs may share a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """What one snapshot did.
+
+    :param obstacle: why cuts cannot read it; empty if they can.
+    :param gone: files that it removed. :param come: files that it added.
+    :param touched: barriers of the epochs whose rows it changed.
+    """
+
+    obstacle: str = ""
+    gone: frozenset[_File] = frozenset()
+    come: frozenset[_File] = frozenset()
+    touched: frozenset[int | None] = frozenset()
 
 
 def compared(
@@ -110,16 +127,37 @@ def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign
     if strange:
         return Foreign(operations=operations, obstacle=strange)
     before = manifest_files.read_list(table.io, base) if base else []
-    touched: set[int] = set()
+    touched: set[int | None] = set()
+    come: set[_File] = set()
+    unproven: set[_File] = set()
+    maps_names = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
     for snapshot in way:
         after = manifest_files.read_list(table.io, snapshot.manifest_list)
         same = _operation(snapshot) == Operation.REPLACE.value
-        obstacle, epochs = _step(table.io, before, after, same=same)
-        if obstacle:
-            return Foreign(operations=operations, obstacle=obstacle)
-        touched |= epochs
+        step = _step(table.io, before, after, same=same)
+        if step.obstacle:
+            return Foreign(operations=operations, obstacle=step.obstacle)
+        touched |= step.touched
+        come = come - step.gone | step.come
+        # Iceberg's own programs rewrite files with ids; files that were made elsewhere come with a mapping of names.
+        unproven = unproven - step.gone | (step.come if maps_names or not same else frozenset())
         before = after
-    return Foreign(operations=operations, epochs=tuple(from_micros(barrier) for barrier in sorted(touched)))
+    obstacle = _unreadable(come, unproven)
+    barriers = sorted(barrier for barrier in touched if barrier is not None)
+    return Foreign(
+        operations=operations, epochs=tuple(from_micros(barrier) for barrier in barriers), obstacle=obstacle
+    )
+
+
+def _unreadable(come: Iterable[_File], unproven: Iterable[_File]) -> str:
+    """Return why cuts cannot read the files that have come and stayed; empty if they can.
+
+    :param unproven: those whose footers are looked at.
+    """
+    if any(barrier is None for barrier, _ in come):
+        return f"it has rows without {EPOCH_COLUMN}, which belong to no epoch"
+    without_ids = parquet_files.first_without_ids(sorted({uri for _, uri in unproven}))
+    return f"it has files without column ids, which cuts do not read: {without_ids}" if without_ids else ""
 
 
 def _strange_spec(table: IcebergTable) -> str:
@@ -131,15 +169,13 @@ def _strange_spec(table: IcebergTable) -> str:
     return ""
 
 
-def _step(
-    io: FileIO, before: Iterable[ManifestFile], after: Sequence[ManifestFile], *, same: bool
-) -> tuple[str, set[int]]:
-    """Return why cuts cannot read a snapshot (empty if they can), and the barriers of the epochs that it changed.
+def _step(io: FileIO, before: Iterable[ManifestFile], after: Sequence[ManifestFile], *, same: bool) -> _Step:
+    """Return what a snapshot did to the files of the manifests *before*.
 
     :param same: whether the snapshot promises the same rows: then only the number of rows per epoch is compared.
     """
     if any(manifest.content is not ManifestContent.DATA for manifest in after):
-        return "it has delete files, which cuts do not read", set()
+        return _Step(obstacle="it has delete files, which cuts do not read")
     # Manifests never change: those in both lists cannot differ, and need not be read.
     shared = {manifest.manifest_path for manifest in before} & {manifest.manifest_path for manifest in after}
     gone, _ = _files(io, before, shared)
@@ -147,14 +183,22 @@ def _step(
     others = formats - {FileFormat.PARQUET}
     if others:
         other = min(file_format.name for file_format in others)
-        return f"it has files of the format {other}, which cuts do not read", set()
+        return _Step(obstacle=f"it has files of the format {other}, which cuts do not read")
+    return _Step(
+        gone=frozenset(gone.keys() - come.keys()),
+        come=frozenset(come.keys() - gone.keys()),
+        touched=_touched(gone, come, same=same),
+    )
+
+
+def _touched(gone: dict[_File, int], come: dict[_File, int], *, same: bool) -> frozenset[int | None]:
     different = gone.keys() ^ come.keys()
     if not same:
-        return "", {barrier for barrier, _ in different}
-    rows: Counter[int] = Counter()
+        return frozenset(barrier for barrier, _ in different)
+    rows: Counter[int | None] = Counter()
     for barrier, uri in different:
         rows[barrier] += come.get((barrier, uri), 0) - gone.get((barrier, uri), 0)
-    return "", {barrier for barrier, number in rows.items() if number}
+    return frozenset(barrier for barrier, number in rows.items() if number)
 
 
 def _files(
@@ -166,6 +210,11 @@ def _files(
     for manifest in listed:
         if manifest.manifest_path not in known:
             for entry in manifest_files.entries(io, manifest):
-                rows[manifests.barrier_of(entry), entry.data_file.file_path] = entry.data_file.record_count
+                rows[_barrier(entry), entry.data_file.file_path] = entry.data_file.record_count
                 formats.add(entry.data_file.file_format)
     return rows, formats
+
+
+def _barrier(entry: ManifestEntry) -> int | None:
+    """Return the barrier (microseconds) of a file; None for rows whose epoch column is null."""
+    return None if entry.data_file.partition[0] is None else manifests.barrier_of(entry)
