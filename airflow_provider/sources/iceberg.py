@@ -6,25 +6,29 @@ configuration, those of its files from the process's environment (:mod:`airflow_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus
+from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.source_bounds import BoundsRequest, Source, SourceBounds, SourceReads, Span
-from airflow_provider.sources.reader import ParquetRows, SourceReader, span_of
+from airflow_provider.sources.reader import IcebergRows, ParquetRows, SourceReader, span_of
 from airflow_provider.stores.factory import catalog_engine, catalog_operation, catalog_properties
+from airflow_provider.tables import parquet_files
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
 
 _FILE_IO = "airflow_provider.tables.iceberg.file_io.DurableFileIO"
 _SAME_ROWS = frozenset({Operation.APPEND, Operation.REPLACE})
@@ -53,29 +57,28 @@ class IcebergReader(SourceReader):
         span = span_of(bounds)
         _snapshots(self.source, span, self._table())
 
-    def rows(self, bounds: SourceBounds) -> ParquetRows:
-        """Return the files that hold the rows of *bounds*, and the last snapshot's columns with their ids.
+    def rows(self, bounds: SourceBounds) -> ParquetRows | IcebergRows:
+        """Return the rows of *bounds* with the last snapshot's columns and their ids: files, if these tell all.
 
-        :raises Unavailable: as in :meth:`check_unchanged`.
-        :raises InvalidInput: the table has delete files, or data files that are not Parquet.
+        :raises Unavailable: as in :meth:`check_unchanged`; or a file is missing or damaged.
+        :raises InvalidInput: only Iceberg's runtime tells the rows, and it cannot read these.
         """
         source, span = self.source, span_of(bounds)
         table = self._table()
         snapshots = _snapshots(source, span, table)
         last = None if span.high is None else table.snapshot_by_id(span.high)
         schema = table.schema() if last is None else table.scan(snapshot_id=last.snapshot_id).projection()
-        if _reads_all(source, span):
-            tasks = [] if last is None else list(table.scan(snapshot_id=last.snapshot_id).plan_files())
-            if any(task.delete_files for task in tasks):
-                raise _unreadable(source, "rows that are deleted where they lie (merge on read)")
-            data_files = [task.file for task in tasks]
+        reads_all = _reads_all(source, span)
+        if last is not None and reads_all and _deletes(last, table):
+            return _by_runtime(source, table, schema, span, "rows deleted by delete files")
+        if reads_all:
+            scan = None if last is None else table.scan(snapshot_id=last.snapshot_id)
+            data_files = [] if scan is None else [task.file for task in scan.plan_files()]
         else:
             data_files = [file for snapshot in snapshots for file in _appended(snapshot, table)]
-        other = next(
-            (file.file_format for file in data_files if file.file_format is not FileFormat.PARQUET), None
-        )
-        if other is not None:
-            raise _unreadable(source, f"files of the format {other.name}")
+        why = _beyond_files(source, table, schema, data_files) if data_files else ""
+        if why:
+            return _by_runtime(source, table, schema, span, why)
         return ParquetRows(
             files=[_as_uri(file.file_path) for file in data_files], columns=schema_to_pyarrow(schema)
         )
@@ -165,12 +168,71 @@ def _appended(snapshot: Snapshot, table: Table) -> Iterator[DataFile]:
                     yield entry.data_file
 
 
+def _deletes(snapshot: Snapshot, table: Table) -> bool:
+    """Return whether rows of *snapshot* are deleted where they lie (merge on read)."""
+    return any(
+        manifest.content is ManifestContent.DELETES
+        and (manifest.has_added_files() or manifest.has_existing_files())
+        for manifest in snapshot.manifests(table.io)
+    )
+
+
+def _beyond_files(source: Source, table: Table, schema: Schema, data_files: Sequence[DataFile]) -> str:
+    """Return what the rows have that Spark cannot read from *data_files* alone; empty if it reads them right."""
+    for field, path in _fields(schema):
+        if field.initial_default is not None:
+            return f"the default {field.initial_default!r} of column {path} for files that lack it"
+    others = {file.file_format for file in data_files} - {FileFormat.PARQUET}
+    if others:
+        return f"files of the format {min(file_format.name for file_format in others)}"
+    if TableProperties.DEFAULT_NAME_MAPPING not in table.metadata.properties:
+        return ""
+    try:
+        without_ids = parquet_files.first_without_ids([_as_uri(file.file_path) for file in data_files])
+    except OSError as error:
+        raise SourceUnavailable.of(source.name, f"a file of {source.table}", type(error).__name__) from error
+    return "files without column ids" if without_ids else ""
+
+
+def _fields(schema: Schema) -> Iterator[tuple[NestedField, str]]:
+    """Yield each field, also those within structs, lists and maps, with its full name."""
+    for field_id in schema.field_ids:
+        yield schema.find_field(field_id), str(schema.find_column_name(field_id))
+
+
+def _by_runtime(source: Source, table: Table, schema: Schema, span: Span, why: str) -> IcebergRows:
+    """Return the rows of *span*, which is not empty, as Iceberg's runtime reads them.
+
+    It gives a snapshot's rows that snapshot's columns (*schema*), and those of an increment the table's present ones.
+
+    :raises InvalidInput: a column is no longer in the table; or the metadata file has a name that the runtime does not
+        open by itself.
+    """
+    low = None if _reads_all(source, span) else span.low
+    current = schema if low is None else table.schema()
+    names = [current.find_column_name(field.field_id) for field in schema.fields]
+    dropped = [field.name for field, name in zip(schema.fields, names, strict=True) if name is None]
+    if dropped:
+        raise _unreadable(source, f"{why}, and column {dropped[0]!r} was dropped since")
+    if "metadata.json" not in table.metadata_location:
+        raise _unreadable(source, f"{why}, and its metadata file is no metadata.json")
+    return IcebergRows(
+        why=why,
+        metadata=_as_uri(table.metadata_location),
+        low=low,
+        high=cast("int", span.high),
+        names=[str(name) for name in names],
+        columns=schema_to_pyarrow(schema),
+    )
+
+
 def _unreadable(source: Source, what: str) -> InvalidInput:
     return InvalidInput(
         field=f"source {source.name!r}",
         value=source.table,
-        expected=f"a table whose rows are those of its Parquet files; it has {what}",
-        next_step="let the owner of the table rewrite it, or copy it with Iceberg's own runtime.",
+        expected=f"a table whose Parquet files tell its rows, or that Iceberg's Spark runtime reads; it has {what}",
+        next_step="let the owner of the table rewrite it (rewrite_data_files with rewrite-all), or read it with "
+        "reads='state'.",
     )
 
 

@@ -30,6 +30,25 @@ class ParquetRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class IcebergRows:
+    """Rows that only Iceberg's Spark runtime reads right, from the table's metadata file.
+
+    :param why: what the table has that its plain files do not tell.
+    :param metadata: URI of the metadata file. :param low: the snapshot after which the rows were appended; None for all
+        rows of *high*. :param high: the snapshot that they end with.
+    :param names: name of each of *columns* in what the runtime returns.
+    :param columns: as for :class:`ParquetRows`: names and types that the rows have.
+    """
+
+    why: str
+    metadata: str
+    low: int | None
+    high: int
+    names: Sequence[str]
+    columns: pa.Schema
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JdbcRows:
     """Rows as arguments of Spark's JDBC reader; the properties hold the password.
 
@@ -44,7 +63,7 @@ class JdbcRows:
     package: str
 
 
-Rows = ParquetRows | JdbcRows
+Rows = ParquetRows | IcebergRows | JdbcRows
 
 
 class SourceReader(ABC):

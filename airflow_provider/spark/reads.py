@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.interval import micros
-from airflow_provider.sources.reader import ParquetRows
+from airflow_provider.sources.reader import IcebergRows, ParquetRows
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.estimates import Ids, ids_for
@@ -34,6 +34,15 @@ _OPTIONS = {
 }
 HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
 """Schemes of file systems that Spark can open without a setting or another jar."""
+
+RUNTIME = "iceberg"
+"""The data source of Iceberg's runtime."""
+
+_MISSING = {
+    "DATA_SOURCE_NOT_FOUND": "Iceberg's runtime for its version",
+    "No FileSystem for scheme": "a file system of Hadoop for the table's files",
+}
+"""What a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
 
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
@@ -93,11 +102,13 @@ def source_dataframe(
     """Return exactly the rows of *source*, an external table, within *bounds*.
 
     :raises Unavailable: the source no longer has the recorded rows.
-    :raises InvalidInput: Spark cannot read the source, or does not find its driver.
+    :raises InvalidInput: Spark cannot read the source, or does not find its driver or Iceberg's runtime.
     """
     read = source_readers.rows(source, bounds)
     if isinstance(read, ParquetRows):
         return files_dataframe(spark, read.files, read.columns)
+    if isinstance(read, IcebergRows):
+        return _through_runtime(spark, source, read)
     try:
         found = spark.read.jdbc(
             read.url, read.table, predicates=read.predicates, properties=dict(read.properties)
@@ -108,6 +119,30 @@ def source_dataframe(
             raise
         raise refusals.no_driver(source, read.driver, read.package) from error
     return found
+
+
+def _through_runtime(spark: SparkSession, source: Source, read: IcebergRows) -> DataFrame:
+    """Return rows that Iceberg's runtime reads, with the names and types that their plain files would have.
+
+    :raises InvalidInput: the session lacks the runtime, or a file system that it needs; or a column has another type.
+    """
+    wanted = spark_columns(read.columns)
+    options = {"versionAsOf": str(read.high)}
+    if read.low is not None:
+        options = {"start-snapshot-id": str(read.low), "end-snapshot-id": str(read.high)}
+    try:
+        found = spark.read.format(RUNTIME).options(**options).load(read.metadata)
+        kinds = {field.name: field.dataType for field in found.schema.fields}
+    except Exception as error:
+        missing = next((what for text, what in _MISSING.items() if text in str(error)), None)
+        if missing is None:
+            raise
+        raise refusals.needs_runtime(source, read.why, missing) from error
+    for name, field in zip(read.names, wanted.fields, strict=True):
+        if kinds[name].simpleString() != field.dataType.simpleString():
+            raise refusals.other_type(source, field.name, field.dataType, kinds[name])
+    pairs = zip(read.names, wanted.fields, strict=True)
+    return found.select(*(found[quoted(name)].alias(field.name, metadata={}) for name, field in pairs))
 
 
 def _epoch_of(state: State) -> str:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.stores.base import StoreCapability
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_WITH_RUNTIME = "for example --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
 def not_entered(attempt: Attempt) -> InvalidInput:
@@ -183,11 +189,38 @@ def unknown_base(attempt: Attempt, table: str) -> InvalidInput:
     )
 
 
+def needs_runtime(source: Source, why: str, missing: str) -> InvalidInput:
+    """Error for a source that only Iceberg's runtime reads right, in a session that cannot.
+
+    :param why: what the table has. :param missing: what the session lacks.
+    """
+    return InvalidInput(
+        f"source {source.name!r}: {source.table} has {why}, which Iceberg's Spark runtime reads and plain files do not "
+        f"tell; the session lacks {missing}.",
+        next_step=f"start Spark with it, {_WITH_RUNTIME}; on S3 with hadoop-aws, too.",
+        field="spark.jars.packages",
+        value=None,
+        expected=f"a class path with {missing}",
+    )
+
+
+def other_type(source: Source, column: str, expected: DataType, found: DataType) -> InvalidInput:
+    """Error for a column that Iceberg's runtime reads with another type than a job gets from plain files."""
+    return InvalidInput(
+        f"source {source.name!r}: column {column!r} of {source.table} is {found.simpleString()} through Iceberg's "
+        f"runtime, and {expected.simpleString()} in its files.",
+        next_step="let the owner of the table rewrite its files (rewrite_data_files with rewrite-all), or give the "
+        "column that type.",
+        field=f"column {column} of source {source.name!r}",
+        value=found.simpleString(),
+        expected=expected.simpleString(),
+    )
+
+
 def no_runtime(class_name: str, table: str) -> InvalidInput:
     return InvalidInput(
         f"the session cannot open the draft of {table!r}: it does not find {class_name}.",
-        next_step="start Spark with Iceberg's runtime for its version, for example "
-        "--packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0.",
+        next_step=f"start Spark with Iceberg's runtime for its version, {_WITH_RUNTIME}.",
         field="spark.jars.packages",
         value=None,
         expected=f"a class path with {class_name}",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.domain.source_bounds import IcebergSource, Source, SourceBounds, Span
-from airflow_provider.sources.reader import ParquetRows
+from airflow_provider.sources.reader import ParquetRows, Rows
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.tables import parquet_files
+from tests.contract.outside_commits import add_plain_files
 
 NAME = "market.prices"
 
@@ -37,6 +42,47 @@ class Lake:
         self.table.overwrite(self._rows(values))
         return self.newest
 
+    def add_plain_file(self, *values: int) -> int:
+        """Register a file that has no column ids."""
+        add_plain_files(self.table, [self._rows(values)])
+        return self.newest
+
+    def add_default(self, field: dict[str, Any]) -> None:
+        """Add a column of format version 3 that has a default; the files that are there lack it.
+
+        (pyiceberg writes no such tables, so the metadata file is written by hand.)
+        """
+        self.table.refresh()
+        path = Path(self.table.metadata_location.removeprefix("file://"))
+        metadata = json.loads(path.read_text())
+        schemas = {schema["schema-id"]: schema for schema in metadata["schemas"]}
+        schema = copy.deepcopy(schemas[metadata["current-schema-id"]])
+        schema["schema-id"] = max(schemas) + 1
+        schema["fields"].append(field)
+        metadata["schemas"].append(schema)
+        newest = metadata["snapshots"][-1]
+        newest |= {"schema-id": schema["schema-id"], "first-row-id": 0, "added-rows": 1}
+        metadata |= {
+            "format-version": 3,
+            "next-row-id": 1,
+            "current-schema-id": schema["schema-id"],
+            "last-column-id": 100,
+        }
+        changed = path.with_name("00099-changed.metadata.json")
+        changed.write_text(json.dumps(metadata))
+        self.point_to(f"file://{changed}")
+
+    def rename(self, old: str, new: str) -> None:
+        with self.table.update_schema() as update:
+            update.rename_column(old, new)
+
+    def point_to(self, metadata: str) -> None:
+        """Let the catalog name another metadata file."""
+        with sqlite3.connect(self.url.removeprefix("sqlite:///")) as catalog:
+            catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (metadata,))
+        catalog.close()
+        self.table = self.catalog.load_table(NAME)
+
     def rolled_back(self) -> None:
         """Go back to the snapshot before."""
         snapshot = self.table.current_snapshot()
@@ -58,10 +104,13 @@ class Lake:
 
     def values(self, source: Source, span: Span) -> list[int]:
         """The rows that an epoch with *span* reads."""
-        found = self.sources().rows(source, SourceBounds(source=source.name, span=span))
+        found = self.rows(source, span)
         assert isinstance(found, ParquetRows)
         read = (parquet_files.read(file, found.columns)["value"].to_pylist() for file in found.files)
         return sorted(value for values in read for value in values)
+
+    def rows(self, source: Source, span: Span) -> Rows:
+        return self.sources().rows(source, SourceBounds(source=source.name, span=span))
 
     def close(self) -> None:
         self.catalog.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyiceberg.types import LongType
 
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
@@ -19,6 +20,7 @@ from airflow_provider.domain.source_bounds import (
     Span,
 )
 from airflow_provider.sources import locations
+from airflow_provider.sources.reader import IcebergRows
 from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
@@ -37,6 +39,10 @@ def asked(lake: Lake, source: Source, number: int, *before: SourceBounds) -> Sou
 def span_of(bounds: SourceBounds) -> Span:
     assert bounds.span is not None
     return bounds.span
+
+
+def span(lake: Lake, low: int | None, high: int | None = None) -> Span:
+    return Span(low=low, high=high or lake.newest, identity=str(lake.table.metadata.table_uuid))
 
 
 def test_the_state_of_a_table_of_others(lake: Lake) -> None:
@@ -107,6 +113,58 @@ def test_a_snapshot_that_expired_after_it_was_recorded_is_told(lake: Lake) -> No
     assert refused.value.snapshot == gone
     with pytest.raises(Unavailable, match="has expired"):
         lake.values(source, span_of(bounds))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_default_is_read_by_icebergs_runtime(lake: Lake, *, nested: bool) -> None:
+    """I11: files that lack a column do not tell its default, also of a field within a struct, list or map."""
+    first = lake.append(1)
+    lake.append(2)
+    column = {
+        "id": 50,
+        "name": "c",
+        "required": False,
+        "type": "int",
+        "initial-default": 5,
+        "write-default": 5,
+    }
+    struct = {"type": "struct", "fields": [column]}
+    listed = {"type": "list", "element-id": 61, "element-required": False, "element": struct}
+    lake.add_default({"id": 60, "name": "s", "required": False, "type": listed} if nested else column)
+    for low in (None, first):
+        read = lake.rows(prices(), span(lake, low))
+        assert isinstance(read, IcebergRows)
+        assert read.why.startswith(f"the default 5 of column {'s.element.c' if nested else 'c'}")
+        assert (read.low, read.high, read.metadata) == (low, lake.newest, lake.table.metadata_location)
+        assert list(read.names) == read.columns.names == ["value", "s" if nested else "c"]
+    assert lake.values(prices(), span(lake, lake.newest)) == []
+
+
+def test_files_without_column_ids_are_read_by_icebergs_runtime(lake: Lake) -> None:
+    """I11: an increment of files that have ids is read from them, as before."""
+    plain = lake.add_plain_file(1)
+    lake.append(2)
+    read = lake.rows(prices(), span(lake, None))
+    assert isinstance(read, IcebergRows)
+    assert read.why == "files without column ids"
+    assert lake.values(prices(), span(lake, plain)) == [2]
+
+
+def test_an_increment_goes_by_the_names_that_columns_have_now(lake: Lake) -> None:
+    """I11: the runtime gives an increment the table's present columns; one that was dropped since is named."""
+    first, second = lake.append(1), lake.add_plain_file(2)
+    lake.rename("value", "price")
+    read = lake.rows(prices(), span(lake, first, second))
+    assert isinstance(read, IcebergRows)
+    assert (list(read.names), read.columns.names) == (["price"], ["value"])
+    with lake.table.update_schema() as update:
+        update.add_column("other", LongType())
+        update.delete_column("price")
+    with pytest.raises(InvalidInput, match="column 'value' was dropped since"):
+        lake.rows(prices(), span(lake, first, second))
+    state = lake.rows(prices(reads="state"), span(lake, None, second))
+    assert isinstance(state, IcebergRows)
+    assert list(state.names) == ["value"]
 
 
 def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) -> None:

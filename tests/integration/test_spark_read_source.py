@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
+from airflow_provider.domain.source_bounds import (
+    FileSource,
+    IcebergSource,
+    PostgresSource,
+    SourceBounds,
+    Span,
+)
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources import postgresql as rows_of
+from airflow_provider.sources.reader import IcebergRows
+from airflow_provider.spark import reads
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.contract.lakes import Lake, prices
 from tests.servers.postgresql import PostgresqlServer
@@ -40,6 +50,13 @@ on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
 
 def hour(number: int) -> Interval:
     return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
+
+
+@pytest.fixture
+def runtime() -> None:
+    """Iceberg's Spark runtime."""
+    if iceberg_runtime.jar() is None:
+        pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
 
 
 @pytest.fixture
@@ -162,6 +179,99 @@ def test_a_session_without_the_driver_is_told_where_to_find_it(
         epoch.read_source("orders")
     assert rows_of.PACKAGE in str(refused.value)
     assert str(shop.info.password) not in str(refused.value)
+
+
+def values_of(
+    spark: SparkSession,
+    settings: Settings,
+    number: int,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+    **options: str,
+) -> list[tuple[Any, ...]]:
+    """The rows that the epoch of an hour reads, and writes; *meanwhile* runs between its begin and the read."""
+    job = Job("load", inputs=[prices(**options)], outputs=[QUOTED], cadence="@hourly")
+    with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
+        meanwhile()
+        df = epoch.read_source("prices")
+        epoch.write(QUOTED, df.select("value"))
+        return sorted(tuple(row) for row in df.collect())
+
+
+@pytest.mark.usefixtures("runtime")
+def test_rows_that_files_do_not_tell_are_read_by_icebergs_runtime(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Files without column ids, and a column's default; by increments, and under the names of the increment's end."""
+    lake = Lake(tmp_path / "others")
+    settings = replace(settings, connections={"lake_db": lake.url})
+    lake.append(1)
+    assert values_of(spark, settings, 0) == [(1,)]
+    lake.add_plain_file(2)
+    lake.append(3)
+    renamed = partial(lake.rename, "value", "price")
+    assert values_of(spark, settings, 1, meanwhile=renamed) == [(2,), (3,)]
+    lake.rename("price", "value")
+    lake.append(4)
+    lake.add_default({"id": 50, "name": "c", "required": False, "type": "int", "initial-default": 5})
+    assert values_of(spark, settings, 2) == [(4, 5)]
+    lake.close()
+    assert [row["value"] for row in rows(settings, "quoted")] == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("runtime")
+@on_classic
+def test_the_state_of_a_table_with_delete_files(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column that the runtime gives another type than its files have would change the job's tables: it is named."""
+    lake = Lake(tmp_path / "others")
+    settings = replace(settings, connections={"lake_db": lake.url})
+    theirs = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": f"{tmp_path}/theirs",
+    }
+    for name, value in theirs.items():
+        spark.conf.set(f"spark.sql.catalog.merging{name}", value)
+    spark.sql(
+        "CREATE TABLE merging.market.prices (value bigint, c int) USING iceberg "
+        "TBLPROPERTIES ('format-version'='2', 'write.delete.mode'='merge-on-read')"
+    )
+    spark.sql("INSERT INTO merging.market.prices SELECT /*+ COALESCE(1) */ id, 7 FROM range(4)")
+    spark.sql("DELETE FROM merging.market.prices WHERE value = 2")
+    newest = sorted((tmp_path / "theirs/market/prices/metadata").glob("v*.metadata.json"))[-1]
+    lake.point_to(f"file://{newest}")
+    assert values_of(spark, settings, 0, reads="state") == [(0, 7), (1, 7), (3, 7)]
+    bounds = SourceBounds(
+        source="prices",
+        span=Span(low=None, high=lake.newest, identity=str(lake.table.metadata.table_uuid)),
+    )
+    source, sources = prices(reads="state"), lake.sources()
+    read = sources.rows(source, bounds)
+    assert isinstance(read, IcebergRows)
+    other = replace(read, columns=read.columns.set(1, read.columns.field("c").with_type(pa.int64())))
+    monkeypatch.setattr(sources, "rows", lambda *_: other)
+    with pytest.raises(
+        InvalidInput, match="column 'c' of lake.market.prices is int through .* bigint in its"
+    ):
+        reads.source_dataframe(spark, sources, source, bounds)
+    lake.close()
+
+
+def test_a_session_without_icebergs_runtime_is_told(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What plain files do not tell is never read from them."""
+    lake = Lake(tmp_path / "others")
+    settings = replace(settings, connections={"lake_db": lake.url})
+    lake.append(1)
+    lake.add_default({"id": 50, "name": "c", "required": False, "type": "int", "initial-default": 5})
+    monkeypatch.setattr(reads, "RUNTIME", "nowhere")
+    with pytest.raises(InvalidInput, match="the default 5 of column c .*lacks Iceberg's runtime") as refused:
+        values_of(spark, settings, 0)
+    assert "iceberg-spark-runtime" in refused.value.next_step
+    lake.close()
 
 
 @pytest.mark.slow

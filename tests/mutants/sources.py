@@ -10,10 +10,38 @@ SOURCE_REVISIONS = "tests/contract/test_coordination_source_revisions.py"
 BEHIND = "tests/contract/test_coordination_behind.py"
 GIVING_BACK = "tests/contract/test_coordination_giving_back.py"
 PLACES = "tests/contract/test_coordination_places.py"
+READERS = "tests/contract/test_source_readers.py"
 SOURCES = "tests/contract/test_coordination_sources.py"
 STAYING = "tests/contract/test_coordination_staying.py"
 
 PLANTED_IN_SOURCES = (
+    Mutant(
+        name="a column's default in files that lack it is null",
+        rule="I11",
+        file="sources/iceberg.py",
+        old="        if field.initial_default is not None:\n",
+        new="        if False:\n",
+        tests=(READERS,),
+        by="test_a_default_is_read_by_icebergs_runtime",
+    ),
+    Mutant(
+        name="defaults within structs are not looked at",
+        rule="I11",
+        file="sources/iceberg.py",
+        old="in schema.field_ids:\n",
+        new="in [field.field_id for field in schema.fields]:\n",
+        tests=(READERS,),
+        by="test_a_default_is_read_by_icebergs_runtime",
+    ),
+    Mutant(
+        name="an increment is read by names that its columns no longer have",
+        rule="I11",
+        file="sources/iceberg.py",
+        old="    current = schema if low is None else table.schema()\n",
+        new="    current = schema\n",
+        tests=(READERS,),
+        by="test_an_increment_goes_by_the_names_that_columns_have_now",
+    ),
     Mutant(
         name="a skip leaves to no epoch what a failed attempt has recorded",
         rule="I11",
