@@ -31,6 +31,8 @@ class Compared:
     :param csn: CSN of the newest commit in that version by this package, 0 for none.
     :param incarnation: incarnation of the store that made that commit (R33).
     :param foreign: commits of other programs, if any.
+    :param stops: why no epoch can be published to the version that the pointer names; empty if one can, and if the
+        pointer is behind or ahead.
     """
 
     status: PointerStatus
@@ -39,3 +41,4 @@ class Compared:
     csn: int = 0
     incarnation: str = ""
     foreign: Foreign = Foreign()  # noqa: RUF009 - it is frozen
+    stops: str = ""

@@ -92,6 +92,8 @@ def project(
         compared = table_format.compare(table, recorded)
         if compared.status is PointerStatus.FOREIGN:
             raise foreign_commit(table, recorded, compared)
+        if compared.stops:
+            raise stopped(table, recorded, compared.stops)
         if compared.status is not PointerStatus.BEHIND:
             return Projected(moved=False, csn=compared.csn, ahead=compared.status is PointerStatus.AHEAD)
         if move(compared.pointer):
@@ -119,11 +121,7 @@ def restore(table_format: TableFormat, table: Table, recorded: TableRef, move: C
 def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> ForeignCommit:
     """Build the error for a table whose rows another program changed."""
     expected = 0 if recorded is None else recorded.version
-    place = (
-        f"let its pointer name {recorded.metadata} again"
-        if recorded and recorded.metadata
-        else "roll it back"
-    )
+    place = _way_back(recorded)
     return ForeignCommit(
         f"table {table.name!r} of domain {table.domain!r} is at version {found.version}, and the store published "
         f"{expected or 'nothing'}: another program wrote to it ({found.foreign}).",
@@ -134,6 +132,26 @@ def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> 
         found=str(found.version),
         foreign=found.foreign,
     )
+
+
+def stopped(table: Table, recorded: TableRef | None, stops: str) -> ForeignCommit:
+    """Build the error for a table that another program gave a form in which no epoch can be published.
+
+    :param stops: what it gave the table.
+    """
+    return ForeignCommit(
+        f"another program gave table {table.name!r} of domain {table.domain!r} {stops}.",
+        next_step=f"{_way_back(recorded)}, or write to a new table. Cuts go on reading what was published.",
+        table=table.name,
+        found=stops,
+        foreign=Foreign(obstacle=stops),
+    )
+
+
+def _way_back(recorded: TableRef | None) -> str:
+    if recorded is None or not recorded.metadata:
+        return "roll it back"
+    return f"let its pointer name {recorded.metadata} again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

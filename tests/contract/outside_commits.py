@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 
@@ -48,6 +49,35 @@ def add_plain_files(table: Table, slices: Sequence[pa.Table]) -> None:
             pq.write_table(rows.cast(pa.schema(fields)), written)
     with _one_thread():
         table.add_files(uris)
+
+
+def change_layout(table: Table, how: str) -> None:
+    """Change the partition spec by which other programs write.
+
+    :param how: ``added``: a field behind the epoch; ``replaced``: another field instead of it; ``back``: the epoch
+        again instead of that; ``undone``: both, one after the other.
+    """
+    column = next(field.name for field in table.schema().fields if field.name != "_epoch")
+    if how != "back":
+        with table.update_spec() as update:
+            update.add_field(column, IdentityTransform(), column)
+            if how != "added":
+                update.remove_field("_epoch")
+    if how in {"back", "undone"}:
+        with table.update_spec() as update:
+            update.remove_field(column)
+            update.add_field("_epoch", IdentityTransform(), "_epoch")
+
+
+def upgrade(table: Table) -> str:
+    """Return a metadata file of format version 3, which pyiceberg reads and does not write, of *table* as it is."""
+    with table.io.new_input(table.metadata_location).open() as written:
+        metadata = json.loads(written.read())
+    metadata |= {"format-version": 3, "next-row-id": 1}
+    upgraded = f"{table.metadata_location.rpartition('/')[0]}/00099-upgraded.metadata.json"
+    with table.io.new_output(upgraded).create(overwrite=True) as file:
+        file.write(json.dumps(metadata).encode())
+    return upgraded
 
 
 @contextmanager

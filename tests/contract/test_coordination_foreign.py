@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt, Published
@@ -30,9 +31,17 @@ from tests.contract.coordination_world import (
     side_by_side,
 )
 from tests.contract.interruptions import Died, interrupted
-from tests.contract.outside_commits import add_plain_files, commit_outside
+from tests.contract.outside_commits import add_plain_files, change_layout, commit_outside, upgrade
 
 Slices = Mapping[int, Sequence[int]]
+
+STOPPED = {
+    "rows": "another program wrote to it",
+    "obstacle": "files without column ids",
+    "layout": "does not begin with _epoch",
+    "format version": "format version 3 instead of 2",
+}
+"""What errors say of each thing that stops a table."""
 
 
 def commit(world: World, table: str, operation: str, slices: Slices) -> None:
@@ -40,11 +49,11 @@ def commit(world: World, table: str, operation: str, slices: Slices) -> None:
     rows = [(barrier(number), outside_rows(number, values)) for number, values in slices.items()]
     if world.table_format == "iceberg":
         catalog = catalog_of(world)
-        loaded, slices = catalog.load_table((DOMAIN, table)), [one for _, one in rows]
+        loaded, written = catalog.load_table((DOMAIN, table)), [one for _, one in rows]
         if operation == "add_files":
-            add_plain_files(loaded, slices)
+            add_plain_files(loaded, written)
         else:
-            commit_outside(loaded, operation, slices)
+            commit_outside(loaded, operation, written)
         catalog.engine.dispose()
         return
     memory: Any = world.formats["memory"]
@@ -95,6 +104,37 @@ def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> N
     assert isinstance(world.coordinator.publish(writing), Published)
     assert world.rows("t") == {"t": [(1, 1), (1, 2), (2, 3)]}
     assert len(world.commits()) == 3
+
+
+@pytest.mark.parametrize("what", ["rows", "obstacle", "layout", "format version"])
+def test_what_stops_a_table_is_said_at_begin(table_world: World, what: str) -> None:
+    """R17: before anything is computed, and nothing is written; doctor and recover say it, too."""
+    world = table_world
+    if world.table_format != "iceberg" and what != "rows":
+        pytest.skip("memory tables have no layout and no files")
+    job = world.job("t", [adopting(world) if what != "rows" else world.table("t")])
+    world.run(job, day(1), [1])
+    published = str(world.pointers.pointer(DOMAIN, "t"))
+    if what == "format version":
+        point(world, "t", upgrade(catalog_of(world).load_table((DOMAIN, "t"))))
+    elif what == "layout":
+        change_layout(catalog_of(world).load_table((DOMAIN, "t")), "replaced")
+        commit(world, "t", "replace", {1: [1]})
+    else:
+        commit(world, "t", "append" if what == "rows" else "add_files", {1: [7]})
+    before = world.exactly()
+    with pytest.raises(ForeignCommit, match=STOPPED[what]) as refused:
+        world.begin(job, day(2))
+    assert published in refused.value.next_step
+    assert world.exactly() == before
+    assert STOPPED[what] in recover(world.coordinator.context, DOMAIN).tables[0].problem
+    found = examine(world.store, world.formats, DOMAIN).symptoms
+    (symptom,) = [symptom for symptom in found if symptom.subject == "table t"]
+    assert STOPPED[what] in f"{symptom.found} {symptom.next_step}"
+    assert world.rows("t") == {"t": [(1, 1)]}
+    point(world, "t", published)
+    world.run(job, day(2), [2])
+    assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
 @pytest.mark.parametrize("operation", ["append", "overwrite", "replace"])

@@ -180,14 +180,15 @@ def test_a_commit_of_another_program_is_refused(folder: Path, publisher: Publish
     assert publisher.rows(table, 0) == expected((0, [1])), "cuts do not look at the head"
 
 
-def test_a_layout_without_epochs_is_refused(folder: Path, publisher: Publisher) -> None:
+def test_a_layout_without_epochs_is_put_back(folder: Path, publisher: Publisher) -> None:
     table = publisher.table()
     publisher.create(table, pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
     with outside(folder, table).update_spec() as update:
         update.remove_field(EPOCH_COLUMN)
         update.add_field("at", DayTransform(), "at_day")
-    with pytest.raises(ForeignCommit, match="partition spec"):
-        publisher.format.prepare(publisher.publication(table))
+    publication = publisher.publication(table)
+    publisher.commit((publication, publisher.format.prepare(publication)))
+    assert [field.name for field in outside(folder, table).spec().fields] == [EPOCH_COLUMN]
 
 
 def test_another_layout_than_declared_is_refused(publisher: Publisher) -> None:

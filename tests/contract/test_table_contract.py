@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +18,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_provider.domain.columns import add, rename
-from airflow_provider.domain.errors import Unavailable
+from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import ALL_SHOWN
@@ -59,7 +60,7 @@ from airflow_provider.testing.table_contract import (
     TableContract,
 )
 from tests.contract.draft_engine import PyicebergEngine
-from tests.contract.outside_commits import add_plain_files, commit_outside
+from tests.contract.outside_commits import add_plain_files, change_layout, commit_outside
 from tests.services.directories import quick_directory
 from tests.services.stores import empty_sqlite_file
 
@@ -162,6 +163,13 @@ class IcebergBackend(DraftingBackend, ChangesBackend):
         rows = pa.Table.from_batches([batch(ids)])
         rows = rows.append_column(EPOCH_COLUMN, pa.nulls(rows.num_rows, pa.timestamp("us", tz="UTC")))
         commit_outside(self._outsider().load_table((table.domain, table.name)), "append", [rows])
+
+    def change_layout(self, table: Table, how: str) -> None:
+        change_layout(self._outsider().load_table((table.domain, table.name)), how)
+
+    def default_spec(self, table: Table) -> list[str]:
+        loaded = self._outsider().load_table((table.domain, table.name))
+        return [loaded.schema().find_column_name(field.source_id) or "" for field in loaded.spec().fields]
 
     def lose(self, uri: str) -> None:
         Path(uri.removeprefix("file://")).unlink()
@@ -306,30 +314,6 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         publisher.publish(table, day(1), [3])
         assert publisher.rows(table, 1) == expected((0, [2]), (1, [3]))
 
-
-def removing(uri: str) -> list[str]:
-    """Return the manifests of deleted entries in the list at *uri*."""
-    listed = manifest_files.read_list(DurableFileIO(), uri)
-    return [manifest.manifest_path for manifest in listed if manifest.deleted_files_count]
-
-
-def says(
-    backend: IcebergBackend, table: Table, operation: Operation, *, added: int, deleted: int, total: int
-) -> None:
-    """Assert what the newest snapshot says of its rows, and that its totals are those of the files found."""
-    loaded = backend.loaded(table)
-    snapshot = loaded.current_snapshot()
-    assert snapshot is not None
-    assert snapshot.summary is not None
-    said = snapshot.summary
-    assert operation_of(snapshot) is operation
-    assert (said["added-records"], said["deleted-records"] or "0", said["total-records"]) == tuple(
-        map(str, (added, deleted, total))
-    )
-    files = [task.file for task in loaded.scan().plan_files()]
-    assert said["total-data-files"] == str(len(files))
-    assert said["total-files-size"] == str(sum(file.file_size_in_bytes for file in files))
-
     def test_files_without_column_ids_are_named(self, backend: IcebergBackend, publisher: Publisher) -> None:
         """I1, R17: they were read as rows of nulls. They are foreign while they are there, and no state has them."""
         table = publisher.table()
@@ -367,6 +351,75 @@ def says(
         found = publisher.format.compare(table, before)
         assert found.status is PointerStatus.FOREIGN
         assert "rows without _epoch" in found.foreign.obstacle
+
+    @pytest.mark.parametrize("how", ["added", "replaced", "undone"])
+    def test_a_layout_that_no_file_has_stops_nothing(
+        self, backend: IcebergBackend, publisher: Publisher, how: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R17: and the next version goes back to a layout by epochs, by which others compact then."""
+        monkeypatch.setattr(manifests, "FOLD_AT", 2)
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [0])
+        backend.change_layout(table, how)
+        found = publisher.format.compare(table, before)
+        assert (found.status, found.stops) == (PointerStatus.CURRENT, "")
+        for number in range(1, 6):
+            publisher.publish(table, day(number), [number])
+        assert backend.default_spec(table)[0] == EPOCH_COLUMN
+        backend.commit_foreign(table, "replace", {number: [number] for number in range(6)})
+        assert publisher.format.compare(table, publisher.refs[table]).status is PointerStatus.COMPACTED
+        for number in range(6, 10):
+            publisher.publish(table, day(number), [number])
+        wanted = expected(*((number, [number]) for number in range(10)))
+        assert backend.engine_rows(table) == publisher.rows(table, 9) == wanted
+
+    def test_files_in_a_layout_without_epochs_stop_the_table(
+        self, backend: IcebergBackend, publisher: Publisher
+    ) -> None:
+        """R17: what another field of the partition says was read as the epoch. It goes on when they are rewritten."""
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [0, 1])
+        staged = publisher.stage(table, day(1), [batch([2])])
+        backend.change_layout(table, "replaced")
+        backend.commit_foreign(table, "replace", {0: [0, 1]})
+        found = publisher.format.compare(table, before)
+        assert found.status is PointerStatus.FOREIGN
+        assert "files in a partition spec that does not begin with _epoch" in found.foreign.obstacle
+        publication = publisher.publication(table, (day(1), staged))
+        for adopts in (None, found.version):
+            with pytest.raises(ForeignCommit, match="does not begin with _epoch"):
+                publisher.format.prepare(replace(publication, adopts=adopts))
+        backend.change_layout(table, "back")
+        backend.commit_foreign(table, "replace", {0: [0, 1]})
+        found = publisher.format.compare(table, before)
+        assert (found.foreign.obstacle, found.foreign.epochs) == ("", (day(0).end,))
+        publisher.follow(table, found, shows=ALL_SHOWN)
+        publisher.publish(table, day(1), [2])
+        assert publisher.rows(table, 1) == expected((0, [0, 1]), (1, [2]))
+
+
+def removing(uri: str) -> list[str]:
+    """Return the manifests of deleted entries in the list at *uri*."""
+    listed = manifest_files.read_list(DurableFileIO(), uri)
+    return [manifest.manifest_path for manifest in listed if manifest.deleted_files_count]
+
+
+def says(
+    backend: IcebergBackend, table: Table, operation: Operation, *, added: int, deleted: int, total: int
+) -> None:
+    """Assert what the newest snapshot says of its rows, and that its totals are those of the files found."""
+    loaded = backend.loaded(table)
+    snapshot = loaded.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    said = snapshot.summary
+    assert operation_of(snapshot) is operation
+    assert (said["added-records"], said["deleted-records"] or "0", said["total-records"]) == tuple(
+        map(str, (added, deleted, total))
+    )
+    files = [task.file for task in loaded.scan().plan_files()]
+    assert said["total-data-files"] == str(len(files))
+    assert said["total-files-size"] == str(sum(file.file_size_in_bytes for file in files))
 
 
 class TestIcebergDrafts(DraftingTableContract):

@@ -27,7 +27,7 @@ from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
 from airflow_provider.coordination.commits.declare import Declaring
 from airflow_provider.coordination.commits.expired_states import expired_states
-from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_lost
+from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_stopped
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
@@ -210,7 +210,7 @@ class Begin:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
         refuse_ended(job, self._own(reading))
-        refuse_lost(self.context.formats, reading, unseen)
+        refuse_stopped(self.context.formats, reading, unseen)
         return self._opening(reading, job, stamped, fills, dry=dry)
 
     def _granted(

@@ -19,14 +19,14 @@ from airflow_provider.domain.errors import (
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.records import Stamped, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 from airflow_provider.tables.checks import refuse_other_identity
-from airflow_provider.tables.errors import TablesAhead
+from airflow_provider.tables.errors import TablesAhead, WarehouseUnavailable
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
-from airflow_provider.tables.projection import attempted
+from airflow_provider.tables.projection import attempted, foreign_commit, stopped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,14 +71,17 @@ def _ref(reading: Reading, table: Table) -> TableRef | None:
     return None if stamped is None else stamped.record.ref
 
 
-def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> None:
-    """Refuse to begin an epoch that could not be published: a table with commits is not created anew.
+def refuse_stopped(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> None:
+    """Refuse to begin an epoch that could not be published, for what other programs did to *tables*.
 
-    A catalog outside of the store's database need not answer now: publish asks it again.
+    A table with commits is not created anew. A catalog outside of the store's database need not answer now: publish
+    asks it again.
 
     :param tables: those that :func:`follow` reports as unseen.
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: the catalog has another table by that name.
+    :raises ForeignCommit: one has rows of another program that it does not adopt, or a layout or format version in
+        which no epoch can be published.
     """
     committed: defaultdict[str, list[tuple[Table, TableRef]]] = defaultdict(list)
     for table in tables:
@@ -91,12 +94,22 @@ def refuse_lost(formats: TableFormats, reading: Reading, tables: Iterable[Table]
         for together in [[pair] for pair in known] if follows else [known]:
             try:
                 identities = formats[name].identities([table for table, _ in together])
-            except (StoreUnavailable, Unavailable):
+                for (table, ref), identity in zip(together, identities, strict=True):
+                    refuse_other_identity(table, ref, identity)
+                    _refuse_foreign(formats[name].compare(table, ref), table, ref)
+            except (StoreUnavailable, Unavailable, WarehouseUnavailable):
                 if not follows:
                     raise
                 continue
-            for (table, ref), identity in zip(together, identities, strict=True):
-                refuse_other_identity(table, ref, identity)
+
+
+def _refuse_foreign(found: Compared, table: Table, recorded: TableRef) -> None:
+    """:raises ForeignCommit: no epoch can be published on top of what was *found*."""
+    adopts = table.on_foreign_commit is OnForeignCommit.ADOPT and not found.foreign.obstacle
+    if found.status is PointerStatus.FOREIGN and not adopts:
+        raise foreign_commit(table, recorded, found)
+    if found.stops:
+        raise stopped(table, recorded, found.stops)
 
 
 def compare_pointer(reader: MetadataReader, formats: TableFormats, table: Table) -> Compared:

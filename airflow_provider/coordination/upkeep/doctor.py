@@ -44,6 +44,7 @@ from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
+from airflow_provider.tables.projection import stopped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +202,9 @@ class _Doctor:
             return
         if found.status is PointerStatus.AHEAD:
             yield self._ahead(subject, found)
+        elif found.stops and found.status is not PointerStatus.FOREIGN:
+            refusal = stopped(table, stamped.record.ref, found.stops)
+            yield Symptom(subject=subject, found=refusal.message, next_step=refusal.next_step)
         elif found.status is not PointerStatus.CURRENT:
             yield self._stray_pointer(table, stamped.record, found)
         else:

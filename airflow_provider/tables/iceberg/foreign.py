@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat, ManifestContent, ManifestEntry, ManifestFile
@@ -23,9 +23,9 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, parquet_files, projection
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, showing
+from airflow_provider.tables.iceberg import layouts, manifest_files, manifests, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
-from airflow_provider.tables.pointer_status import Compared
+from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 _File = tuple[int | None, str]
 """Barrier (microseconds; None without an epoch) and URI: with drafts, slices of several epochs may share a file."""
@@ -55,6 +55,20 @@ def compared(
         transaction moves it.
     :raises TableRecreated: the table has another identity.
     """
+    found = _compared(table, pointed, recorded, described)
+    if found.status in {PointerStatus.BEHIND, PointerStatus.AHEAD}:
+        return found
+    return replace(found, stops=layouts.stopping(pointed.metadata, lambda: _head(pointed)))
+
+
+def _head(table: IcebergTable) -> list[ManifestFile]:
+    head = table.metadata.current_snapshot()
+    return [] if head is None else manifest_files.read_list(table.io, head.manifest_list)
+
+
+def _compared(
+    table: Table, pointed: IcebergTable, recorded: TableRef | None, described: projection.Description | None
+) -> Compared:
     here = description(pointed)
     if described is not None and projection.lags(here, described):
         return projection.compare_unrelated(here, described, follows=True)
@@ -123,9 +137,10 @@ def _operation(snapshot: Snapshot) -> str:
 def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign:
     """Return the changes that the snapshots *way* made to the rows of the manifest list *base* (empty for none)."""
     operations = tuple(_operation(snapshot) for snapshot in way)
-    strange = _strange_spec(table)
-    if strange:
-        return Foreign(operations=operations, obstacle=strange)
+    stops = layouts.stopping(table.metadata, lambda: _head(table))
+    if stops:
+        return Foreign(operations=operations, obstacle=stops)
+    strange = layouts.strange_specs(table.metadata)
     before = manifest_files.read_list(table.io, base) if base else []
     touched: set[int | None] = set()
     come: set[_File] = set()
@@ -134,7 +149,7 @@ def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign
     for snapshot in way:
         after = manifest_files.read_list(table.io, snapshot.manifest_list)
         same = _operation(snapshot) == Operation.REPLACE.value
-        step = _step(table.io, before, after, same=same)
+        step = _step(table.io, before, after, strange, same=same)
         if step.obstacle:
             return Foreign(operations=operations, obstacle=step.obstacle)
         touched |= step.touched
@@ -160,26 +175,25 @@ def _unreadable(come: Iterable[_File], unproven: Iterable[_File]) -> str:
     return f"it has files without column ids, which cuts do not read: {without_ids}" if without_ids else ""
 
 
-def _strange_spec(table: IcebergTable) -> str:
-    """Return why the table's files cannot be assigned to epochs; empty if they can."""
-    for spec in table.metadata.specs().values():
-        columns = schemas.partition_columns(spec, table.metadata.schema())
-        if not columns or columns[0] != EPOCH_COLUMN:
-            return f"a partition spec does not begin with {EPOCH_COLUMN}: {spec}"
-    return ""
-
-
-def _step(io: FileIO, before: Iterable[ManifestFile], after: Sequence[ManifestFile], *, same: bool) -> _Step:
+def _step(
+    io: FileIO,
+    before: Iterable[ManifestFile],
+    after: Sequence[ManifestFile],
+    strange: set[int],
+    *,
+    same: bool,
+) -> _Step:
     """Return what a snapshot did to the files of the manifests *before*.
 
+    :param strange: ids of partition specs that do not say the epoch.
     :param same: whether the snapshot promises the same rows: then only the number of rows per epoch is compared.
     """
     if any(manifest.content is not ManifestContent.DATA for manifest in after):
         return _Step(obstacle="it has delete files, which cuts do not read")
     # Manifests never change: those in both lists cannot differ, and need not be read.
     shared = {manifest.manifest_path for manifest in before} & {manifest.manifest_path for manifest in after}
-    gone, _ = _files(io, before, shared)
-    come, formats = _files(io, after, shared)
+    gone, _ = _files(io, before, shared, strange)
+    come, formats = _files(io, after, shared, strange)
     others = formats - {FileFormat.PARQUET}
     if others:
         other = min(file_format.name for file_format in others)
@@ -202,15 +216,18 @@ def _touched(gone: dict[_File, int], come: dict[_File, int], *, same: bool) -> f
 
 
 def _files(
-    io: FileIO, listed: Iterable[ManifestFile], known: set[str]
+    io: FileIO, listed: Iterable[ManifestFile], known: set[str], strange: set[int]
 ) -> tuple[dict[_File, int], set[FileFormat]]:
     """Return the rows of each file in the manifests *listed* except those *known*, and the files' formats."""
     rows: dict[_File, int] = {}
     formats: set[FileFormat] = set()
     for manifest in listed:
         if manifest.manifest_path not in known:
+            says_epoch = manifest.partition_spec_id not in strange
             for entry in manifest_files.entries(io, manifest):
-                rows[_barrier(entry), entry.data_file.file_path] = entry.data_file.record_count
+                rows[_barrier(entry) if says_epoch else None, entry.data_file.file_path] = (
+                    entry.data_file.record_count
+                )
                 formats.add(entry.data_file.file_format)
     return rows, formats
 

@@ -8,26 +8,26 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection
+from typing import Any, cast
 
 from pyiceberg.manifest import ManifestFile
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
 
-from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
-from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication
+from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.iceberg import (
     changes,
     evolution,
     foreign,
+    layouts,
     manifest_files,
     manifests,
     schemas,
@@ -62,10 +62,9 @@ def prepare(
     if metadata.current_snapshot_id != (publication.base.version if publication.base else None):
         found = foreign.compared(publication.table, table, publication.base, None)
         projection.refuse_head(publication, found)
-    _refuse_foreign_specs(publication, metadata.specs().values(), metadata)
-    metadata = evolution.evolved_metadata(publication, metadata)
-    if not isinstance(metadata, TableMetadataV2):
-        raise _foreign(publication, f"format version {metadata.format_version} instead of 2")
+    _refuse_stopped(publication, metadata, lists)
+    evolved = evolution.evolved_metadata(publication, metadata)
+    metadata = cast("TableMetadataV2", layouts.with_own_default(evolved))
     layout = layout_of(table, metadata)
     snapshot_id = _snapshot_id(publication, metadata)
     head = metadata.current_snapshot()
@@ -117,23 +116,12 @@ def layout_of(table: Table, metadata: TableMetadata) -> manifests.Layout:
     )
 
 
-def _refuse_foreign_specs(
-    publication: Publication, specs: Iterable[PartitionSpec], metadata: TableMetadata
-) -> None:
+def _refuse_stopped(publication: Publication, metadata: TableMetadata, lists: Lists) -> None:
     """:raises ForeignCommit: another program changed the layout so that files do not belong to one epoch each."""
-    for spec in specs:
-        columns = schemas.partition_columns(spec, metadata.schema())
-        if not columns or columns[0] != EPOCH_COLUMN:
-            raise _foreign(publication, f"a partition spec that does not begin with {EPOCH_COLUMN}: {spec}")
-
-
-def _foreign(publication: Publication, found: str) -> ForeignCommit:
-    return ForeignCommit(
-        f"another program gave table {publication.table.name!r} of domain {publication.table.domain!r} {found}.",
-        next_step="undo that change, or write to a new table.",
-        table=publication.table.name,
-        found=found,
-    )
+    head = metadata.current_snapshot()
+    stops = layouts.stopping(metadata, lambda: () if head is None else lists(head.manifest_list))
+    if stops:
+        raise projection.stopped(publication.table, publication.base, stops)
 
 
 def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
