@@ -35,7 +35,7 @@ HOSTILE_NAMES = (
 
 HOSTILE_COLUMNS = (
     *("a.b", "a b", "`", "ä", "a=b", "%s", "1", "select", "_x", "a,b;{}()", '"', "ID"),
-    *("price/kg", "a\\b", "zookeeper", ".", " x ", "e\u0301", "\u200d", "\U0001f600", "file"),
+    *("price/kg", "a\\b", ".", " x ", "e\u0301", "\u200d", "\U0001f600", "file"),
 )
 
 ODD_SCHEMAS = [
