@@ -80,7 +80,10 @@ class IcebergReader(SourceReader):
         if why:
             return _by_runtime(source, table, schema, span, why)
         return ParquetRows(
-            files=[_as_uri(file.file_path) for file in data_files], columns=schema_to_pyarrow(schema)
+            files=[_as_uri(file.file_path) for file in data_files],
+            columns=schema_to_pyarrow(schema),
+            rows=sum(file.record_count for file in data_files),
+            size_bytes=sum(file.file_size_in_bytes for file in data_files),
         )
 
     def _table(self) -> Table:

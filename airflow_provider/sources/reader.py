@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParquetRows:
-    """Rows as whole Parquet files. :param columns: with the ids by which each file's columns are matched."""
+    """Rows as whole Parquet files.
+
+    :param columns: with the ids by which each file's columns are matched.
+    :param rows: number of all rows, for Spark's optimizer. :param size_bytes: size of all files, likewise.
+    """
 
     files: Sequence[str]
     columns: pa.Schema
+    rows: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -106,7 +106,7 @@ def source_dataframe(
     """
     read = source_readers.rows(source, bounds)
     if isinstance(read, ParquetRows):
-        return files_dataframe(spark, read.files, read.columns)
+        return files_dataframe(spark, read.files, read.columns, rows=read.rows, size_bytes=read.size_bytes)
     if isinstance(read, IcebergRows):
         return _through_runtime(spark, source, read)
     try:

@@ -107,7 +107,9 @@ class Lake:
         found = self.rows(source, span)
         assert isinstance(found, ParquetRows)
         read = (parquet_files.read(file, found.columns)["value"].to_pylist() for file in found.files)
-        return sorted(value for values in read for value in values)
+        values = sorted(value for values in read for value in values)
+        assert (found.rows, found.size_bytes > 0) == (len(values), bool(found.files))
+        return values
 
     def rows(self, source: Source, span: Span) -> Rows:
         return self.sources().rows(source, SourceBounds(source=source.name, span=span))
