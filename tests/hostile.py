@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.domain.errors import EpochError
@@ -76,3 +77,8 @@ def refused(call: Callable[[Any], object], accepted: Iterable[str]) -> None:
         message.encode()  # can be printed
         assert len(message) < 1000, name
         assert told.value.details, name
+
+
+def undecodable(values: list[bytes]) -> pa.Array:
+    """Return text with any bytes, as Spark may hand it over."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())

@@ -112,7 +112,7 @@ def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) 
 
 
 def _plain(rows: pa.Table) -> Iterator[dict[str, object]]:
-    """Yield rows in plain Python values; a value outside of Python's range becomes Arrow's text."""
+    """Yield rows in plain Python values; those that Python does not have become text: times beyond it, no UTF-8."""
     for index in range(rows.num_rows):
         yield {name: _told(rows.column(name)[index]) for name in rows.column_names}
 
@@ -120,6 +120,8 @@ def _plain(rows: pa.Table) -> Iterator[dict[str, object]]:
 def _told(value: pa.Scalar) -> object:
     try:
         plain = value.as_py()
+    except UnicodeDecodeError as error:
+        return repr(error.object)
     except (ValueError, OverflowError):
         return str(value)
     return plain if isinstance(plain, str | int | float | bool | type(None)) else str(plain)

@@ -29,6 +29,7 @@ from airflow_provider.domain.topology import Determinism, Job, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.hostile import undecodable
 
 FLIGHTS = pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("miles", pa.float64())])
 
@@ -179,6 +180,24 @@ def test_equal_rows_and_nan_are_found(table_world: World) -> None:
         "1 keys of 3 rows occur more than once",
         "1 values in 3 rows",
     ]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        accepted("flights", "carrier", ["UA"]),
+        unique("flights", "carrier"),
+        in_range("flights", "carrier", at_most="Z"),
+    ],
+    ids=lambda check: check.kind,
+)
+def test_text_that_is_no_utf8_is_told_by_its_bytes(table_world: World, check: Check) -> None:
+    """R14: Spark's strings may hold any bytes."""
+    attempt = table_world.begin(job(table_world, check), day(1))
+    batch = pa.table({"id": [1, 2], "carrier": undecodable([b"a\xff"] * 2), "miles": [1.0, 2.0]})
+    write_rows(table_world.coordinator, attempt, "flights", batch)
+    with pytest.raises(CheckFailed, match=r"b'a.+xff'"):
+        table_world.coordinator.publish(attempt)
 
 
 def test_counts_are_compared_with_inputs_and_outputs(table_world: World) -> None:

@@ -21,6 +21,7 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, values_of
+from tests.hostile import undecodable
 
 
 @pytest.fixture
@@ -208,6 +209,21 @@ def test_diff_of_two_cuts(table_world: World) -> None:
     table_world.run(f, day(3), [3])
     back = changed(table_world, table_world.cut("d", "f"), third)
     assert back == {"d": ([], [(3, 3)]), "f": (both, [(3, 3)])}
+
+
+def test_diff_of_text_that_is_no_utf8(table_world: World) -> None:
+    """R22: texts are equal if their bytes are."""
+    job, cuts = table_world.job("d"), []
+    for number, texts in enumerate(([b"a\xff", b"b"], [b"b", b"c\xff"])):
+        attempt = table_world.begin(job, day(1), owner(f"run {number}"))
+        write_rows(table_world.coordinator, attempt, "d", pa.table({"text": undecodable(texts)}))
+        table_world.coordinator.publish(attempt)
+        cuts.append(table_world.cut("d"))
+    difference = diff(table_world.cuts, *cuts)["d"]
+    found = [
+        side.column("text").cast(pa.binary()).to_pylist() for side in (difference.added, difference.removed)
+    ]
+    assert found == [[b"c\xff"], [b"a\xff"]]
 
 
 def test_diff_names_files_that_came_to_an_empty_epoch(table_world: World) -> None:

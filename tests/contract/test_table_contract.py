@@ -20,6 +20,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.interval import from_micros
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import ALL_SHOWN
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
@@ -301,6 +302,25 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         assert publisher.format.missing(table, [last]) == []
         assert publisher.rows(table, 3) == expected((0, [2]), (1, [3]), (2, [4]), (3, [5]))
 
+    @pytest.mark.parametrize("kind", list(TableKind))
+    def test_a_lost_manifest_of_what_leaves_stops_no_publish(
+        self, backend: IcebergBackend, publisher: Publisher, kind: TableKind
+    ) -> None:
+        """I6: the next version does not need it; to compute the epoch again is the way out of the loss."""
+        table = publisher.table(kind=kind)
+        lost = publisher.publish(table, day(0), [1, 2], shows=only(0))
+        (listed,) = manifest_files.read_list(DurableFileIO(), lost.location)
+        backend.lose(listed.manifest_path)
+        newest = publisher.publish(table, day(0), [3], replaces=True, shows=only(0))
+        assert publisher.rows(table, 0) == backend.engine_rows(table) == expected((0, [3]))
+        assert publisher.format.missing(table, [newest]) == []
+        snapshot = backend.loaded(table).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        said = snapshot.summary
+        assert operation_of(snapshot) is Operation.OVERWRITE
+        assert (said["deleted-records"], said["total-records"], said["total-files-size"]) == ("2", "1", None)
+
     def test_cuts_do_without_deleted_entries(
         self, backend: IcebergBackend, publisher: Publisher, table: Table
     ) -> None:
@@ -417,6 +437,9 @@ def says(
     assert (said["added-records"], said["deleted-records"] or "0", said["total-records"]) == tuple(
         map(str, (added, deleted, total))
     )
+    assert set(loaded.inspect.entries()["status"].to_pylist()) <= {
+        status.value for status in ManifestEntryStatus
+    }
     files = [task.file for task in loaded.scan().plan_files()]
     assert said["total-data-files"] == str(len(files))
     assert said["total-files-size"] == str(sum(file.file_size_in_bytes for file in files))

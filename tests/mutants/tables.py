@@ -64,4 +64,13 @@ PLANTED_IN_TABLES = (
         tests=(ESTIMATES,),
         by="test_ids_are_as_many_as_rows_and_as_wide",
     ),
+    Mutant(
+        name="a lost manifest of rows that leave stops every publish",
+        rule="I6",
+        file="tables/iceberg/changes.py",
+        old="            except FileNotFoundError:\n",
+        new="            except NotADirectoryError:\n",
+        tests=(FORMATS,),
+        by="test_a_lost_manifest_of_what_leaves_stops_no_publish",
+    ),
 )

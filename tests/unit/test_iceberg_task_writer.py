@@ -27,6 +27,7 @@ from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
 from airflow_provider.tables.columns import field_id, table_schema
 from airflow_provider.tables.iceberg import schemas
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter, _shortened
+from tests.hostile import undecodable
 
 BARRIER = 1_360_368_000_000_000  # 2013-02-09T00:00Z
 
@@ -216,11 +217,6 @@ INVALID: dict[str, tuple[list[bytes], list[bytes | None]]] = {
     "in another row group": ([b"\xff", b"a"], [b"a", None]),
 }
 """Texts of which some are no UTF-8, and the bounds that remain."""
-
-
-def undecodable(values: list[bytes]) -> pa.Array:
-    """Return text with any bytes, as Spark may hand it over."""
-    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
 
 
 @pytest.mark.parametrize(("values", "bounds"), INVALID.values(), ids=INVALID)

@@ -86,8 +86,16 @@ def _compared(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
-    columns = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
+    columns = [[_comparable(value) for value in _values(column)] for column in rows.columns]
     return list(zip(*columns, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return values to compare: of texts their bytes, since Spark's strings may be no UTF-8."""
+    import pyarrow as pa
+
+    values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
+    return values
 
 
 def _comparable(value: object) -> object:

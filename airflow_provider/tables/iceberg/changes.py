@@ -7,8 +7,10 @@ deleted entries names what leaves, although a hidden slice keeps its files. See 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
@@ -16,6 +18,9 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from airflow_provider.domain.version import Committable
 from airflow_provider.tables.iceberg import manifest_files, manifests
 
+log = logging.getLogger(__name__)
+
+_READ_AT_ONCE = 16
 _File = tuple[int, str]
 """Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
 
@@ -43,7 +48,7 @@ class Changes:
     """Manifests of what the next version shows of the head's slices, and of what it shows no more.
 
     :param stays: the head shows their files, too. :param comes: the head hides their files.
-    :param leaves: deleted entries, for the snapshot's list alone.
+    :param leaves: deleted entries, for the snapshot's list alone. :param lost: manifests of the head that are missing.
     """
 
     stays: list[ManifestFile]
@@ -51,6 +56,7 @@ class Changes:
     leaves: list[ManifestFile]
     coming: Figures
     leaving: Figures
+    lost: list[ManifestFile]
 
 
 def between(
@@ -63,7 +69,7 @@ def between(
     kept = {manifest.manifest_path for manifest in shown}
     one_sided = [manifest for manifest in pointed if manifest.manifest_path not in kept]
     known = {manifest.manifest_path for manifest in pointed}
-    left = {_file(entry): entry for manifest in one_sided for entry in _entries(layout, manifest)}
+    left, lost = _left(layout, one_sided)
     stays: list[ManifestFile] = []
     came: list[ManifestEntry] = []
     for manifest in shown:
@@ -80,7 +86,30 @@ def between(
         leaves=list(_removed(layout, left.values(), snapshot_id)),
         coming=_figures(came),
         leaving=_figures(left.values()),
+        lost=lost,
     )
+
+
+def _left(
+    layout: manifests.Layout, one_sided: Sequence[ManifestFile]
+) -> tuple[dict[_File, ManifestEntry], list[ManifestFile]]:
+    """Return the entries of manifests that only the head shows, and those manifests that are missing.
+
+    The next version needs none of them: to compute an epoch again is the way out for one that is lost.
+    """
+    left: dict[_File, ManifestEntry] = {}
+    lost = []
+    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+        reads = [pool.submit(_entries, layout, manifest) for manifest in one_sided]
+        for manifest, read in zip(one_sided, reads, strict=True):
+            try:
+                left |= {_file(entry): manifest_files.bare(entry) for entry in read.result()}
+            except FileNotFoundError:
+                log.warning(
+                    "%s is lost: programs that follow changes are not told what left", manifest.manifest_path
+                )
+                lost.append(manifest)
+    return left, lost
 
 
 def _entries(layout: manifests.Layout, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -132,16 +161,19 @@ def _added(
 def _removed(
     layout: manifests.Layout, entries: Iterable[ManifestEntry], snapshot_id: int
 ) -> Iterator[ManifestFile]:
-    """Write a manifest of deleted *entries* for each partition spec."""
+    """Write manifests of deleted *entries*, as :func:`_added` does."""
+    most = manifests.MOST_COPIED_FILES
     for spec_id, of_spec in _by_spec(entries).items():
-        yield manifest_files.write_removed(
-            layout.io,
-            layout.specs[spec_id],
-            layout.schema,
-            layout.new_uri(snapshot_id),
-            of_spec,
-            snapshot_id=snapshot_id,
-        )
+        ordered = sorted(of_spec, key=_file)
+        for start in range(0, len(ordered), most):
+            yield manifest_files.write_removed(
+                layout.io,
+                layout.specs[spec_id],
+                layout.schema,
+                layout.new_uri(snapshot_id),
+                ordered[start : start + most],
+                snapshot_id=snapshot_id,
+            )
 
 
 def _by_spec(entries: Iterable[ManifestEntry]) -> Mapping[int, list[ManifestEntry]]:

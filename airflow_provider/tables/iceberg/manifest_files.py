@@ -42,8 +42,8 @@ _ENTRIES = avro.Kind(
     enums={0: cache(ManifestEntryStatus), 101: cache(FileFormat), 134: cache(DataFileContent)},
 )
 
-_FILE_PATH, _MANIFEST_PATH = 1, 0
-"""Positions of file names in pyiceberg's records, which offer no other way to change them."""
+_FILE_PATH, _COLUMN_SIZES, _MANIFEST_PATH = 1, 6, 0
+"""Positions in pyiceberg's records, which offer no other way to change them; statistics of a file begin with sizes."""
 
 
 def write_manifest(
@@ -121,12 +121,12 @@ def write_removed(
 def _form(schema: str, spec: str, *, bare: bool) -> tuple[avro.Form, dict[str, str]]:
     """Return the encoder and the header of manifests of files with this *schema* and this *spec* (both JSON).
 
-    :param bare: whether files are written with the required fields alone, which are the first ones.
+    :param bare: whether files are written as :func:`bare` leaves them.
     """
     columns, layout = Schema.model_validate_json(schema), PartitionSpec.model_validate_json(spec)
     file = data_file_with_partition(format_version=2, partition_type=layout.partition_type(columns))
     if bare:
-        file = StructType(*(field for field in file.fields if field.required))
+        file = StructType(*file.fields[: _COLUMN_SIZES + 1])
     entry = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
     return avro.Form.of(entry, "manifest_entry"), {
         "schema": schema,
@@ -135,6 +135,17 @@ def _form(schema: str, spec: str, *, bare: bool) -> tuple[avro.Form, dict[str, s
         "format-version": "2",
         "content": "data",
     }
+
+
+def bare(entry: ManifestEntry) -> ManifestEntry:
+    """Return *entry* without statistics, in place: many entries with them take much memory.
+
+    It keeps the first statistic, empty, which some readers of metadata require.
+    """
+    entry.data_file[_COLUMN_SIZES] = {}
+    for position in range(_COLUMN_SIZES + 1, len(entry.data_file)):
+        entry.data_file[position] = None
+    return entry
 
 
 def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:

@@ -264,14 +264,17 @@ def _summary(
         "epochs.revision": publication.revision,
         "epochs.token": publication.token,
     }
-    if leaves.files:
-        said["deleted-data-files"] = leaves.files
-        said["deleted-records"] = leaves.rows
-        said["removed-files-size"] = leaves.size_bytes
-    before = leaves.size_bytes if not changed.stays else _total_size(metadata)
-    if before is not None:
-        said["total-files-size"] = before - leaves.size_bytes + comes.size_bytes
-    operation = _operation(publication, comes=bool(comes.files), leaves=bool(leaves.files))
+    left_files = leaves.files + manifests.live_files(changed.lost)
+    if left_files:
+        said["deleted-data-files"] = left_files
+        said["deleted-records"] = leaves.rows + manifests.live_rows(changed.lost)
+    if not changed.lost:  # the size of files is in their manifest alone
+        if leaves.files:
+            said["removed-files-size"] = leaves.size_bytes
+        before = leaves.size_bytes if not changed.stays else _total_size(metadata)
+        if before is not None:
+            said["total-files-size"] = before - leaves.size_bytes + comes.size_bytes
+    operation = _operation(publication, comes=bool(comes.files), leaves=bool(left_files))
     return Summary(operation, **{name: str(value) for name, value in said.items()})
 
 
