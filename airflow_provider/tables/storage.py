@@ -46,6 +46,15 @@ def split(uri: str) -> tuple[str, str]:
     return f"{scheme}://{host}/", f"{host}{slash}{path}"
 
 
+def serves(uri: str, beside: str) -> bool:
+    """Return whether a file at *uri*, which another program named, is safe to open in a process that reads *beside*.
+
+    Without credentials for Azure Arrow ends the process, and for Google's store it waits for minutes.
+    """
+    scheme, separator, _ = as_uri(uri).partition("://")
+    return bool(separator) and scheme in {"file", *S3_SCHEMES, as_uri(beside).partition("://")[0]}
+
+
 def open_root(root: str) -> pafs.FileSystem:
     """Open the file system at *root*; worth caching for object stores, where opening may ask a server."""
     scheme, _, rest = root.partition("://")

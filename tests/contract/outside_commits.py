@@ -16,12 +16,16 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 
-def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> None:
+def commit_outside(
+    table: Table, operation: str, slices: Sequence[pa.Table], *, root: str | None = None
+) -> None:
     """Commit *slices* in one snapshot that calls itself *operation*.
 
     ``append`` keeps what is there, any other replaces all of it. (pyiceberg cannot say ``replace``, which is what a
     compaction by Iceberg's own programs says; so it is written into the new metadata file afterwards.) Local files are
     named with one slash, as those programs name them.
+
+    :param root: what stands before the files' absolute paths instead.
     """
     with (
         _one_thread(),
@@ -33,7 +37,7 @@ def commit_outside(table: Table, operation: str, slices: Sequence[pa.Table]) -> 
                 snapshot.delete_data_file(task.file)
         for rows in slices:
             for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
-                file[1] = file.file_path.replace("file:///", "file:/", 1)
+                file[1] = file.file_path.replace("file:///", "file:/" if root is None else f"{root}/", 1)
                 snapshot.append_data_file(file)
     _call_it(table, operation)
 

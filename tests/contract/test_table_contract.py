@@ -21,12 +21,12 @@ from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.errors import ForeignCommit, Unavailable
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.table_kind import TableKind
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import ALL_SHOWN
 from airflow_provider.stores.base import CATALOG_NAME, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
-from airflow_provider.tables import storage
+from airflow_provider.tables import parquet_files, storage
 from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
 from airflow_provider.tables.iceberg import manifest_files, manifests
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
@@ -148,9 +148,11 @@ class IcebergBackend(DraftingBackend, ChangesBackend):
         with self._outsider().load_table((table.domain, table.name)).update_schema() as update:
             update.rename_column(old, new)
 
-    def commit_foreign(self, table: Table, operation: str, slices: Slices) -> None:
+    def commit_foreign(
+        self, table: Table, operation: str, slices: Slices, *, root: str | None = None
+    ) -> None:
         loaded = self._outsider().load_table((table.domain, table.name))
-        commit_outside(loaded, operation, [rows for _, rows in slice_rows(slices)])
+        commit_outside(loaded, operation, [rows for _, rows in slice_rows(slices)], root=root)
 
     def add_plain_files(self, table: Table, slices: Slices) -> None:
         """Let another program register Parquet files that know nothing of column ids."""
@@ -336,7 +338,7 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
 
     def test_files_without_column_ids_are_named(self, backend: IcebergBackend, publisher: Publisher) -> None:
         """I1, R17: they were read as rows of nulls. They are foreign while they are there, and no state has them."""
-        table = publisher.table()
+        table = adopting(publisher)
         before = publisher.publish(table, day(0), [1])
         backend.add_plain_files(table, {0: [7], 1: [8]})
         found = publisher.format.compare(table, before)
@@ -360,6 +362,50 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         assert (found.status, found.foreign.obstacle) == (PointerStatus.FOREIGN, "")
         publisher.follow(table, found, shows=ALL_SHOWN)
         assert publisher.rows(table, 0) == expected((0, [1, 7]))
+
+    @pytest.mark.parametrize("operation", ["append", "replace"])
+    @pytest.mark.parametrize("root", ["", "hdfs://elsewhere", "abfss://c@elsewhere.dfs.core.windows.net"])
+    def test_files_that_are_not_opened_here_are_an_obstacle(
+        self, backend: IcebergBackend, publisher: Publisher, operation: str, root: str
+    ) -> None:
+        """R17: before anything asks Arrow for them, which may end the process."""
+        table = adopting(publisher)
+        before = publisher.publish(table, day(0), [1])
+        backend.commit_foreign(table, operation, {0: [1]}, root=root)
+        found = publisher.format.compare(table, before)
+        assert found.status is PointerStatus.FOREIGN
+        assert f"it has files that cannot be opened here: {root}/" in found.foreign.obstacle
+
+    @pytest.mark.parametrize("how", ["lost", "damaged", "denied"])
+    def test_files_that_cannot_be_read_are_an_obstacle(
+        self, backend: IcebergBackend, publisher: Publisher, how: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R17: they hide neither the other program's commit, nor stop what looks at other tables."""
+        table = adopting(publisher)
+        before = publisher.publish(table, day(0), [1])
+        own = publisher.format.shown_files(table)
+        backend.commit_foreign(table, "append", {0: [7]})
+        (uri,) = set(publisher.format.shown_files(table)) - set(own)
+        if how == "denied":
+            monkeypatch.setattr(parquet_files, "_opened", denied)
+        elif how == "damaged":
+            Path(storage.split(uri)[1]).write_bytes(b"PAR1 and no more")
+        else:
+            backend.lose(f"file://{storage.split(uri)[1]}")
+        found = publisher.format.compare(table, before)
+        assert (found.status, found.foreign.epochs) == (PointerStatus.FOREIGN, (day(0).end,))
+        assert found.foreign.obstacle.startswith("it has files that cannot be opened here: ")
+        assert ("ACCESS_DENIED" if how == "denied" else uri) in found.foreign.obstacle
+
+    def test_footers_are_read_only_where_the_verdict_depends_on_them(
+        self, backend: IcebergBackend, publisher: Publisher
+    ) -> None:
+        """R17: changed rows that a table does not adopt are refused, whatever files they are in."""
+        table = publisher.table()
+        before = publisher.publish(table, day(0), [1])
+        backend.add_plain_files(table, {0: [7]})
+        found = publisher.format.compare(table, before)
+        assert (found.status, found.foreign.obstacle) == (PointerStatus.FOREIGN, "")
 
     def test_rows_without_an_epoch_are_an_obstacle(
         self, backend: IcebergBackend, publisher: Publisher
@@ -416,6 +462,14 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         publisher.follow(table, found, shows=ALL_SHOWN)
         publisher.publish(table, day(1), [2])
         assert publisher.rows(table, 1) == expected((0, [0, 1]), (1, [2]))
+
+
+def adopting(publisher: Publisher) -> Table:
+    return replace(publisher.table(), on_foreign_commit=OnForeignCommit.ADOPT)
+
+
+def denied(root: str) -> None:
+    raise OSError(f"AWS Error ACCESS_DENIED at {root}")
 
 
 def removing(uri: str) -> list[str]:

@@ -17,11 +17,12 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.interval import from_micros
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables import checks, parquet_files, projection
+from airflow_provider.tables import checks, parquet_files, projection, storage
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import layouts, manifest_files, manifests, showing
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
@@ -76,7 +77,7 @@ def _compared(
         raise checks.recreated(table, recorded.table_uuid, here.table_uuid)
     way = _way(pointed.metadata, 0 if recorded is None else recorded.version)
     if way is None and described is not None and recorded is not None:
-        return _overtaken(pointed, here, described)
+        return _overtaken(table, pointed, here, described)
     if way is None:
         wanted = described or _unknown(recorded, here.table_uuid)
         return projection.compare_unrelated(here, wanted, follows=False)
@@ -87,7 +88,7 @@ def _compared(
         for snapshot in way
     ]
     base = "" if recorded is None else showing.shown_list(recorded.location)
-    return projection.compare_descendant(table, here, steps, lambda: _changed(pointed, base, way))
+    return projection.compare_descendant(table, here, steps, lambda: _changed(table, pointed, base, way))
 
 
 def _unknown(recorded: TableRef | None, table_uuid: str) -> projection.Description:
@@ -113,7 +114,7 @@ def _way(metadata: TableMetadata, base: int) -> list[Snapshot] | None:
 
 
 def _overtaken(
-    pointed: IcebergTable, here: projection.Description, recorded: projection.Description
+    table: Table, pointed: IcebergTable, here: projection.Description, recorded: projection.Description
 ) -> Compared:
     """Compare a pointer that may name a compaction of a version which a publish has replaced meanwhile."""
     way: list[Snapshot] = []
@@ -127,29 +128,29 @@ def _overtaken(
         snapshot = pointed.metadata.snapshot_by_id(snapshot.parent_snapshot_id or 0)
     compacted = snapshot if way else None
     under, base = (None, "") if compacted is None else (marks_in(compacted), compacted.manifest_list)
-    return projection.overtaken(here, recorded, under, lambda: _changed(pointed, base, way))
+    return projection.overtaken(here, recorded, under, lambda: _changed(table, pointed, base, way))
 
 
 def _operation(snapshot: Snapshot) -> str:
     return "unknown" if snapshot.summary is None else str(snapshot.summary.operation.value)
 
 
-def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign:
+def _changed(table: Table, pointed: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign:
     """Return the changes that the snapshots *way* made to the rows of the manifest list *base* (empty for none)."""
     operations = tuple(_operation(snapshot) for snapshot in way)
-    stops = layouts.stopping(table.metadata, lambda: _head(table))
+    stops = layouts.stopping(pointed.metadata, lambda: _head(pointed))
     if stops:
         return Foreign(operations=operations, obstacle=stops)
-    strange = layouts.strange_specs(table.metadata)
-    before = manifest_files.read_list(table.io, base) if base else []
+    strange = layouts.strange_specs(pointed.metadata)
+    before = manifest_files.read_list(pointed.io, base) if base else []
     touched: set[int | None] = set()
     come: set[_File] = set()
     unproven: set[_File] = set()
-    maps_names = TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties
+    maps_names = TableProperties.DEFAULT_NAME_MAPPING in pointed.metadata.properties
     for snapshot in way:
-        after = manifest_files.read_list(table.io, snapshot.manifest_list)
+        after = manifest_files.read_list(pointed.io, snapshot.manifest_list)
         same = _operation(snapshot) == Operation.REPLACE.value
-        step = _step(table.io, before, after, strange, same=same)
+        step = _step(pointed.io, before, after, strange, same=same)
         if step.obstacle:
             return Foreign(operations=operations, obstacle=step.obstacle)
         touched |= step.touched
@@ -157,21 +158,31 @@ def _changed(table: IcebergTable, base: str, way: Sequence[Snapshot]) -> Foreign
         # Iceberg's own programs rewrite files with ids; files that were made elsewhere come with a mapping of names.
         unproven = unproven - step.gone | (step.come if maps_names or not same else frozenset())
         before = after
-    obstacle = _unreadable(come, unproven)
     barriers = sorted(barrier for barrier in touched if barrier is not None)
+    # Changed rows that the table does not adopt are refused, whatever files they are in.
+    looks = not barriers or table.on_foreign_commit is OnForeignCommit.ADOPT
+    obstacle = _unreadable(come, unproven if looks else set(), pointed.metadata_location)
     return Foreign(
         operations=operations, epochs=tuple(from_micros(barrier) for barrier in barriers), obstacle=obstacle
     )
 
 
-def _unreadable(come: Iterable[_File], unproven: Iterable[_File]) -> str:
+def _unreadable(come: Iterable[_File], unproven: Iterable[_File], beside: str) -> str:
     """Return why cuts cannot read the files that have come and stayed; empty if they can.
 
-    :param unproven: those whose footers are looked at.
+    :param unproven: those whose footers are looked at. :param beside: URI of the table's metadata.
     """
     if any(barrier is None for barrier, _ in come):
         return f"it has rows without {EPOCH_COLUMN}, which belong to no epoch"
-    without_ids = parquet_files.first_without_ids(sorted({uri for _, uri in unproven}))
+    elsewhere = sorted(uri for _, uri in come if not storage.serves(uri, beside))
+    if elsewhere:
+        return f"it has files that cannot be opened here: {elsewhere[0]}"
+    try:
+        without_ids = parquet_files.first_without_ids(sorted({uri for _, uri in unproven}))
+    except Unavailable as error:
+        return f"it has files that cannot be opened here: {error.uri}"
+    except OSError as error:
+        return f"it has files that cannot be opened here: {error}"
     return f"it has files without column ids, which cuts do not read: {without_ids}" if without_ids else ""
 
 
