@@ -178,7 +178,11 @@ def steps(versions: Sequence[Version]) -> list[projection.Step]:
 def changed(versions: Sequence[Version], objects: Mapping[str, Any]) -> Foreign:
     """Compare the rows of *versions* step by step; *objects* holds the rows of each file by URI."""
     touched: set[datetime] = set()
-    for before, after in pairwise(versions):
+    operations = tuple(version.operation for version in versions[1:])
+    # Compactions of compactions promise the rows of the first base.
+    for before, after in pairwise(
+        [versions[0], versions[-1]] if set(operations) == {SAME_ROWS} else versions
+    ):
         gone, come = set(before.shown) - set(after.shown), set(after.shown) - set(before.shown)
         if after.operation == SAME_ROWS:
             # The operation's name is a promise of another program: count the rows of each epoch.
@@ -187,7 +191,6 @@ def changed(versions: Sequence[Version], objects: Mapping[str, Any]) -> Foreign:
             touched |= {barrier for barrier, number in rows.items() if number}
         else:
             touched |= {barrier for barrier, _ in gone | come}
-    operations = tuple(version.operation for version in versions[1:])
     return Foreign(operations=operations, epochs=tuple(sorted(touched)))
 
 

@@ -44,10 +44,10 @@ class ForeignCases(TableCases):
     def test_several_compactions_in_a_row(
         self, backend: TableBackend, publisher: Publisher, table: Table
     ) -> None:
-        """R17: each compaction is compared with the version before it."""
+        """R17: the last of them has to have the rows; what lay in between is gone."""
         publisher.publish(table, day(0), [1, 2])
-        for _ in range(3):
-            backend.commit_foreign(table, "replace", {0: [2, 1]})
+        for number in (0, 1, 0):
+            backend.commit_foreign(table, "replace", {number: [2, 1]})
         assert publisher.format.compare(table, publisher.refs[table]).status is PointerStatus.COMPACTED
         publisher.publish(table, day(1), [3])
         assert publisher.rows(table, 1) == expected((0, [1, 2]), (1, [3]))
@@ -143,6 +143,16 @@ class ForeignCases(TableCases):
         assert found.status is PointerStatus.FOREIGN
         assert found.foreign.operations == ("replace", "append", "replace")
         assert found.foreign.epochs == (day(1).end,)
+
+    def test_other_rows_of_the_same_number_are_seen_behind_a_compaction(
+        self, backend: TableBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """R17: a compaction promises the rows of the commit before it, whatever that was."""
+        publisher.publish(table, day(0), [1])
+        backend.commit_foreign(table, "overwrite", {0: [7]})
+        backend.commit_foreign(table, "replace", {0: [7]})
+        found = publisher.format.compare(table, publisher.refs[table])
+        assert (found.status, found.foreign.epochs) == (PointerStatus.FOREIGN, (day(0).end,))
 
     def test_rows_of_others_are_taken_over_when_they_are_named(
         self, backend: TableBackend, publisher: Publisher, table: Table
