@@ -17,6 +17,8 @@ from airflow_provider.tables.columns import field_id
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 _FOOTERS_AT_ONCE = 16
+_REMEMBERED = 50_000
+"""Number of files with column ids that a process remembers, by URI."""
 
 _opened = lru_cache(maxsize=16)(open_root)
 
@@ -58,7 +60,7 @@ def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def first_without_ids(uris: Iterable[str]) -> str | None:
-    """Return the first of *uris* whose file has no column ids; reads footers only.
+    """Return the first of *uris* whose file has no column ids; reads footers only, those of files with ids once.
 
     :raises Unavailable: a file is missing or damaged.
     """
@@ -72,12 +74,27 @@ def first_without_ids(uris: Iterable[str]) -> str | None:
 
 
 def _lacks_ids(uri: str) -> bool:
+    try:
+        _check_ids(uri)
+    except NoColumnIds:
+        return True
+    return False
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _check_ids(uri: str) -> None:
+    """Refuse a file without column ids; files never change, so those that have ids are remembered.
+
+    :raises NoColumnIds: no column has an id. :raises Unavailable: the file is missing or damaged.
+    """
     root, path = split(uri)
     try:
         with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            return _is_unnumbered(file.schema_arrow)
+            _names(file.schema_arrow, pa.schema([]), uri)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
+    except NoColumnIds:
+        raise
     except pa.ArrowInvalid as error:
         raise checks.damaged_file(uri, error) from error
 

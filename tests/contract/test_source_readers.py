@@ -20,8 +20,9 @@ from airflow_provider.domain.source_bounds import (
     Span,
 )
 from airflow_provider.sources import locations
-from airflow_provider.sources.reader import IcebergRows
+from airflow_provider.sources.reader import IcebergRows, ParquetRows
 from airflow_provider.sources.readers import SourceReaders
+from airflow_provider.tables import parquet_files
 from tests.contract.coordination_world import day
 from tests.contract.lakes import Lake, prices
 
@@ -148,6 +149,21 @@ def test_files_without_column_ids_are_read_by_icebergs_runtime(lake: Lake) -> No
     assert isinstance(read, IcebergRows)
     assert read.why == "files without column ids"
     assert lake.values(prices(), span(lake, plain)) == [2]
+
+
+def test_footers_of_files_with_column_ids_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I11: files never change, and a table that maps names to columns may have many of them."""
+    plain = lake.add_plain_file(1)
+    lake.append(2)
+    opened: list[str] = []
+    open_root = parquet_files._opened
+    monkeypatch.setattr(parquet_files, "_opened", lambda root: opened.append(root) or open_root(root))
+    for _ in range(3):
+        assert isinstance(lake.rows(prices(), span(lake, plain)), ParquetRows)
+    assert len(opened) == 1
+    for _ in range(2):
+        assert isinstance(lake.rows(prices(), span(lake, None, plain)), IcebergRows)
+    assert len(opened) == 3
 
 
 def test_an_increment_goes_by_the_names_that_columns_have_now(lake: Lake) -> None:

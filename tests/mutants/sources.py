@@ -25,6 +25,15 @@ PLANTED_IN_SOURCES = (
         by="test_a_default_is_read_by_icebergs_runtime",
     ),
     Mutant(
+        name="footers of files that never change are read at each read",
+        rule="I11",
+        file="tables/parquet_files.py",
+        old="@lru_cache(maxsize=_REMEMBERED)\n",
+        new="",
+        tests=(READERS,),
+        by="test_footers_of_files_with_column_ids_are_read_once",
+    ),
+    Mutant(
         name="defaults within structs are not looked at",
         rule="I11",
         file="sources/iceberg.py",
