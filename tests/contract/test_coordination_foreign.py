@@ -137,6 +137,21 @@ def test_what_stops_a_table_is_said_at_begin(table_world: World, what: str) -> N
     assert world.rows("t") == {"t": [(1, 1), (2, 2)]}
 
 
+def test_other_rows_do_not_stop_a_fill_of_another_table(table_world: World) -> None:
+    """R7, R17: a fill publishes nothing to the tables that the epoch has; a new epoch does."""
+    world = table_world
+    old = world.job("j", [world.table("t")])
+    new = world.job("j", [world.table("t"), world.table("u")])
+    for number, job in enumerate((new, old), start=1):
+        world.run(job, day(number), [number])
+    commit(world, "t", "append", {1: [7]})
+    published = world.run(new, day(2), [2], owner("again"))
+    assert [table for table, _ in published.tables] == ["u"]
+    assert world.rows("t", "u") == {"t": [(1, 1), (2, 2)], "u": [(1, 1), (2, 2)]}
+    with pytest.raises(ForeignCommit):
+        world.begin(new, day(3))
+
+
 @pytest.mark.parametrize("operation", ["append", "overwrite", "replace"])
 def test_other_rows_stop_the_next_publish(table_world: World, operation: str) -> None:
     """R17: by name, and nothing is written; with the pointer back where it was, the same attempt publishes."""

@@ -442,7 +442,7 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
     def test_files_in_a_layout_without_epochs_stop_the_table(
         self, backend: IcebergBackend, publisher: Publisher
     ) -> None:
-        """R17: what another field of the partition says was read as the epoch. It goes on when they are rewritten back."""
+        """R17: what another field of the partition says was read as the epoch. It goes on when they are rewritten."""
         table = publisher.table()
         before = publisher.publish(table, day(0), [0, 1])
         staged = publisher.stage(table, day(1), [batch([2])])

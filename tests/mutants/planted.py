@@ -351,7 +351,7 @@ PLANTED = (
         name="an epoch begins although another program dropped its table",
         rule="R17",
         file=BEGINNING,
-        old="        refuse_stopped(self.context.formats, reading, unseen)\n",
+        old="        refuse_stopped(self.context.formats, reading, unseen, published=fills or self._own(reading))\n",
         new="",
         tests=(DROPPED,),
         by="test_a_dropped_table_is_refused_before_any_work",

@@ -210,7 +210,7 @@ class Begin:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
         refuse_ended(job, self._own(reading))
-        refuse_stopped(self.context.formats, reading, unseen)
+        refuse_stopped(self.context.formats, reading, unseen, published=fills or self._own(reading))
         return self._opening(reading, job, stamped, fills, dry=dry)
 
     def _granted(

@@ -9,7 +9,7 @@ in that: each is asked by its format.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from airflow_provider.domain.errors import (
@@ -71,17 +71,20 @@ def _ref(reading: Reading, table: Table) -> TableRef | None:
     return None if stamped is None else stamped.record.ref
 
 
-def refuse_stopped(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> None:
+def refuse_stopped(
+    formats: TableFormats, reading: Reading, tables: Iterable[Table], *, published: Collection[TableName]
+) -> None:
     """Refuse to begin an epoch that could not be published, for what other programs did to *tables*.
 
     A table with commits is not created anew. A catalog outside of the store's database need not answer now: publish
     asks it again.
 
     :param tables: those that :func:`follow` reports as unseen.
+    :param published: names of the tables that the epoch publishes; a fill leaves the others as they are.
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: the catalog has another table by that name.
-    :raises ForeignCommit: one has rows of another program that it does not adopt, or a layout or format version in
-        which no epoch can be published.
+    :raises ForeignCommit: a published one has rows of another program that it does not adopt, or a layout or format
+        version in which no epoch can be published.
     """
     committed: defaultdict[str, list[tuple[Table, TableRef]]] = defaultdict(list)
     for table in tables:
@@ -96,7 +99,8 @@ def refuse_stopped(formats: TableFormats, reading: Reading, tables: Iterable[Tab
                 identities = formats[name].identities([table for table, _ in together])
                 for (table, ref), identity in zip(together, identities, strict=True):
                     refuse_other_identity(table, ref, identity)
-                    _refuse_foreign(formats[name].compare(table, ref), table, ref)
+                    if table.name in published:
+                        _refuse_foreign(formats[name].compare(table, ref), table, ref)
             except (StoreUnavailable, Unavailable, WarehouseUnavailable):
                 if not follows:
                     raise
