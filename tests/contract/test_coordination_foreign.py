@@ -37,6 +37,7 @@ Slices = Mapping[int, Sequence[int]]
 
 STOPPED = {
     "rows": "another program wrote to it",
+    "epoch": "no committed epoch of the table ends at",
     "obstacle": "files without column ids",
     "layout": "does not begin with _epoch",
     "format version": "format version 3 instead of 2",
@@ -106,11 +107,11 @@ def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> N
     assert len(world.commits()) == 3
 
 
-@pytest.mark.parametrize("what", ["rows", "obstacle", "layout", "format version"])
+@pytest.mark.parametrize("what", ["rows", "epoch", "obstacle", "layout", "format version"])
 def test_what_stops_a_table_is_said_at_begin(table_world: World, what: str) -> None:
     """R17: before anything is computed, and nothing is written; doctor and recover say it, too."""
     world = table_world
-    if world.table_format != "iceberg" and what != "rows":
+    if world.table_format != "iceberg" and what not in {"rows", "epoch"}:
         pytest.skip("memory tables have no layout and no files")
     job = world.job("t", [adopting(world) if what != "rows" else world.table("t")])
     world.run(job, day(1), [1])
@@ -121,7 +122,8 @@ def test_what_stops_a_table_is_said_at_begin(table_world: World, what: str) -> N
         change_layout(catalog_of(world).load_table((DOMAIN, "t")), "replaced")
         commit(world, "t", "replace", {1: [1]})
     else:
-        commit(world, "t", "append" if what == "rows" else "add_files", {1: [7]})
+        operation = "append" if what in {"rows", "epoch"} else "add_files"
+        commit(world, "t", operation, {2 if what == "epoch" else 1: [7]})
     before = world.exactly()
     with pytest.raises(ForeignCommit, match=STOPPED[what]) as refused:
         world.begin(job, day(2))
@@ -281,9 +283,9 @@ def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
     world = table_world
     job = world.job("t", [adopting(world)])
     world.run(job, day(1), [1])
-    commit(world, "t", "append", {2: [7]})
     attempt = world.begin(job, day(2))
     world.write(attempt, [2])
+    commit(world, "t", "append", {2: [7]})
     with pytest.raises(ForeignCommit, match=r"no committed epoch .* ends at 2024-01-03"):
         world.coordinator.publish(attempt)
     assert len(world.commits()) == 1

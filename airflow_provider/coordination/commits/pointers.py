@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.domain.errors import (
     StoreUnavailable,
     Unavailable,
@@ -83,35 +84,36 @@ def refuse_stopped(
     :param published: names of the tables that the epoch publishes; a fill leaves the others as they are.
     :raises TableDropped: the catalog does not know one of *tables*, of which *reading* has a commit.
     :raises TableRecreated: the catalog has another table by that name.
-    :raises ForeignCommit: a published one has rows of another program that it does not adopt, or a layout or format
-        version in which no epoch can be published.
+    :raises ForeignCommit: a published one has rows of another program that it does not adopt, or that belong to no
+        committed epoch, or a layout or format version in which no epoch can be published.
     """
-    committed: defaultdict[str, list[tuple[Table, TableRef]]] = defaultdict(list)
+    committed: defaultdict[str, list[tuple[Table, TableRecord, TableRef]]] = defaultdict(list)
     for table in tables:
-        ref = _ref(reading, table)
-        if ref is not None:
-            committed[ref.format].append((table, ref))
+        stamped = reading.get(table_key(table.domain, table.name))
+        if stamped is not None and stamped.record.ref is not None:
+            committed[stamped.record.ref.format].append((table, stamped.record, stamped.record.ref))
     for name, known in committed.items():
         follows = name in formats.following
         # A catalog elsewhere may have some of them only.
-        for together in [[pair] for pair in known] if follows else [known]:
+        for together in [[entry] for entry in known] if follows else [known]:
             try:
-                identities = formats[name].identities([table for table, _ in together])
-                for (table, ref), identity in zip(together, identities, strict=True):
+                identities = formats[name].identities([table for table, _, _ in together])
+                for (table, record, ref), identity in zip(together, identities, strict=True):
                     refuse_other_identity(table, ref, identity)
                     if table.name in published:
-                        _refuse_foreign(formats[name].compare(table, ref), table, ref)
+                        _refuse_foreign(formats[name].compare(table, ref), table, record, ref)
             except (StoreUnavailable, Unavailable, WarehouseUnavailable):
                 if not follows:
                     raise
                 continue
 
 
-def _refuse_foreign(found: Compared, table: Table, recorded: TableRef) -> None:
+def _refuse_foreign(found: Compared, table: Table, record: TableRecord, recorded: TableRef) -> None:
     """:raises ForeignCommit: no epoch can be published on top of what was *found*."""
-    adopts = table.on_foreign_commit is OnForeignCommit.ADOPT and not found.foreign.obstacle
-    if found.status is PointerStatus.FOREIGN and not adopts:
-        raise foreign_commit(table, recorded, found)
+    if found.status is PointerStatus.FOREIGN:
+        if table.on_foreign_commit is not OnForeignCommit.ADOPT:
+            raise foreign_commit(table, recorded, found)
+        foreign_span(table, record, found)
     if found.stops:
         raise stopped(table, recorded, found.stops)
 
