@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.client.libraries import library
-from airflow_provider.coordination.reading import queries
+from airflow_provider.coordination.reading import cut_files, queries
 from airflow_provider.coordination.reading.cuts import state_in
 from airflow_provider.coordination.reading.differences import Difference, diff
 from airflow_provider.coordination.reading.queries import Engine
@@ -79,6 +79,18 @@ class CutTable:
         :raises LeaseExpired: the cut is no longer readable.
         """
         return self._service.cuts.files(self._cut, self.name)
+
+    def metadata_location(self) -> str:
+        """Return the URI of an Iceberg metadata file that any engine opens as a table: these rows and no others.
+
+        The first call for a state writes the file, into the warehouse. It does not keep the cut readable: hold the cut
+        by a lease, and call :meth:`ReadableCut.check` after reading.
+
+        :raises LeaseExpired: the cut is no longer readable.
+        :raises InvalidInput: a cut of READ_UNCOMMITTED, or a table whose format has no such files.
+        :raises WarehouseUnavailable: this process may not write to the warehouse.
+        """
+        return cut_files.metadata_location(self._service.cuts, self._cut, self.name)
 
     def __repr__(self) -> str:
         return f"<table {self.name} at {self.state.barrier.isoformat()}, CSN {self.state.csn}>"

@@ -23,6 +23,8 @@ class TableCapability(StrEnum):
     """Files are Parquet with column ids, and other processes open them by URI: Spark's workers, DuckDB."""
     CATALOG_SNAPSHOTS = "catalog snapshots"
     """Engines find versions as snapshots of a table in an Iceberg catalog, and travel to them."""
+    CUT_FILES = "cut files"
+    """Engines open a state as a table, by a metadata file of its own (:mod:`airflow_provider.tables.cut_files`)."""
 
 
 class Capable(Protocol):
@@ -40,6 +42,7 @@ _NEXT_STEPS = {
     TableCapability.SHARED_FILES: "declare a table in a format that has it, such as format='iceberg'; this process "
     "reads the rows with cut[table].to_arrow().",
     TableCapability.CATALOG_SNAPSHOTS: "read the table with cut[table].to_arrow().",
+    TableCapability.CUT_FILES: "read the table with cut[table].to_arrow().",
 }
 
 

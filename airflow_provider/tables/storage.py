@@ -11,6 +11,7 @@ each have their own environment, so no key is in a connection, in Spark's settin
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,6 +95,23 @@ def create(found: pafs.FileSystem, path: str) -> Any:
     :raises NotWritable: the file or its directory cannot be created (on a local disk only); names the path.
     """
     return DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
+
+
+def write_whole(found: pafs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file that others see whole or not at all, in place of one that is there; durable on a local disk.
+
+    :raises NotWritable: the file or its directory cannot be created (on a local disk only); names the path.
+    """
+    if not isinstance(found, pafs.LocalFileSystem):
+        with found.open_output_stream(path) as stream:
+            stream.write(content)
+        return
+    beside = f"{path}.{uuid.uuid4().hex}"
+    with DurableFile(beside) as file:
+        directory = file.leave_name()
+        file.write(content)
+    os.replace(beside, path)  # noqa: PTH105  (a plain string, as above)
+    sync_directory(directory)
 
 
 def remove(found: pafs.FileSystem, path: str) -> bool:

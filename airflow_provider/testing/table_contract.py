@@ -9,13 +9,14 @@
 
 For a format with drafts, subclass :class:`DraftingTableContract`, too; for one that also works with a catalog outside
 of the store's database, :class:`ProjectedTableContract`; for one whose snapshots say what they change, mix
-:class:`ChangesCases` in.
+:class:`ChangesCases` in, and :class:`CutFileCases` for one with cut files.
 """
 
 from __future__ import annotations
 
 from airflow_provider.testing.table_cases.backend import TableBackend
 from airflow_provider.testing.table_cases.changes import ChangesBackend, ChangesCases
+from airflow_provider.testing.table_cases.cut_files import CutFileBackend, CutFileCases
 from airflow_provider.testing.table_cases.drafting import DraftingBackend, DraftingCases
 from airflow_provider.testing.table_cases.evolving import EvolvingCases
 from airflow_provider.testing.table_cases.foreign import ForeignCases
@@ -31,6 +32,8 @@ from airflow_provider.testing.table_cases.writing import WritingCases
 __all__ = [
     "ChangesBackend",
     "ChangesCases",
+    "CutFileBackend",
+    "CutFileCases",
     "DraftingBackend",
     "DraftingTableContract",
     "ProjectedTableContract",

@@ -54,6 +54,7 @@ from airflow_provider.testing.table_cases.drafting import committed, drafting, o
 from airflow_provider.testing.table_cases.model import ModelCases
 from airflow_provider.testing.table_cases.showing import days, only
 from airflow_provider.testing.table_contract import (
+    CutFileBackend,
     DraftingBackend,
     DraftingTableContract,
     ProjectedTableContract,
@@ -102,7 +103,7 @@ class MemoryBackend(TableBackend):
         del self._catalog.objects[uri]
 
 
-class IcebergBackend(DraftingBackend, ChangesBackend):
+class IcebergBackend(DraftingBackend, ChangesBackend, CutFileBackend):
     """Iceberg tables beside a SQLite store.
 
     :param elsewhere: whether their catalog lies in another file than the store.
@@ -112,13 +113,13 @@ class IcebergBackend(DraftingBackend, ChangesBackend):
         store_url = f"sqlite:///{folder}/store.db"
         self.catalog_url = f"sqlite:///{folder}/catalog.db" if elsewhere else store_url
         self._elsewhere = elsewhere
-        self._warehouse = f"{folder}/ware house"
+        self.warehouse = f"{folder}/ware house"
         (folder / "store.db").write_bytes(empty_sqlite_file())
         self._store = open_store(store_url)
         self._formats: list[IcebergFormat] = []
 
     def format(self) -> IcebergFormat:
-        self._formats.append(IcebergFormat(self.catalog_url, self._warehouse, swaps=not self._elsewhere))
+        self._formats.append(IcebergFormat(self.catalog_url, self.warehouse, swaps=not self._elsewhere))
         return self._formats[-1]
 
     def store(self) -> MetadataStore:
@@ -126,6 +127,9 @@ class IcebergBackend(DraftingBackend, ChangesBackend):
 
     def engine_rows(self, table: Table) -> list[Row]:
         return rows_of(self._outsider().load_table((table.domain, table.name)).scan().to_arrow())
+
+    def opened(self, uri: str) -> pa.Table:
+        return StaticTable.from_metadata(uri).scan().to_arrow()
 
     def loaded(self, table: Table) -> IcebergTable:
         return self._outsider().load_table((table.domain, table.name))

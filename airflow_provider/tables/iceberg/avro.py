@@ -123,6 +123,12 @@ def decoded(content: bytes, kind: Kind) -> Iterator[Any]:
     yield from _records(decoder, header, _reader(header.meta["avro.schema"], kind), len(content))
 
 
+def said(content: bytes) -> Mapping[str, str]:
+    """Return the header of a file."""
+    header: AvroFileHeader = _HEADER.read(new_decoder(content))
+    return header.meta
+
+
 def _records(
     decoder: BinaryDecoder, header: AvroFileHeader, reader: Reader, size_bytes: int
 ) -> Iterator[Any]:

@@ -33,9 +33,11 @@ from airflow_provider.tables.base import (
 )
 from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.columns import refuse_difference, refuse_reserved, table_schema
+from airflow_provider.tables.cut_files import CutFile, CutFileFormat
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.tables.iceberg import (
     bounds,
+    cut_files,
     draft_output,
     drafts,
     foreign,
@@ -63,7 +65,7 @@ from airflow_provider.tables.statistics import SizedFiles, Statistics
 log = logging.getLogger(__name__)
 
 
-class IcebergFormat(DraftingFormat):
+class IcebergFormat(DraftingFormat, CutFileFormat):
     """Iceberg tables in *warehouse*.
 
     :param catalog_url: SQLAlchemy URL of the database that holds their catalog.
@@ -363,6 +365,10 @@ class IcebergFormat(DraftingFormat):
             target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
         with checks.translated(self._warehouse):
             yield from self._reader.scan(state, target)
+
+    def cut_file(self, state: State, schema: str) -> CutFile:
+        with checks.translated(self._warehouse):
+            return cut_files.cut_file(self._io, state, schema)
 
     def statistics(self, state: State, schema: str) -> Statistics:
         with checks.translated(self._warehouse):

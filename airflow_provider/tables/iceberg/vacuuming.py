@@ -9,7 +9,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.tables import checks, storage
-from airflow_provider.tables.iceberg import manifest_files, manifests, showing
+from airflow_provider.tables.iceberg import cut_files, manifest_files, manifests, showing
 
 
 def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
@@ -24,7 +24,8 @@ def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
 def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_by_epochs: bool) -> list[str]:
     """Delete data files, manifests and lists that only the manifest lists *expired* name; return their URIs.
 
-    Data is deleted first and lists last: after an interruption, the lists still lead to the remaining files.
+    Cut files of these lists go, too. Data is deleted first and lists last: after an interruption, the lists still lead
+    to the remaining files.
 
     :param shared_by_epochs: whether slices of several epochs may share a file, as with drafts.
     :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
@@ -47,8 +48,14 @@ def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_
         if shared_by_epochs or _may_share(manifest, holding)
     )
     data -= {path for manifest in near for path in _paths(io, manifest, missing_is_fine=False)}
-    wanted = (*sorted(data), *sorted(leaving), *shown, *lists)
-    return [uri for uri in wanted if storage.remove(*storage.filesystem(uri))]
+    deleted = _removed((*sorted(data), *sorted(leaving)))
+    deleted += cut_files.vacuum(lists, kept)
+    return deleted + _removed((*shown, *lists))
+
+
+def _removed(uris: Iterable[str]) -> list[str]:
+    """Delete files; return those that were there."""
+    return [uri for uri in uris if storage.remove(*storage.filesystem(uri))]
 
 
 def _listed(io: FileIO, uri: str) -> list[ManifestFile]:

@@ -15,6 +15,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.tables import parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
+from airflow_provider.tables.cut_files import CutFileFormat
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
     Publisher,
@@ -32,6 +33,8 @@ class ReadingCases(TableCases):
     def test_what_a_format_can_do_is_declared(self, publisher: Publisher) -> None:
         assert publisher.format.capabilities <= frozenset(TableCapability)
         assert publisher.format.name
+        has = TableCapability.CUT_FILES in publisher.format.capabilities
+        assert isinstance(publisher.format, CutFileFormat) == has
 
     def test_shared_files_are_parquet_with_column_ids(self, publisher: Publisher, table: Table) -> None:
         """Another process opens them by their URIs alone."""

@@ -1,0 +1,300 @@
+"""Cut files: Iceberg metadata of one state, made of the version's manifest list alone (docs/decisions/cut-files.md).
+
+A table's cut files lie beside its metadata, each in a directory of its own::
+
+    {table}/metadata/{list}.avro                              the version's manifest list
+    {table}/cuts/{list}.{digest}/metadata/v1.metadata.json    a cut file of that version
+
+So the name of the directory tells which list it needs, and retention finds it without reading it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.version import TableRef
+from airflow_provider.tables import checks, storage
+from airflow_provider.tables.cut_files import CutFile
+from airflow_provider.tables.iceberg import avro, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg.file_io import write_together
+
+FORM = 1
+"""Number of the form in which this version of the package writes cut files: another one gets another name."""
+_NAME = "v1.metadata.json"
+_HINT = "version-hint.text"
+_DIRECTORY = re.compile(r"(?P<list>.+)\.[0-9a-f]{32}")
+
+
+def cut_file(io: FileIO, state: State, schema: str) -> CutFile:
+    """See :meth:`~airflow_provider.tables.cut_files.CutFileFormat.cut_file`.
+
+    The metadata file comes last, whole or not at all: what it names is durable by then.
+    """
+    ref = _committed(state)
+    place = _place(state, ref, schema)
+    if not io.new_input(ref.location).exists():
+        raise checks.missing_file(ref.location)
+    uri = f"{place}/metadata/{_NAME}"
+    snapshot = _found(io, uri) or _written(io, state, ref, schema, place)
+    summary = snapshot["summary"]
+    return CutFile(uri=uri, rows=int(summary["total-records"]), files=int(summary["total-data-files"]))
+
+
+def _committed(state: State) -> TableRef:
+    """:raises InvalidInput: *state* has no version, or unpublished output."""
+    if state.ref is None or state.staged:
+        raise InvalidInput(
+            field="state",
+            value=state.table,
+            expected="a state of committed rows",
+            next_step="make the cut at read_committed.",
+        )
+    return state.ref
+
+
+def _place(state: State, ref: TableRef, schema: str) -> str:
+    """Return the directory of the cut file: a pure function of what the file says."""
+    low = state.low if state.kind.accumulates else None
+    said = [
+        FORM,
+        ref.location,
+        schema,
+        state.kind,
+        None if low is None else micros(low),
+        micros(state.barrier),
+    ]
+    digest = hashlib.blake2b(json.dumps(said).encode(), digest_size=16).hexdigest()
+    _, _, name = ref.location.rpartition("/")
+    return f"{_cuts_of(ref.location)}/{name.removesuffix('.avro')}.{digest}"
+
+
+def _cuts_of(location: str) -> str:
+    """Return the directory of the cut files of a table, given one of its manifest lists."""
+    return f"{_parent(_parent(location))}/cuts"
+
+
+def _parent(uri: str) -> str:
+    return uri.rpartition("/")[0]
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+def _found(io: FileIO, uri: str) -> dict[str, Any] | None:
+    """Return the snapshot of the cut file at *uri*; None if it is not there whole, with its list."""
+    try:
+        with io.new_input(uri).open() as stream:
+            (snapshot,) = json.loads(stream.read())["snapshots"]
+    except (FileNotFoundError, ValueError):
+        return None
+    return snapshot if io.new_input(snapshot["manifest-list"]).exists() else None
+
+
+def _written(io: FileIO, state: State, ref: TableRef, schema: str, place: str) -> dict[str, Any]:
+    """Write the cut file, and return its snapshot."""
+    listed = manifests.live(manifest_files.read_list(io, ref.location))
+    layout = manifests.Layout(
+        io=io, schema=schemas.from_json(schema), specs={}, directory=f"{place}/metadata"
+    )
+    kept = list(_of_state(layout, state, listed, ref.version))
+    for manifest in kept:
+        _know_spec(layout, manifest)
+    numbers = [manifest.sequence_number for manifest in listed]
+    location = ref.location
+    if [manifest.manifest_path for manifest in kept] != [manifest.manifest_path for manifest in listed]:
+        location = _private_list(layout, kept, ref.version, max(numbers, default=1))
+    snapshot = _snapshot(state, ref, kept, location, max(numbers, default=1))
+    metadata = _metadata(state, ref, layout, place, snapshot)
+    for name, content in ((_HINT, b"1"), (_NAME, json.dumps(metadata).encode())):
+        filesystem, path = storage.filesystem(f"{layout.directory}/{name}")
+        storage.write_whole(filesystem, path, content)
+    return snapshot
+
+
+def _of_state(
+    layout: manifests.Layout, state: State, listed: Iterable[ManifestFile], snapshot_id: int
+) -> Iterator[ManifestFile]:
+    """Yield manifests of exactly the files of *state*: those wholly inside as they are, of others a part."""
+    for manifest in listed:
+        bounds = manifests.epochs_of(manifest)
+        if bounds is not None and all(state.has(from_micros(bound)) for bound in bounds):
+            yield manifest
+        elif bounds is None or _overlaps(state, *bounds):
+            yield from _part(layout, state, manifest, snapshot_id)
+
+
+def _overlaps(state: State, least: int, greatest: int) -> bool:
+    """Return whether a slice of *state* may end in the range of barriers from *least* to *greatest*."""
+    high = micros(state.barrier)
+    if not state.kind.accumulates:
+        return least <= high <= greatest
+    return least <= high and (state.low is None or greatest > micros(state.low))
+
+
+def _part(
+    layout: manifests.Layout, state: State, manifest: ManifestFile, snapshot_id: int
+) -> Iterator[ManifestFile]:
+    """Yield private manifests of those files of *manifest* that *state* has; itself if these are all."""
+    entries = manifest_files.entries(layout.io, manifest)
+    inside = [entry for entry in entries if state.has(from_micros(manifests.barrier_of(entry)))]
+    if len(inside) == len(entries):
+        yield manifest
+        return
+    spec_id = _know_spec(layout, manifest) if inside else manifest.partition_spec_id
+    for start in range(0, len(inside), manifests.MOST_COPIED_FILES):
+        some = inside[start : start + manifests.MOST_COPIED_FILES]
+        yield manifests.rewritten(layout, spec_id, some, snapshot_id)
+
+
+def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:
+    """Enter the partition spec of *manifest*, which its own header has, into *layout*; return the spec's id."""
+    spec_id = manifest.partition_spec_id
+    if spec_id not in layout.specs:
+        with layout.io.new_input(manifest.manifest_path).open() as stream:
+            fields = json.loads(avro.said(stream.read())["partition-spec"])
+        spec = PartitionSpec.model_validate({"spec-id": spec_id, "fields": fields})
+        layout.specs[spec_id] = _renamed(spec, layout.schema)
+    return spec_id
+
+
+def _renamed(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
+    """Return *spec* whose fields are named as their columns are now: readers refuse the name of another column."""
+    fields = [
+        field.model_copy(update={"name": schema.find_column_name(field.source_id) or field.name})
+        if isinstance(field.transform, IdentityTransform)
+        else field
+        for field in spec.fields
+    ]
+    return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
+def _private_list(
+    layout: manifests.Layout, kept: Sequence[ManifestFile], snapshot_id: int, sequence_number: int
+) -> str:
+    uri = f"{layout.directory}/snap-{snapshot_id}-{uuid.uuid4().hex}.avro"
+    content, _ = manifest_files.encoded_list(
+        kept, snapshot_id=snapshot_id, parent=None, sequence_number=sequence_number
+    )
+    write_together(layout.io, {uri: content})
+    return uri
+
+
+def _snapshot(
+    state: State, ref: TableRef, kept: Sequence[ManifestFile], location: str, sequence_number: int
+) -> dict[str, Any]:
+    return {
+        "snapshot-id": ref.version,
+        "sequence-number": sequence_number,
+        "timestamp-ms": micros(state.barrier) // 1000,
+        "manifest-list": location,
+        "schema-id": ref.schema_id,
+        "summary": {
+            "operation": "append",
+            "total-records": str(manifests.live_rows(kept)),
+            "total-data-files": str(manifests.live_files(kept)),
+            "total-delete-files": "0",
+        },
+    }
+
+
+def _metadata(
+    state: State, ref: TableRef, layout: manifests.Layout, place: str, snapshot: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of the cut file: a table with one snapshot, one schema, and the directory as its own."""
+    schema = json.loads(schemas.to_json(layout.schema)) | {"schema-id": ref.schema_id}
+    specs = layout.specs or {0: PartitionSpec(spec_id=0)}
+    fields = [field.field_id for spec in specs.values() for field in spec.fields]
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, place)),
+        "location": place,
+        "last-sequence-number": snapshot["sequence-number"],
+        "last-updated-ms": snapshot["timestamp-ms"],
+        "last-column-id": layout.schema.highest_field_id,
+        "schemas": [schema],
+        "current-schema-id": ref.schema_id,
+        "partition-specs": [json.loads(specs[number].model_dump_json()) for number in sorted(specs)],
+        "default-spec-id": max(specs),
+        "last-partition-id": max(fields, default=PARTITION_FIELD_ID_START - 1),
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": _properties(state, ref),
+        "current-snapshot-id": ref.version,
+        "refs": {"main": {"snapshot-id": ref.version, "type": "branch"}},
+        "snapshots": [snapshot],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def _properties(state: State, ref: TableRef) -> dict[str, str]:
+    low = {} if state.low is None else {"epochs.low": state.low.isoformat()}
+    return {
+        "gc.enabled": "false",
+        "epochs.table": state.table,
+        "epochs.list": ref.location,
+        "epochs.barrier": state.barrier.isoformat(),
+        **low,
+    }
+
+
+# --- retention -----------------------------------------------------------------------------------------------
+
+
+def vacuum(expired: Collection[str], kept: Collection[str]) -> list[str]:
+    """Delete the cut files of the manifest lists *expired*, and all whose list is gone; return their URIs.
+
+    The latter are of readers that were slower than an earlier vacuum.
+
+    :param kept: lists of the same table that stay.
+    """
+    deleted: list[str] = []
+    for folder in sorted({_parent(location) for location in (*expired, *kept)}):
+        needs = _directories(folder)
+        unknown = {
+            location for location in needs.values() if location not in expired and location not in kept
+        }
+        gone = {*expired, *storage.missing(sorted(unknown))}
+        for directory in sorted(needs):
+            if needs[directory] in gone:
+                deleted += _remove(directory)
+    return deleted
+
+
+def _directories(folder: str) -> dict[str, str]:
+    """Return the directories of cut files of the table whose metadata is in *folder*, each with the list it needs."""
+    cuts = f"{_parent(folder)}/cuts"
+    filesystem, path = storage.filesystem(cuts)
+    infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+    matches = [_DIRECTORY.fullmatch(info.base_name) for info in infos]
+    named = {match[0]: match["list"] for match in matches if match}
+    if isinstance(filesystem, pafs.LocalFileSystem):  # a link leads to data of others
+        named = {name: listed for name, listed in named.items() if not Path(path, name).is_symlink()}
+    return {f"{cuts}/{name}": f"{folder}/{listed}.avro" for name, listed in named.items()}
+
+
+def _remove(directory: str) -> list[str]:
+    """Delete *directory*, the metadata file first; return the URIs of its files."""
+    filesystem, path = storage.filesystem(directory)
+    infos = filesystem.get_file_info(pafs.FileSelector(f"{path}/metadata", allow_not_found=True))
+    storage.remove(filesystem, f"{path}/metadata/{_NAME}")
+    with suppress(FileNotFoundError):  # another vacuum was faster
+        filesystem.delete_dir(path)
+    return sorted(f"{directory}/metadata/{info.base_name}" for info in infos)
