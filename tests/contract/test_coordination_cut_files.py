@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -12,10 +13,13 @@ from pyiceberg.table import StaticTable
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.tables import storage
 from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.iceberg.format import IcebergFormat
+from airflow_provider.testing.local_epochs import LocalEpochs
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, values_of
+from tests.documents import HOW_TO, blocks
 
 PAST_READING = DEFAULTS.read_grace + timedelta(seconds=1)
 PAST_GRACE = DEFAULTS.retention_grace + timedelta(minutes=1)
@@ -105,6 +109,18 @@ def test_a_cut_that_ends_while_its_file_is_written_is_not_returned(
     monkeypatch.setattr(IcebergFormat, "cut_file", slowly)
     with pytest.raises(LeaseExpired):
         cut["d"].metadata_location()
+
+
+def test_the_recipe_of_the_how_to(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"__name__": "read"}
+    (recipe,) = (block for block in blocks(HOW_TO / "read.md", "python") if "def late_flights" in block.text)
+    exec(recipe.text, names)  # noqa: S102 - it is the page's
+    job = Job("load", outputs=[Table("flights")], cadence="@daily")
+    with LocalEpochs(tmp_path) as local:
+        for number, delays in ((1, [10, 90]), (2, [61, 60, 300])):
+            rows = [{"carrier": "AA", "dep_delay": delay} for delay in delays]
+            local.commit(job, f"2024-05-0{number}", {"flights": rows})
+    assert names["late_flights"](f"sqlite:///{tmp_path}/epochs.db", "run") == 3
 
 
 def test_a_cut_file_stays_as_long_as_a_lease_holds_its_version(world: World) -> None:

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 STATISTICS = "tests/contract/test_iceberg_statistics.py"
 TASK_WRITER = "tests/unit/test_iceberg_task_writer.py"
 FORMATS = "tests/contract/test_table_contract.py"
+CUT_FILES = "tests/contract/test_iceberg_cut_files.py"
+CUT_FILE_READERS = "tests/contract/test_coordination_cut_files.py"
 ESTIMATES = "tests/unit/test_spark_estimates.py"
 
 PLANTED_IN_TABLES = (
@@ -72,5 +74,95 @@ PLANTED_IN_TABLES = (
         new="            except NotADirectoryError:\n",
         tests=(FORMATS,),
         by="test_a_lost_manifest_of_what_leaves_stops_no_publish",
+    ),
+    Mutant(
+        name="a cut file takes manifests whole that have other states, too",
+        rule="R19",
+        file="tables/iceberg/cut_files.py",
+        old="    if len(inside) == len(entries):\n",
+        new="    if inside:\n",
+        tests=(CUT_FILES,),
+        by="test_a_cut_file_of_folded_manifests_is_the_state",
+    ),
+    Mutant(
+        name="states from different times on share a cut file",
+        rule="R19",
+        file="tables/iceberg/cut_files.py",
+        old="low = state.low if state.kind.accumulates else None",
+        new="low = None",
+        tests=(CUT_FILES,),
+        by="test_each_lower_bound_has_its_own_file",
+    ),
+    Mutant(
+        name="a cut file of an earlier state names what a version took out of sight",
+        rule="R22",
+        file="tables/iceberg/cut_files.py",
+        old="listed = manifests.live(manifest_files.read_list(io, ref.location))",
+        new="listed = manifest_files.read_list(io, ref.location)",
+        tests=(CUT_FILES,),
+        by="test_no_deleted_entry_is_in_a_private_list",
+    ),
+    Mutant(
+        name="an engine takes a cut file for the table itself",
+        rule="R17",
+        file="tables/iceberg/cut_files.py",
+        old='"location": place,',
+        new='"location": _parent(_parent(ref.location)),',
+        tests=(CUT_FILES,),
+        by="test_a_cut_file_is_a_table_of_its_own",
+    ),
+    Mutant(
+        name="a cut file without its list is returned",
+        rule="R22",
+        file="tables/iceberg/cut_files.py",
+        old='return snapshot if io.new_input(snapshot["manifest-list"]).exists() else None',
+        new="return dict(snapshot)",
+        tests=(CUT_FILES,),
+        by="test_a_damaged_cut_file_is_written_again",
+    ),
+    Mutant(
+        name="vacuum leaves cut files of expired versions",
+        rule="R24",
+        file="tables/iceberg/vacuuming.py",
+        old="    deleted += cut_files.vacuum(lists, kept)\n",
+        new="",
+        tests=(CUT_FILES,),
+        by="test_cut_files_go_with_their_version",
+    ),
+    Mutant(
+        name="vacuum deletes cut files of versions that stay",
+        rule="R24",
+        file="tables/iceberg/cut_files.py",
+        old="if needs[directory] in gone:",
+        new="if needs[directory]:",
+        tests=(CUT_FILES,),
+        by="test_cut_files_go_with_their_version",
+    ),
+    Mutant(
+        name="cut files of late readers stay for ever",
+        rule="R24",
+        file="tables/iceberg/cut_files.py",
+        old="gone = {*expired, *storage.missing(sorted(unknown))}",
+        new="gone = {*expired}",
+        tests=(CUT_FILES,),
+        by="test_cut_files_of_late_readers_go_with_the_next_vacuum",
+    ),
+    Mutant(
+        name="a cut that ended while its file was written is returned",
+        rule="R22",
+        file="coordination/reading/cut_files.py",
+        old="is reported as LeaseExpired.\n        cuts.check(cut, [table])\n",
+        new="is reported as LeaseExpired.\n        pass\n",
+        tests=(CUT_FILE_READERS,),
+        by="test_a_cut_that_ends_while_its_file_is_written_is_not_returned",
+    ),
+    Mutant(
+        name="a cut of unpublished output has a cut file",
+        rule="R19",
+        file="coordination/reading/cut_files.py",
+        old="if cut.level is Level.READ_UNCOMMITTED:",
+        new="if cut.level is Level.REPEATABLE_READ:",
+        tests=(CUT_FILE_READERS,),
+        by="test_unpublished_rows_are_refused",
     ),
 )

@@ -100,6 +100,16 @@ class CutFileCases(TableCases):
         uris = {cut_file(publisher, full_table, publisher.state(full_table, until)).uri for until in range(3)}
         assert len(uris) == 3
 
+    def test_each_lower_bound_has_its_own_file(
+        self, backend: CutFileBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """R19: the same version at the same barrier, read from another time on."""
+        for number in range(3):
+            publisher.publish(table, day(number), [number])
+        for low in (None, 0, 1):
+            uri = cut_file(publisher, table, publisher.state(table, 2, since=low)).uri
+            assert rows_of(backend.opened(uri)) == publisher.rows(table, 2, since=low)
+
     def test_writers_at_once_make_one_file(
         self, backend: CutFileBackend, publisher: Publisher, full_table: Table
     ) -> None:
