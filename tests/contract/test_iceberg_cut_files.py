@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import StaticTable
 
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables import storage
 from airflow_provider.tables.errors import WarehouseUnavailable
@@ -50,6 +51,20 @@ class TestIcebergCutFiles(CutFileCases):
         monkeypatch.setattr(manifests, "FOLD_AT", 2)
         monkeypatch.setattr(manifests, "MOST_COPIED_FILES", 2)
         self.test_a_cut_file_is_the_state_in_any_history(backend)
+
+    @pytest.mark.parametrize("kind", TableKind)
+    def test_an_earlier_state_in_a_folded_manifest_is_alone(
+        self, backend: IcebergBackend, publisher: Publisher, kind: TableKind, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R19: the manifest has later states, too; the private ones are no larger than others."""
+        monkeypatch.setattr(manifests, "FOLD_AT", 2)
+        monkeypatch.setattr(manifests, "MOST_COPIED_FILES", 2)
+        table = publisher.table(kind=kind)
+        for number in range(4):
+            publisher.publish(table, day(number), [number])
+        for until in range(4):
+            found = cut_file(publisher, table, publisher.state(table, until))
+            assert rows_of(backend.opened(found.uri)) == publisher.rows(table, until)
 
     def test_the_newest_cut_of_an_incremental_table_is_one_file(
         self, publisher: Publisher, table: Table
@@ -110,7 +125,8 @@ class TestIcebergCutFiles(CutFileCases):
             patch.setattr(storage, "write_whole", crash)
             with pytest.raises(KeyboardInterrupt):
                 cut_file(publisher, full_table, state)
-        root = Path(backend.warehouse)
+        assert state.ref is not None
+        root = Path(storage.split(state.ref.location)[1]).parents[1]
         assert list(root.rglob("cuts/*/metadata/snap-*.avro"))
         assert not list(root.rglob("cuts/*/metadata/*.json*"))
         assert rows_of(backend.opened(cut_file(publisher, full_table, state).uri)) == expected((0, [0]))

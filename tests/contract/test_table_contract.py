@@ -113,13 +113,13 @@ class IcebergBackend(DraftingBackend, ChangesBackend, CutFileBackend):
         store_url = f"sqlite:///{folder}/store.db"
         self.catalog_url = f"sqlite:///{folder}/catalog.db" if elsewhere else store_url
         self._elsewhere = elsewhere
-        self.warehouse = f"{folder}/ware house"
+        self._warehouse = f"{folder}/ware house"
         (folder / "store.db").write_bytes(empty_sqlite_file())
         self._store = open_store(store_url)
         self._formats: list[IcebergFormat] = []
 
     def format(self) -> IcebergFormat:
-        self._formats.append(IcebergFormat(self.catalog_url, self.warehouse, swaps=not self._elsewhere))
+        self._formats.append(IcebergFormat(self.catalog_url, self._warehouse, swaps=not self._elsewhere))
         return self._formats[-1]
 
     def store(self) -> MetadataStore:

@@ -82,7 +82,7 @@ PLANTED_IN_TABLES = (
         old="    if len(inside) == len(entries):\n",
         new="    if inside:\n",
         tests=(CUT_FILES,),
-        by="test_a_cut_file_of_folded_manifests_is_the_state",
+        by="test_an_earlier_state_in_a_folded_manifest_is_alone",
     ),
     Mutant(
         name="states from different times on share a cut file",
