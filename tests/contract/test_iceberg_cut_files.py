@@ -66,18 +66,25 @@ class TestIcebergCutFiles(CutFileCases):
             found = cut_file(publisher, table, publisher.state(table, until))
             assert rows_of(backend.opened(found.uri)) == publisher.rows(table, until)
 
-    def test_the_newest_cut_of_an_incremental_table_is_one_file(
-        self, publisher: Publisher, table: Table
+    def test_a_cut_file_names_nothing_of_the_tables_own_but_data(
+        self, backend: IcebergBackend, publisher: Publisher, table: Table
     ) -> None:
-        """The version's own list is named as it is, with its deleted entries; no other state can do that."""
+        """I6: engines delete the manifests and lists of a table that somebody drops, also with ``gc.enabled=false``."""
         publisher.publish(table, day(0), [1])
         publisher.publish(table, day(0), [2], replaces=True)
-        newest = publisher.publish(table, day(1), [3])
-        assert listed(cut_file(publisher, table, publisher.state(table, 1)).uri) == newest.location
-        older = listed(cut_file(publisher, table, publisher.state(table, 0)).uri)
-        assert older != newest.location
-        revised = publisher.publish(table, day(1), [4], replaces=True)
-        assert listed(cut_file(publisher, table, publisher.state(table, 1)).uri) == revised.location
+        publisher.publish(table, day(1), [3])
+        for until in range(2):
+            found = cut_file(publisher, table, publisher.state(table, until))
+            directory = found.uri.rpartition("/")[0]
+            manifest_list = listed(found.uri)
+            named = [
+                manifest.manifest_path
+                for manifest in manifest_files.read_list(DurableFileIO(), manifest_list)
+            ]
+            assert {uri.rpartition("/")[0] for uri in (manifest_list, *named)} == {directory}
+            for uri in (*named, manifest_list):
+                backend.lose(uri)
+        assert publisher.rows(table, 1) == backend.engine_rows(table) == expected((0, [2]), (1, [3]))
 
     def test_no_deleted_entry_is_in_a_private_list(self, publisher: Publisher, table: Table) -> None:
         """R22: what a version took out of sight says nothing of its earlier states."""

@@ -103,6 +103,15 @@ PLANTED_IN_TABLES = (
         by="test_no_deleted_entry_is_in_a_private_list",
     ),
     Mutant(
+        name="a cut file names the manifests of its table",
+        rule="I6",
+        file="tables/iceberg/cut_files.py",
+        old="    own = _own(layout, kept, ref.version)\n",
+        new="    own = kept\n",
+        tests=(CUT_FILES,),
+        by="test_a_cut_file_names_nothing_of_the_tables_own_but_data",
+    ),
+    Mutant(
         name="an engine takes a cut file for the table itself",
         rule="R17",
         file="tables/iceberg/cut_files.py",

@@ -15,7 +15,9 @@ import json
 import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from airflow_provider.tables.iceberg.file_io import write_together
 
 FORM = 1
 """Number of the form in which this version of the package writes cut files: another one gets another name."""
+_READ_AT_ONCE = 16
 _NAME = "v1.metadata.json"
 _HINT = "version-hint.text"
 _DIRECTORY = re.compile(r"(?P<list>.+)\.[0-9a-f]{32}")
@@ -116,11 +119,10 @@ def _written(io: FileIO, state: State, ref: TableRef, schema: str, place: str) -
     kept = list(_of_state(layout, state, listed, ref.version))
     for manifest in kept:
         _know_spec(layout, manifest)
-    numbers = [manifest.sequence_number for manifest in listed]
-    location = ref.location
-    if [manifest.manifest_path for manifest in kept] != [manifest.manifest_path for manifest in listed]:
-        location = _private_list(layout, kept, ref.version, max(numbers, default=1))
-    snapshot = _snapshot(state, ref, kept, location, max(numbers, default=1))
+    own = _own(layout, kept, ref.version)
+    number = max((manifest.sequence_number for manifest in listed), default=1)
+    location = _private_list(layout, own, ref.version, number)
+    snapshot = _snapshot(state, ref, own, location, number)
     metadata = _metadata(state, ref, layout, place, snapshot)
     for name, content in ((_HINT, b"1"), (_NAME, json.dumps(metadata).encode())):
         filesystem, path = storage.filesystem(f"{layout.directory}/{name}")
@@ -167,8 +169,8 @@ def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:
     """Enter the partition spec of *manifest*, which its own header has, into *layout*; return the spec's id."""
     spec_id = manifest.partition_spec_id
     if spec_id not in layout.specs:
-        with layout.io.new_input(manifest.manifest_path).open() as stream:
-            fields = json.loads(avro.said(stream.read())["partition-spec"])
+        content = manifest_files.content(layout.io, manifest.manifest_path)
+        fields = json.loads(avro.said(content)["partition-spec"])
         spec = PartitionSpec.model_validate({"spec-id": spec_id, "fields": fields})
         layout.specs[spec_id] = _renamed(spec, layout.schema)
     return spec_id
@@ -183,6 +185,19 @@ def _renamed(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
         for field in spec.fields
     ]
     return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
+def _own(layout: manifests.Layout, kept: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
+    """Return *kept*, of which those that belong to the table are copied: engines delete what a dropped table names."""
+    shared = [m.manifest_path for m in kept if not m.manifest_path.startswith(f"{layout.directory}/")]
+    copies = {uri: layout.new_uri(snapshot_id) for uri in shared}
+    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+        contents = pool.map(partial(manifest_files.content, layout.io), shared)
+        write_together(layout.io, dict(zip(copies.values(), contents, strict=True)))
+    return [
+        manifest_files.renamed(manifest, copies.get(manifest.manifest_path, manifest.manifest_path))
+        for manifest in kept
+    ]
 
 
 def _private_list(

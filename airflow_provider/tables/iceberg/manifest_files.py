@@ -154,7 +154,7 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     File names are normalised, since writers spell URIs differently, and retention and drafts compare names.
     """
     live: list[ManifestEntry] = []
-    for entry in avro.decoded(_content(io, manifest.manifest_path), _ENTRIES):
+    for entry in avro.decoded(content(io, manifest.manifest_path), _ENTRIES):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
         if entry.snapshot_id is None:
@@ -200,9 +200,16 @@ def encoded_list(
     return avro.encoded(_list_form(), said, listed), listed
 
 
+def renamed(manifest: ManifestFile, uri: str) -> ManifestFile:
+    """Return *manifest* as its copy at *uri*."""
+    copy = ManifestFile(*(manifest[position] for position in range(len(manifest))))
+    copy[_MANIFEST_PATH] = uri
+    return copy
+
+
 def _numbered(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
     """Return *manifest* with the sequence numbers that the first list to name it assigns."""
-    numbered = ManifestFile(*(manifest[position] for position in range(len(manifest))))
+    numbered = renamed(manifest, manifest.manifest_path)
     if manifest.sequence_number == UNASSIGNED_SEQ:
         numbered.sequence_number = sequence_number
     if manifest.min_sequence_number == UNASSIGNED_SEQ:
@@ -220,12 +227,12 @@ def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
 
     :raises FileNotFoundError: the list is missing.
     """
-    manifests: list[ManifestFile] = list(avro.decoded(_content(io, uri), _LISTED))
+    manifests: list[ManifestFile] = list(avro.decoded(content(io, uri), _LISTED))
     for manifest in manifests:
         manifest[_MANIFEST_PATH] = storage.as_uri(manifest.manifest_path)
     return manifests
 
 
-def _content(io: FileIO, uri: str) -> bytes:
+def content(io: FileIO, uri: str) -> bytes:
     with io.new_input(uri).open() as stream:
         return stream.read()
