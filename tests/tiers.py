@@ -47,6 +47,7 @@ SPARK_MODULES = frozenset(
         "test_spark_bad_input",
         "test_spark_columns",
         "test_spark_compaction",
+        "test_spark_cut_files",
         "test_spark_drafts",
         "test_spark_epoch_run",
         "test_spark_participants",

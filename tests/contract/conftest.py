@@ -47,8 +47,10 @@ EMBEDDED = ("memory", "memory elsewhere", "sqlite")
 BOTH = "sqlite elsewhere"
 """What the last two have each of, where all of the coordination runs besides in the slow tier."""
 TABLES = ("memory", "sqlite", "iceberg", "iceberg elsewhere")
+FILES = ("iceberg", "iceberg elsewhere")
+"""Those of the last four whose tables have files, which other programs write."""
 QUICK = ("memory", "iceberg")
-"""Of these two, what `make test-quick` runs."""
+"""Of these, what `make test-quick` runs."""
 SERVERS = ("postgresql", "zookeeper")
 MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
 """Where the named schedules of docs/anomalies.md run besides."""
@@ -69,10 +71,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     _, is_coordination, name = metafunc.module.__name__.rpartition("test_coordination_")
     if "backend" not in metafunc.fixturenames or not is_coordination or hasattr(metafunc.module, "backend"):
         return
-    with_tables = "table_world" in metafunc.fixturenames
+    with_tables = not {"table_world", "file_world"}.isdisjoint(metafunc.fixturenames)
     schedule = schedule_of(metafunc.function.__name__)
     is_schedule = schedule is not None
     embedded = TABLES if with_tables else EMBEDDED
+    if "file_world" in metafunc.fixturenames:
+        embedded = FILES
     servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
     more = [one for one in MORE if servers and is_schedule and one not in embedded]
     if not with_tables:
@@ -145,4 +149,10 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 @pytest.fixture
 def table_world(world: World) -> World:
     """An empty domain, also with Iceberg tables."""
+    return world
+
+
+@pytest.fixture
+def file_world(world: World) -> World:
+    """An empty domain with Iceberg tables."""
     return world

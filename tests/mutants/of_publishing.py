@@ -150,7 +150,7 @@ OF_PUBLISHING = (
         old="                        _refuse_foreign(formats[name].compare(table, ref), table, record, ref)\n",
         new="                        pass\n",
         tests=(FOREIGN,),
-        by="test_what_stops_a_table_is_said_at_begin",
+        by="test_rows_that_stop_a_table_are_told_at_begin",
     ),
     Mutant(
         name="rows of others in a table that a fill leaves alone stop it",
@@ -168,7 +168,7 @@ OF_PUBLISHING = (
         old="        foreign_span(table, record, found)\n",
         new="",
         tests=(FOREIGN,),
-        by="test_what_stops_a_table_is_said_at_begin",
+        by="test_rows_that_stop_a_table_are_told_at_begin",
     ),
     Mutant(
         name="an epoch begins on a table of another format version",
