@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import ManifestEntry
 
 from airflow_provider.domain.checks import in_range, not_null
 from airflow_provider.domain.columns import add
@@ -16,6 +18,7 @@ from airflow_provider.domain.version import ALL_SHOWN
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.drafts import DraftingFormat
 from airflow_provider.tables.expectations import proven
+from airflow_provider.tables.iceberg import manifest_files
 from airflow_provider.tables.statistics import ColumnBounds
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
 from airflow_provider.testing.table_cases.drafting import committed, opened
@@ -93,10 +96,14 @@ def test_new_tables_ask_for_counts_of_all_columns(backend: IcebergBackend, publi
     assert outside.properties[DEFAULT] == "truncate(16)"
 
 
+@pytest.mark.parametrize("says", ["a size", "nothing"])
 def test_files_that_do_not_say_that_they_lack_the_epoch_are_not_shared(
-    backend: IcebergBackend, publisher: Publisher
+    backend: IcebergBackend, publisher: Publisher, monkeypatch: pytest.MonkeyPatch, says: str
 ) -> None:
-    """Rows of a slice that another program rewrote are copied into a draft: its files have the epoch column."""
+    """Rows of a slice that another program rewrote are copied into a draft: its files have the epoch column.
+
+    pyiceberg keeps the sizes of columns whatever its settings; Iceberg's Java programs leave them out.
+    """
     table = publisher.table(kind=TableKind.FULL)
     drafts = publisher.format
     assert isinstance(drafts, DraftingFormat)
@@ -108,4 +115,14 @@ def test_files_that_do_not_say_that_they_lack_the_epoch_are_not_shared(
     assert drafts.shares(info, publisher.state(table, 0))
     compact(backend, table, {DEFAULT: "none"})
     publisher.follow(table, publisher.format.compare(table, publisher.refs[table]), shows=ALL_SHOWN)
+    if says == "nothing":
+        entries = manifest_files.entries
+
+        def without_sizes(*given: Any) -> list[ManifestEntry]:
+            found = entries(*given)
+            for entry in found:
+                entry.data_file[manifest_files.COLUMN_SIZES] = None
+            return found
+
+        monkeypatch.setattr(manifest_files, "entries", without_sizes)
     assert not drafts.shares(info, publisher.state(table, 0))

@@ -42,7 +42,7 @@ _ENTRIES = avro.Kind(
     enums={0: cache(ManifestEntryStatus), 101: cache(FileFormat), 134: cache(DataFileContent)},
 )
 
-_FILE_PATH, _COLUMN_SIZES, _MANIFEST_PATH = 1, 6, 0
+_FILE_PATH, COLUMN_SIZES, _MANIFEST_PATH = 1, 6, 0
 """Positions in pyiceberg's records, which offer no other way to change them; statistics of a file begin with sizes."""
 
 
@@ -126,7 +126,7 @@ def _form(schema: str, spec: str, *, bare: bool) -> tuple[avro.Form, dict[str, s
     columns, layout = Schema.model_validate_json(schema), PartitionSpec.model_validate_json(spec)
     file = data_file_with_partition(format_version=2, partition_type=layout.partition_type(columns))
     if bare:
-        file = StructType(*file.fields[: _COLUMN_SIZES + 1])
+        file = StructType(*file.fields[: COLUMN_SIZES + 1])
     entry = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
     return avro.Form.of(entry, "manifest_entry"), {
         "schema": schema,
@@ -142,8 +142,8 @@ def bare(entry: ManifestEntry) -> ManifestEntry:
 
     It keeps the first statistic, empty, which some readers of metadata require.
     """
-    entry.data_file[_COLUMN_SIZES] = {}
-    for position in range(_COLUMN_SIZES + 1, len(entry.data_file)):
+    entry.data_file[COLUMN_SIZES] = {}
+    for position in range(COLUMN_SIZES + 1, len(entry.data_file)):
         entry.data_file[position] = None
     return entry
 
