@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NO_CLASS = ("No FileSystem for scheme", "ClassNotFoundException", "UNSUPPORTED_FILE_SYSTEM")
-"""What Spark's errors say where it has no class for a scheme."""
+"""Texts of Spark's errors for a scheme without a class."""
 
 _found: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
 

@@ -42,7 +42,7 @@ _MISSING = {
     "DATA_SOURCE_NOT_FOUND": "Iceberg's runtime for its version",
     "No FileSystem for scheme": "a file system of Hadoop for the table's files",
 }
-"""What a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
+"""Parts that a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
 
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")

@@ -42,7 +42,7 @@ STOPPED = {
     "layout": "does not begin with _epoch",
     "format version": "format version 3 instead of 2",
 }
-"""What errors say of each thing that stops a table."""
+"""Text of the error, by the cause that stops a table."""
 
 
 def commit(world: World, table: str, operation: str, slices: Slices) -> None:

@@ -69,7 +69,7 @@ class TestIcebergCutFiles(CutFileCases):
     def test_a_cut_file_names_nothing_of_the_tables_own_but_data(
         self, backend: IcebergBackend, publisher: Publisher, table: Table
     ) -> None:
-        """I6: engines delete the manifests and lists of a table that somebody drops, also with ``gc.enabled=false``."""
+        """I6: engines delete the manifests and lists of a dropped table, also with ``gc.enabled=false``."""
         publisher.publish(table, day(0), [1])
         publisher.publish(table, day(0), [2], replaces=True)
         publisher.publish(table, day(1), [3])
@@ -98,7 +98,7 @@ class TestIcebergCutFiles(CutFileCases):
     def test_a_cut_file_is_a_table_of_its_own(
         self, backend: IcebergBackend, publisher: Publisher, full_table: Table
     ) -> None:
-        """What an engine does to the table that it takes the file for does not reach the table's own directory."""
+        """I6: an engine takes the file for a table with a directory of its own, and changes nothing elsewhere."""
         for number in range(2):
             publisher.publish(full_table, day(number), [number, 5 + number])
         found = cut_file(publisher, full_table, publisher.state(full_table, 0))

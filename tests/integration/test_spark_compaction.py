@@ -102,7 +102,7 @@ def compact(spark: SparkSession, table: Table) -> None:
 
 
 def changelog(spark: SparkSession, table: Table, since: int, column: str) -> Rows:
-    """What Iceberg's changelog says of *table* after the version *since*: what happened, and *column*, sorted."""
+    """Return the changes of *table* after the version *since*, by Iceberg's changelog: type and *column*, sorted."""
     options = f", options => map('start-snapshot-id', '{since}'), changelog_view => 'told'"
     call(spark, "create_changelog_view", table, options)
     return sorted(map(tuple, spark.table("told").select("_change_type", column).collect()))

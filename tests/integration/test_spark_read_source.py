@@ -262,7 +262,7 @@ def test_the_state_of_a_table_with_delete_files(
 def test_a_session_without_icebergs_runtime_is_told(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What plain files do not tell is never read from them."""
+    """Rows that plain files do not tell are never read from them."""
     lake = Lake(tmp_path / "others")
     settings = replace(settings, connections={"lake_db": lake.url})
     lake.append(1)

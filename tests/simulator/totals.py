@@ -47,7 +47,7 @@ class Totals:
         return min((self.events[one], one) for one in PROMISED)
 
     def short_of(self, faults: int) -> list[str]:
-        """What a run until so many *faults* promises to have met, and this one has not.
+        """Return the promises of a run until so many *faults* that this one has not kept.
 
         A shorter run than a whole one promises seven eighths of the events: some need a rare domain, and whether few
         seeds have such a domain is chance.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ _File = tuple[int, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """How much comes or leaves."""
+    """Files, rows and bytes that come, or leave."""
 
     files: int = 0
     rows: int = 0
@@ -146,41 +146,31 @@ def _only(
 def _added(
     layout: manifests.Layout, entries: Iterable[ManifestEntry], snapshot_id: int
 ) -> Iterator[ManifestFile]:
-    """Write manifests that add *entries*; each has near epochs, and no more files than a fold copies."""
-    most = manifests.MOST_COPIED_FILES
-    for spec_id, of_spec in _by_spec(entries).items():
-        ordered = sorted(of_spec, key=_file)
-        for start in range(0, len(ordered), most):
-            files = [entry.data_file for entry in ordered[start : start + most]]
-            uri = layout.new_uri(snapshot_id)
-            yield manifests.write_added(
-                layout.io, layout.specs[spec_id], layout.schema, uri, files, snapshot_id=snapshot_id
-            )
+    """Write manifests that add *entries*."""
+    for spec_id, some in _pieces(entries):
+        spec, uri = layout.specs[spec_id], layout.new_uri(snapshot_id)
+        files = [entry.data_file for entry in some]
+        yield manifests.write_added(layout.io, spec, layout.schema, uri, files, snapshot_id=snapshot_id)
 
 
 def _removed(
     layout: manifests.Layout, entries: Iterable[ManifestEntry], snapshot_id: int
 ) -> Iterator[ManifestFile]:
-    """Write manifests of deleted *entries*, as :func:`_added` does."""
-    most = manifests.MOST_COPIED_FILES
-    for spec_id, of_spec in _by_spec(entries).items():
-        ordered = sorted(of_spec, key=_file)
-        for start in range(0, len(ordered), most):
-            yield manifest_files.write_removed(
-                layout.io,
-                layout.specs[spec_id],
-                layout.schema,
-                layout.new_uri(snapshot_id),
-                ordered[start : start + most],
-                snapshot_id=snapshot_id,
-            )
+    """Write manifests of deleted *entries*."""
+    for spec_id, some in _pieces(entries):
+        spec, uri = layout.specs[spec_id], layout.new_uri(snapshot_id)
+        yield manifest_files.write_removed(layout.io, spec, layout.schema, uri, some, snapshot_id=snapshot_id)
 
 
-def _by_spec(entries: Iterable[ManifestEntry]) -> Mapping[int, list[ManifestEntry]]:
-    found: defaultdict[int, list[ManifestEntry]] = defaultdict(list)
+def _pieces(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, list[ManifestEntry]]]:
+    """Yield *entries* for each manifest, with their partition spec: near epochs, no more files than a fold copies."""
+    by_spec: defaultdict[int, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
-        found[entry.data_file.spec_id].append(entry)
-    return found
+        by_spec[entry.data_file.spec_id].append(entry)
+    most = manifests.MOST_COPIED_FILES
+    for spec_id, of_spec in by_spec.items():
+        ordered = sorted(of_spec, key=_file)
+        yield from ((spec_id, ordered[start : start + most]) for start in range(0, len(ordered), most))
 
 
 def _figures(entries: Iterable[ManifestEntry]) -> Figures:

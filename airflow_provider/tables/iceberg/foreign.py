@@ -34,7 +34,7 @@ _File = tuple[int | None, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Step:
-    """What one snapshot did.
+    """Files and epochs that one snapshot changed.
 
     :param obstacle: why cuts cannot read it; empty if they can.
     :param gone: files that it removed. :param come: files that it added.

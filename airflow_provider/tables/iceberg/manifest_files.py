@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
@@ -58,17 +59,14 @@ def write_manifest(
 ) -> ManifestFile:
     """Write a manifest whose *entries* all have *status*; added entries inherit sequence numbers from its list.
 
-    Deleted entries are written without statistics, which no reader of them needs.
+    Deleted entries are written as :func:`bare` leaves them.
     """
     removed = status is ManifestEntryStatus.DELETED
     form, said = _form(schema.model_dump_json(), spec.model_dump_json(), bare=removed)
     content = avro.encoded(form, said, entries)
     write_together(io, {uri: content})
-    files, rows = len(entries), sum(entry.data_file.record_count for entry in entries)
-    counts = {status: (files, rows)}
-    added_files, added_rows = counts.get(ManifestEntryStatus.ADDED, (0, 0))
-    existing_files, existing_rows = counts.get(ManifestEntryStatus.EXISTING, (0, 0))
-    deleted_files, deleted_rows = counts.get(ManifestEntryStatus.DELETED, (0, 0))
+    files = Counter({status: len(entries)})
+    rows = Counter({status: sum(entry.data_file.record_count for entry in entries)})
     live = () if removed else entries
     numbers = [entry.sequence_number for entry in live if entry.sequence_number is not None]
     return ManifestFile.from_args(
@@ -79,12 +77,12 @@ def write_manifest(
         sequence_number=UNASSIGNED_SEQ,
         min_sequence_number=min(numbers, default=UNASSIGNED_SEQ),
         added_snapshot_id=snapshot_id,
-        added_files_count=added_files,
-        existing_files_count=existing_files,
-        deleted_files_count=deleted_files,
-        added_rows_count=added_rows,
-        existing_rows_count=existing_rows,
-        deleted_rows_count=deleted_rows,
+        added_files_count=files[ManifestEntryStatus.ADDED],
+        existing_files_count=files[ManifestEntryStatus.EXISTING],
+        deleted_files_count=files[ManifestEntryStatus.DELETED],
+        added_rows_count=rows[ManifestEntryStatus.ADDED],
+        existing_rows_count=rows[ManifestEntryStatus.EXISTING],
+        deleted_rows_count=rows[ManifestEntryStatus.DELETED],
         partitions=construct_partition_summaries(
             spec, schema, [entry.data_file.partition for entry in entries]
         ),
