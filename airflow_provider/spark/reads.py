@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider.domain.interval import micros
 from airflow_provider.sources.reader import IcebergRows, ParquetRows
-from airflow_provider.spark import refusals
+from airflow_provider.spark import refusals, runtime
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.estimates import Ids, ids_for
 from airflow_provider.spark.file_systems import opens
 from airflow_provider.spark.shipping import shipped_reader
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.capabilities import TableCapability
+from airflow_provider.tables.cut_files import with_cut_files
+from airflow_provider.tables.errors import WarehouseUnavailable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from airflow_provider.sources.readers import SourceReaders
     from airflow_provider.tables.base import TableFormat
 
+log = logging.getLogger(__name__)
+
 _OPTIONS = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -34,15 +40,6 @@ _OPTIONS = {
 }
 HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
 """Schemes of file systems that Spark can open without a setting or another jar."""
-
-RUNTIME = "iceberg"
-"""The data source of Iceberg's runtime."""
-
-_MISSING = {
-    "DATA_SOURCE_NOT_FOUND": "Iceberg's runtime for its version",
-    "No FileSystem for scheme": "a file system of Hadoop for the table's files",
-}
-"""Parts that a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
 
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
@@ -53,12 +50,16 @@ def dataframe(
 ) -> DataFrame:
     """Return the rows of *state*. Running the DataFrame gives all of them or an error (R22).
 
+    Iceberg's runtime reads them where the session has it: it skips files and row groups by the query's filters.
+
     :param schema: the table's columns in its format's own text.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
     """
-    found = table_format.sized(state)
     columns = table_format.arrow_schema(schema)
-    df = files_dataframe(spark, found.files, columns, rows=found.rows, size_bytes=found.size_bytes)
+    df = _through_runtime(spark, table_format, state, schema, spark_columns(columns))
+    if df is None:
+        found = table_format.sized(state)
+        df = files_dataframe(spark, found.files, columns, rows=found.rows, size_bytes=found.size_bytes)
     if with_epoch and not state.kind.shares_files:
         return df
     rows = df.drop(df[quoted(EPOCH_COLUMN)])
@@ -108,7 +109,7 @@ def source_dataframe(
     if isinstance(read, ParquetRows):
         return files_dataframe(spark, read.files, read.columns, rows=read.rows, size_bytes=read.size_bytes)
     if isinstance(read, IcebergRows):
-        return _through_runtime(spark, source, read)
+        return runtime.source_rows(spark, source, read)
     try:
         found = spark.read.jdbc(
             read.url, read.table, predicates=read.predicates, properties=dict(read.properties)
@@ -121,28 +122,20 @@ def source_dataframe(
     return found
 
 
-def _through_runtime(spark: SparkSession, source: Source, read: IcebergRows) -> DataFrame:
-    """Return rows that Iceberg's runtime reads, with the names and types that their plain files would have.
-
-    :raises InvalidInput: the session lacks the runtime, or a file system that it needs; or a column has another type.
-    """
-    wanted = spark_columns(read.columns)
-    options = {"versionAsOf": str(read.high)}
-    if read.low is not None:
-        options = {"start-snapshot-id": str(read.low), "end-snapshot-id": str(read.high)}
+def _through_runtime(
+    spark: SparkSession, table_format: TableFormat, state: State, schema: str, wanted: StructType
+) -> DataFrame | None:
+    """Return the rows of *state* that the runtime reads from its cut file; None if only plain files give them."""
+    if state.ref is None or state.staged or TableCapability.CUT_FILES not in table_format.capabilities:
+        return None
+    if not runtime.opens(spark, state.ref.location.partition("://")[0]):
+        return None
     try:
-        found = spark.read.format(RUNTIME).options(**options).load(read.metadata)
-        kinds = {field.name: field.dataType for field in found.schema.fields}
-    except Exception as error:
-        missing = next((what for text, what in _MISSING.items() if text in str(error)), None)
-        if missing is None:
-            raise
-        raise refusals.needs_runtime(source, read.why, missing) from error
-    for name, field in zip(read.names, wanted.fields, strict=True):
-        if kinds[name].simpleString() != field.dataType.simpleString():
-            raise refusals.other_type(source, field.name, field.dataType, kinds[name])
-    pairs = zip(read.names, wanted.fields, strict=True)
-    return found.select(*(found[quoted(name)].alias(field.name, metadata={}) for name, field in pairs))
+        uri = with_cut_files(table_format, state.table).cut_file(state, schema).uri
+    except WarehouseUnavailable as error:
+        log.warning("Spark reads %s as plain files, without its filters: %s", state.table, error)
+        return None
+    return runtime.cut_rows(spark, uri, wanted)
 
 
 def _epoch_of(state: State) -> str:

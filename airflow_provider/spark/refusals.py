@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.stores.base import StoreCapability
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
 
 _WITH_RUNTIME = "for example --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
@@ -204,16 +200,16 @@ def needs_runtime(source: Source, why: str, missing: str) -> InvalidInput:
     )
 
 
-def other_type(source: Source, column: str, expected: DataType, found: DataType) -> InvalidInput:
+def other_type(source: Source, column: str, expected: str, found: str) -> InvalidInput:
     """Error for a column that Iceberg's runtime reads with another type than a job gets from plain files."""
     return InvalidInput(
-        f"source {source.name!r}: column {column!r} of {source.table} is {found.simpleString()} through Iceberg's "
-        f"runtime, and {expected.simpleString()} in its files.",
+        f"source {source.name!r}: column {column!r} of {source.table} is {found} through Iceberg's runtime, and "
+        f"{expected} in its files.",
         next_step="let the owner of the table rewrite its files (rewrite_data_files with rewrite-all), or give the "
         "column that type.",
         field=f"column {column} of source {source.name!r}",
-        value=found.simpleString(),
-        expected=expected.simpleString(),
+        value=found,
+        expected=expected,
     )
 
 

@@ -35,6 +35,13 @@ def spark_jars() -> str:
     return ",".join(str(jar) for jar in (iceberg_runtime.jar(), iceberg_runtime.driver()) if jar)
 
 
+@pytest.fixture
+def runtime_jar() -> None:
+    """Iceberg's Spark runtime, in both kinds of session."""
+    if iceberg_runtime.jar() is None:
+        pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
+
+
 @pytest.fixture(scope="session")
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
     home = tmp_path_factory.mktemp("spark-connect")

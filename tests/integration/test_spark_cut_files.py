@@ -10,20 +10,12 @@ from pyspark.sql import SparkSession
 
 from airflow_provider import Job, Table, connect
 from airflow_provider.testing.local_epochs import LocalEpochs
-from tests.services import iceberg_runtime
 
 TRIPS, TOTALS = Table("trips"), Table("totals", kind="full")
 LOAD = Job("load", outputs=[TRIPS, TOTALS], cadence="@daily")
 
 
-@pytest.fixture
-def runtime() -> None:
-    """Iceberg's Spark runtime."""
-    if iceberg_runtime.jar() is None:
-        pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
-
-
-@pytest.mark.usefixtures("runtime")
+@pytest.mark.usefixtures("runtime_jar")
 @pytest.mark.parametrize("day", [1, 3])
 def test_spark_opens_a_cut_file_as_a_table(classic_session: SparkSession, tmp_path: Path, day: int) -> None:
     """R19: an earlier state, and the newest one; by the file, and by its directory."""

@@ -29,7 +29,7 @@ from airflow_provider.domain.source_bounds import (
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources import postgresql as rows_of
 from airflow_provider.sources.reader import IcebergRows
-from airflow_provider.spark import reads
+from airflow_provider.spark import reads, runtime
 from airflow_provider.spark.epoch_run import epoch_run
 from tests.contract.lakes import Lake, prices
 from tests.servers.postgresql import PostgresqlServer
@@ -50,13 +50,6 @@ on_classic = pytest.mark.parametrize("spark", ["classic"], indirect=True)
 
 def hour(number: int) -> Interval:
     return Interval(MIDNIGHT + timedelta(hours=number), MIDNIGHT + timedelta(hours=number + 1))
-
-
-@pytest.fixture
-def runtime() -> None:
-    """Iceberg's Spark runtime."""
-    if iceberg_runtime.jar() is None:
-        pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
 
 
 @pytest.fixture
@@ -198,7 +191,7 @@ def values_of(
         return sorted(tuple(row) for row in df.collect())
 
 
-@pytest.mark.usefixtures("runtime")
+@pytest.mark.usefixtures("runtime_jar")
 def test_rows_that_files_do_not_tell_are_read_by_icebergs_runtime(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
@@ -219,7 +212,7 @@ def test_rows_that_files_do_not_tell_are_read_by_icebergs_runtime(
     assert [row["value"] for row in rows(settings, "quoted")] == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("runtime")
+@pytest.mark.usefixtures("runtime_jar")
 @on_classic
 def test_the_state_of_a_table_with_delete_files(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -267,7 +260,7 @@ def test_a_session_without_icebergs_runtime_is_told(
     settings = replace(settings, connections={"lake_db": lake.url})
     lake.append(1)
     lake.add_default({"id": 50, "name": "c", "required": False, "type": "int", "initial-default": 5})
-    monkeypatch.setattr(reads, "RUNTIME", "nowhere")
+    monkeypatch.setattr(runtime, "RUNTIME", "nowhere")
     with pytest.raises(InvalidInput, match="the default 5 of column c .*lacks Iceberg's runtime") as refused:
         values_of(spark, settings, 0)
     assert "iceberg-spark-runtime" in refused.value.next_step

@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,13 +18,14 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table, previous, state
-from airflow_provider.spark import file_systems, reads, session
+from airflow_provider.spark import file_systems, reads, runtime, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 EVENTS = Table("events")
 SEEN = Table("seen")
@@ -165,18 +166,22 @@ def test_a_job_that_reads_its_own_past_starts_from_nothing(spark: SparkSession, 
         ].to_pylist() == [30]
 
 
+@pytest.mark.parametrize("reader", ["runtime", "files"])
 def test_a_missing_file_is_an_error_and_never_fewer_rows(
-    spark: SparkSession, settings: Settings, tmp_path: Path
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
+    """Classic Spark passes on errors of Java's own."""
     commit(0, spark.range(100).repartition(2), settings, spark)
 
     def read_a_lost_file() -> None:
         with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
             df = epoch.read("events")
             next(iter((tmp_path / "warehouse").rglob("data/**/*.parquet"))).unlink()
-            epoch.write(SEEN, df.selectExpr("count(*) as rows"))
+            epoch.write(SEEN, df.selectExpr("sum(id) as total"))
 
-    with pytest.raises(Exception, match="NOT_EXIST|PATH_NOT_FOUND"):  # classic Spark passes on Java's own
+    if reader == "files":
+        without_runtime(monkeypatch)
+    with pytest.raises(Exception, match="NOT_EXIST|PATH_NOT_FOUND|File does not exist|Failed to open"):
         read_a_lost_file()
     with EpochService.open(settings) as service:
         assert service.cuts.cut("default", ["events"]).csn == 1
@@ -220,23 +225,83 @@ EVERY_TYPE = """
 """
 
 
-def test_files_of_a_store_that_spark_does_not_know_are_read_alike_through_arrow(
+def test_every_reader_gives_the_same_rows(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Iceberg's runtime, Spark's own Parquet reader, and Python where Spark has no file system for the files."""
     for number in range(2):
         commit(number, spark.range(number, 9).selectExpr(*_columns(EVERY_TYPE)), settings, spark)
     with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
-        by_spark = epoch.read(EVENTS, with_epoch=True)
+        by_reader = {"BatchScan": epoch.read(EVENTS, with_epoch=True)}
+        without_runtime(monkeypatch)
+        by_reader["FileScan"] = epoch.read(EVENTS, with_epoch=True)
         monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
         assert "InArrow" not in _plan(epoch.read(EVENTS)), "Spark says itself what it can open"
         through_python(monkeypatch)
-        by_arrow = epoch.read(EVENTS, with_epoch=True)
-        assert by_arrow.schema == by_spark.schema
-        found = sorted(by_arrow.collect(), key=lambda row: (row._epoch, row.id))
-        assert len(found) == 17
-        assert found == sorted(by_spark.collect(), key=lambda row: (row._epoch, row.id))
-        assert "InArrow" in _plan(by_arrow)
-        epoch.write(SEEN, by_arrow.selectExpr("count(*) as rows"))
+        by_reader["InArrow"] = epoch.read(EVENTS, with_epoch=True)
+        found = {}
+        for name, df in by_reader.items():
+            assert _fields(df) == _fields(by_reader["FileScan"]), name
+            assert name in _plan(df)
+            found[name] = sorted(df.collect(), key=lambda row: (row._epoch, row.id))
+        assert len(found["BatchScan"]) == 17
+        assert found["BatchScan"] == found["FileScan"] == found["InArrow"]
+        epoch.write(SEEN, df.selectExpr("count(*) as rows"))
+
+
+def _fields(df: DataFrame) -> list[tuple[str, DataType, dict[str, Any]]]:
+    return [(field.name, field.dataType, field.metadata) for field in df.schema.fields]
+
+
+def without_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark not find Iceberg's runtime."""
+    monkeypatch.setattr(runtime, "RUNTIME", "nowhere")
+
+
+@on_classic
+@pytest.mark.usefixtures("runtime_jar")
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("day = date'2013-02-02'", 99),
+        ("id > 197", 1),
+        ("st.x = 105", 1),
+        (f"_epoch < {_literal(hour(1).end)}", 99),
+    ],
+)
+def test_the_runtime_opens_no_file_that_a_filter_excludes(
+    spark: SparkSession, settings: Settings, tmp_path: Path, condition: str, rows: int
+) -> None:
+    """A partition, a column's bounds, a nested field's, an epoch: of the other files nothing is left."""
+    events = Table("events", partition_by=["day"])
+    writes = Job("events", outputs=[events], cadence="@hourly")
+    selection = (
+        "id",
+        "date_add(date'2013-02-01', cast(id div 100 as int)) as day",
+        "named_struct('x', id) as st",
+    )
+    for number, wanted in enumerate((spark.range(100, 199), spark.range(0, 50))):
+        with epoch_run(writes, hour(number), spark=spark, settings=settings) as epoch:
+            epoch.write(events, wanted.repartition(1).selectExpr(*selection))
+    with epoch_run(READER, hour(1), spark=spark, settings=settings) as epoch:
+        df = epoch.read(EVENTS, with_epoch=True)
+        for path in (tmp_path / "warehouse").rglob("data/**/*.parquet"):
+            if pq.read_table(path, columns=["id"]).column("id")[0].as_py() < 100:
+                path.unlink()
+        assert df.where(condition).selectExpr("count(id * 2) as rows").collect() == [(rows,)]
+        epoch.write(SEEN, spark.sql("select 1L as rows"))
+
+
+def test_a_warehouse_that_readers_may_not_write_is_read_as_files(
+    spark: SparkSession, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(0, spark.range(3), settings, spark)
+    next((tmp_path / "warehouse").rglob("events/metadata")).with_name("cuts").write_text("no directory")
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        df = epoch.read(EVENTS)
+        assert "FileScan" in _plan(df)
+        assert "Spark reads events as plain files" in caplog.text
+        epoch.write(SEEN, df)
 
 
 def through_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,127 @@
+"""Iceberg's Spark runtime: it opens tables by their metadata files, and skips files and row groups by filters."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from airflow_provider.spark import refusals
+from airflow_provider.spark.columns import spark_columns
+from airflow_provider.spark.sinks import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from airflow_provider.domain.source_bounds import Source
+    from airflow_provider.sources.reader import IcebergRows
+
+log = logging.getLogger(__name__)
+
+RUNTIME = "iceberg"
+"""The data source of Iceberg's runtime."""
+
+_NO_RUNTIME = "DATA_SOURCE_NOT_FOUND"
+_MISSING = {
+    _NO_RUNTIME: "Iceberg's runtime for its version",
+    "No FileSystem for scheme": "a file system of Hadoop for the table's files",
+}
+"""Parts that a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
+
+_NOWHERE = "file:///epochs-look-for-the-runtime/metadata/v1.metadata.json"
+_found: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
+
+
+def opens(spark: SparkSession, scheme: str) -> bool:
+    """Return whether *spark* opens tables at URIs of *scheme* by Iceberg's runtime, as far as it is known.
+
+    The session is asked once whether it has the runtime; :func:`cut_rows` notes a scheme without a file system.
+    """
+    known = _found.setdefault(spark, {})
+    if RUNTIME not in known:
+        known[RUNTIME] = _has_runtime(spark)
+    return known[RUNTIME] and known.get(scheme, True)
+
+
+def _has_runtime(spark: SparkSession) -> bool:
+    try:
+        spark.read.format(RUNTIME).load(_NOWHERE).schema  # noqa: B018  (a Connect server is asked only now)
+    except Exception as error:  # noqa: BLE001  (each session has its own for a table that is not there)
+        return _NO_RUNTIME not in str(error)
+    return True
+
+
+def cut_rows(spark: SparkSession, uri: str, wanted: StructType) -> DataFrame | None:
+    """Return the rows of the cut file at *uri* with the columns *wanted*; None if the runtime reads them otherwise.
+
+    That is a type it does not know or knows as another, or a session without a file system for the scheme of *uri*.
+    """
+    scheme = uri.partition("://")[0]
+    try:
+        found = spark.read.format(RUNTIME).load(uri)
+        kinds = _kinds(found)
+    except Exception as error:
+        if missing := _lacks(error):
+            log.warning(
+                "Iceberg's runtime cannot open tables at %s://: the session lacks %s. Tables there are read "
+                "as plain files.",
+                scheme,
+                missing,
+            )
+            _found[spark][scheme] = False
+            return None
+        if _has_unknown_type(error):
+            return None
+        raise
+    if kinds != {field.name: field.dataType.simpleString() for field in wanted.fields}:
+        return None
+    return _selected(found, wanted.names, wanted.names)
+
+
+def _has_unknown_type(error: Exception) -> bool:
+    """Return whether *error* is the runtime's for a column of a type that Spark does not have."""
+    return "UnsupportedOperationException" in f"{type(error).__name__} {error}"
+
+
+def source_rows(spark: SparkSession, source: Source, read: IcebergRows) -> DataFrame:
+    """Return the rows of *source* that the runtime reads, with the names and types that plain files would have.
+
+    :raises InvalidInput: the session lacks the runtime, or a file system that it needs; or a column has another type.
+    """
+    wanted = spark_columns(read.columns)
+    try:
+        found = spark.read.format(RUNTIME).options(**_span(read)).load(read.metadata)
+        kinds = _kinds(found)
+    except Exception as error:
+        if missing := _lacks(error):
+            raise refusals.needs_runtime(source, read.why, missing) from error
+        raise
+    for name, field in zip(read.names, wanted.fields, strict=True):
+        expected = field.dataType.simpleString()
+        if kinds[name] != expected:
+            raise refusals.other_type(source, field.name, expected, kinds[name])
+    return _selected(found, read.names, wanted.names)
+
+
+def _span(read: IcebergRows) -> Mapping[str, str]:
+    if read.low is None:
+        return {"versionAsOf": str(read.high)}
+    return {"start-snapshot-id": str(read.low), "end-snapshot-id": str(read.high)}
+
+
+def _kinds(df: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in df.schema.fields}
+
+
+def _lacks(error: Exception) -> str | None:
+    """Return what the session lacks, if *error* says so."""
+    return next((missing for text, missing in _MISSING.items() if text in str(error)), None)
+
+
+def _selected(df: DataFrame, names: Sequence[str], new: Sequence[str]) -> DataFrame:
+    """Return columns *names* of *df* under *new* names, without the metadata of their fields."""
+    pairs = zip(names, new, strict=True)
+    return df.select(*(df[quoted(name)].alias(called, metadata={}) for name, called in pairs))
