@@ -11,7 +11,7 @@ from airflow_provider.spark.columns import spark_columns
 from airflow_provider.spark.sinks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -62,7 +62,7 @@ def cut_rows(spark: SparkSession, uri: str, wanted: StructType) -> DataFrame | N
     scheme = uri.partition("://")[0]
     try:
         found = spark.read.format(RUNTIME).load(uri)
-        kinds = _kinds(found)
+        kinds = _kinds(found.schema)
     except Exception as error:
         if missing := _lacks(error):
             log.warning(
@@ -76,9 +76,7 @@ def cut_rows(spark: SparkSession, uri: str, wanted: StructType) -> DataFrame | N
         if _has_unknown_type(error):
             return None
         raise
-    if kinds != {field.name: field.dataType.simpleString() for field in wanted.fields}:
-        return None
-    return _selected(found, wanted.names, wanted.names)
+    return found if kinds == _kinds(wanted) else None
 
 
 def _has_unknown_type(error: Exception) -> bool:
@@ -94,7 +92,7 @@ def source_rows(spark: SparkSession, source: Source, read: IcebergRows) -> DataF
     wanted = spark_columns(read.columns)
     try:
         found = spark.read.format(RUNTIME).options(**_span(read)).load(read.metadata)
-        kinds = _kinds(found)
+        kinds = dict(_kinds(found.schema))
     except Exception as error:
         if missing := _lacks(error):
             raise refusals.needs_runtime(source, read.why, missing) from error
@@ -103,7 +101,8 @@ def source_rows(spark: SparkSession, source: Source, read: IcebergRows) -> DataF
         expected = field.dataType.simpleString()
         if kinds[name] != expected:
             raise refusals.other_type(source, field.name, expected, kinds[name])
-    return _selected(found, read.names, wanted.names)
+    pairs = zip(read.names, wanted.names, strict=True)
+    return found.select(*(found[quoted(name)].alias(called, metadata={}) for name, called in pairs))
 
 
 def _span(read: IcebergRows) -> Mapping[str, str]:
@@ -112,16 +111,11 @@ def _span(read: IcebergRows) -> Mapping[str, str]:
     return {"start-snapshot-id": str(read.low), "end-snapshot-id": str(read.high)}
 
 
-def _kinds(df: DataFrame) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in df.schema.fields}
+def _kinds(columns: StructType) -> list[tuple[str, str]]:
+    """Return names and types of *columns*; not whether they may be null, which the runtime knows of the epoch."""
+    return [(field.name, field.dataType.simpleString()) for field in columns.fields]
 
 
 def _lacks(error: Exception) -> str | None:
     """Return what the session lacks, if *error* says so."""
     return next((missing for text, missing in _MISSING.items() if text in str(error)), None)
-
-
-def _selected(df: DataFrame, names: Sequence[str], new: Sequence[str]) -> DataFrame:
-    """Return columns *names* of *df* under *new* names, without the metadata of their fields."""
-    pairs = zip(names, new, strict=True)
-    return df.select(*(df[quoted(name)].alias(called, metadata={}) for name, called in pairs))

@@ -201,6 +201,19 @@ def test_a_session_that_would_lose_rows_is_refused(
         spark.conf.unset(setting)
 
 
+def test_settings_for_speed_give_way_to_the_users(spark: SparkSession) -> None:
+    [(name, value)] = session.SUGGESTED.items()
+    [required] = session.REQUIRED
+    for given in (None, "3"):
+        for setting in (name, required):
+            spark.conf.unset(setting)
+        if given is not None:
+            spark.conf.set(name, given)
+        session.session(spark)
+        assert spark.conf.get(name) == (given or value)
+    spark.conf.unset(name)
+
+
 @on_classic
 def test_a_setting_taken_back_in_the_block_is_noticed(spark: SparkSession, settings: Settings) -> None:
     [required] = session.REQUIRED
