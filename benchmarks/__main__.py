@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import against, cut, files, growth, protocol, publish, removed, share, starve, wake
+from benchmarks import against, cut, files, growth, protocol, publish, read, removed, share, starve, wake
 from benchmarks.figures import progress
 from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store, place
@@ -24,6 +24,7 @@ SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 ONCE: Mapping[str, Callable[[Size], None]] = {
     "files": files.measure,
     "growth": growth.measure,
+    "read": read.measure,
     "removed": removed.measure,
     "share": share.measure,
 }

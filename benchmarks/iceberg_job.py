@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from airflow_provider.tables.factory import open_formats
 from airflow_provider.testing.arrow_attempts import write_rows
 from benchmarks.job import HOUR, ORIGIN
 
+DOMAIN = DomainName("bench")
 ROWS = pa.table({"id": [1, 2, 3], **{f"value_{number:02d}": [1.0, 2.0, 3.0] for number in range(19)}})
 
 
@@ -44,11 +45,12 @@ class IcebergJob:
         *,
         participants: int = 1,
         kind: TableKind = TableKind.INCREMENTAL,
+        partition_by: Sequence[str] = (),
     ) -> None:
         self.coordinator = coordinator
         self.sink = name
         self._participants = participants
-        table = Table(name, domain=DomainName("bench"), format="iceberg", kind=kind)
+        table = Table(name, domain=DOMAIN, format="iceberg", kind=kind, partition_by=partition_by)
         self._job = Job(f"{name}_job", outputs=[table], cadence="@hourly", origin=ORIGIN)
 
     def begin(self, number: int) -> Attempt:

@@ -40,7 +40,7 @@ SPARK_MODULES = frozenset(
     {
         "test_airflow_decorator",
         "test_anomalies_plain",
-        "test_benchmark_share",
+        "test_benchmarks_with_spark",
         "test_demo_transforms",
         "test_demo_twin",
         "test_readme",

@@ -1,4 +1,7 @@
-"""States of tables as DataFrames: exactly the files that the store recorded, with columns matched by id."""
+"""States of tables as DataFrames: exactly the files that the store recorded, with columns matched by id.
+
+See docs/decisions/spark-reads.md.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,19 @@
-"""The benchmark of the protocol's share in its smallest size: one daily epoch, through the tests' Connect server."""
+"""The benchmarks with Spark in their smallest size, in the tests' sessions; their figures mean nothing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import share
+from benchmarks import read, share
 from benchmarks.sizes import Size
 from demo.spark_connect import SparkConnectServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOBS = "spark_jobs"
 
@@ -32,3 +36,18 @@ def test_the_share_of_one_epoch_is_measured(
 ) -> None:
     share.measure(Size.SMALLEST, connect_server)
     assert "figure bench.protocol.share.day " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("runtime_jar")
+def test_reads_are_measured(classic_session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    read.measure(Size.SMALLEST, classic_session)
+    found = dict(
+        line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("figure")
+    )
+    assert {name for name, value in found.items() if float(value) > 0} == {
+        "bench.read.full",
+        "bench.read.skipped.sorted",
+        "bench.read.skipped.partition",
+        "bench.read.skipped.nested",
+        "bench.read.files_10000.ratio",
+    }

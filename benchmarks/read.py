@@ -1,0 +1,174 @@
+"""``bench.read``: reading a table by ``epoch.read`` over Iceberg's own runtime on the same table, by turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.topology import Table
+from airflow_provider.spark import reads
+from airflow_provider.stores.base import CATALOG_NAME
+from airflow_provider.stores.factory import catalog_properties
+from airflow_provider.testing.arrow_attempts import write_rows
+from benchmarks.figures import figure, progress
+from benchmarks.files import write_files
+from benchmarks.iceberg_job import DOMAIN, IcebergJob, iceberg_coordinator
+from benchmarks.sizes import Size
+from benchmarks.stores import directory
+from tests.services import iceberg_runtime
+from tests.services.spark import classic_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCHS = 24
+ROWS = 200_000
+"""Of each epoch."""
+ROUNDS = 7
+FILES = 10_000
+FILTERS = {
+    "sorted": "id between 1000000 and 1000100",
+    "partition": "day = 3",
+    "nested": "st.x = 1000100",
+}
+WIDE = "sum(hash(id, day, st, text))"
+
+Read = Callable[[], "DataFrame"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readers:
+    """Two ways to the newest state of the table *name*."""
+
+    spark: SparkSession
+    service: EpochService
+    catalog: SqlCatalog
+    name: str
+
+    def ours(self) -> DataFrame:
+        """Read as jobs and views do, the cut included."""
+        cuts = self.service.cuts
+        cut = cuts.cut(DOMAIN, [self.name])
+        state = cut.states[Table(self.name).name]
+        return reads.dataframe(self.spark, cuts.format_of(state), state, cuts.schema(cut.domain, state))
+
+    def icebergs(self) -> DataFrame:
+        """Read the same table by the metadata file that the catalog names."""
+        found = self.catalog.load_table((DOMAIN, self.name)).metadata_location
+        return self.spark.read.format("iceberg").load(found)
+
+
+def measure(size: Size = Size.FULL, spark: SparkSession | None = None) -> None:
+    """Print the ratios; nothing where Iceberg's runtime cannot be had.
+
+    :param spark: session with Iceberg's runtime; None for a new one.
+    """
+    jar = iceberg_runtime.jar()
+    if jar is None:
+        progress("read: Iceberg's Spark runtime cannot be had")
+        return
+    with ExitStack() as stack:
+        path = stack.enter_context(directory("read"))
+        settings = {"spark.jars": str(jar), "spark.sql.warehouse.dir": f"{path}/spark"}
+        ready = spark or stack.enter_context(classic_spark("local[2]", settings))
+        _rows(ready, path, size)
+        _files(ready, path, size)
+
+
+def _rows(spark: SparkSession, path: Path, size: Size) -> None:
+    """Measure whole reads, and what filters let through, over an epoch of several files after the other."""
+    with _table(spark, path / "rows", "rows", ["day"]) as (job, readers):
+        for number in range(size.of(EPOCHS, 2)):
+            attempt = job.begin(number)
+            write_rows(readers.service, attempt, "rows", _epoch(number, size.of(ROWS, 100)))
+            readers.service.publish(attempt)
+        progress(f"read: {size.of(EPOCHS, 2)} epochs are written")
+        whole = _by_turns(readers, lambda df: df.selectExpr(WIDE).collect(), size)
+        figure("bench.read.full", whole)
+        for name, condition in FILTERS.items():
+            left, wanted = (_left_out(df(), condition) for df in (readers.ours, readers.icebergs))
+            figure(f"bench.read.skipped.{name}", left / wanted if wanted else 1.0)
+
+
+def _files(spark: SparkSession, path: Path, size: Size) -> None:
+    """Measure the time to the first row of a table of many files; each round has a new version of it."""
+    with _table(spark, path / "files", "files", []) as (job, readers):
+        attempt = job.begin(0)
+        write_files(job, attempt, size.of(FILES, 3))
+        readers.service.publish(attempt)
+        progress(f"read: {size.of(FILES, 3)} files are written")
+
+        def first_row(df: DataFrame) -> object:
+            return df.limit(1).collect()
+
+        def renew(number: int) -> None:
+            readers.service.publish(job.written(number + 1))
+
+        figure("bench.read.files_10000.ratio", _by_turns(readers, first_row, size, before=renew))
+
+
+@contextmanager
+def _table(
+    spark: SparkSession, path: Path, name: str, partition_by: list[str]
+) -> Iterator[tuple[IcebergJob, Readers]]:
+    path.mkdir()
+    with iceberg_coordinator(path) as service:
+        catalog = SqlCatalog(CATALOG_NAME, **catalog_properties(f"sqlite:///{path}/store.db"))
+        try:
+            job = IcebergJob(service, name, partition_by=partition_by)
+            yield job, Readers(spark=spark, service=service, catalog=catalog, name=name)
+        finally:
+            catalog.engine.dispose()
+
+
+def _epoch(number: int, rows: int) -> pa.Table:
+    """Return the rows of one epoch: ids that rise over all epochs, in four files."""
+    ids = range(number * rows, (number + 1) * rows)
+    columns = {
+        "id": ids,
+        "day": [4 * (row - ids.start) // rows for row in ids],
+        "st": [{"x": row} for row in ids],
+        "text": [f"row {row}" for row in ids],
+    }
+    return pa.table({name: list(values) for name, values in columns.items()})
+
+
+def _by_turns(
+    readers: Readers,
+    run: Callable[[DataFrame], object],
+    size: Size,
+    *,
+    before: Callable[[int], object] = lambda number: number,
+) -> float:
+    """Return the median time of :meth:`Readers.ours` over that of :meth:`Readers.icebergs`.
+
+    :param before: called at the beginning of each round; the first round warms up.
+    """
+    times: dict[str, list[float]] = {"ours": [], "icebergs": []}
+    for number in range(size.of(ROUNDS, 1) + 1):
+        before(number)
+        for name, read in (("ours", readers.ours), ("icebergs", readers.icebergs)):
+            began = time.perf_counter()
+            run(read())
+            times[name].append(time.perf_counter() - began)
+    ours, icebergs = (statistics.median(found[1:]) for found in times.values())
+    progress(f"read of {readers.name}: {ours * 1000:.0f} ms, Iceberg's own {icebergs * 1000:.0f} ms")
+    return ours / icebergs
+
+
+def _left_out(df: DataFrame, condition: str) -> int:
+    """Return how many rows of *df* the scan leaves out for *condition*."""
+    found = df.where(condition)
+    found.collect()
+    plan = found._jdf.queryExecution().executedPlan()  # noqa: SLF001  (without an exchange, so not an adaptive one)
+    scanned = plan.collectLeaves().head().metrics().apply("numOutputRows").value()
+    return df.count() - int(scanned)
