@@ -138,7 +138,7 @@ def _through_runtime(
     except WarehouseUnavailable as error:
         log.warning("Spark reads %s as plain files, without its filters: %s", state.table, error)
         return None
-    return runtime.cut_rows(spark, uri, wanted)
+    return runtime.cut_rows(spark, uri, state.ref.version, wanted)
 
 
 def _epoch_of(state: State) -> str:
