@@ -247,13 +247,13 @@ class Case:
         return whole.calls
 
 
-THOROUGH = [
-    *(("memory elsewhere", operation) for operation in OPERATIONS),
-    *(("sqlite", operation) for operation in (move_origin, fill, skip, expire, vacuum)),
-]
 MATRIX = [
     *(("memory", operation) for operation in OPERATIONS),
-    *(pytest.param(cell, marks=pytest.mark.thorough) for cell in THOROUGH),
+    *(pytest.param(("memory elsewhere", operation), marks=pytest.mark.thorough) for operation in OPERATIONS),
+    *(
+        pytest.param(("sqlite", operation), marks=pytest.mark.slow)
+        for operation in (move_origin, fill, skip, expire, vacuum)
+    ),
 ]
 
 

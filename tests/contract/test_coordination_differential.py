@@ -35,7 +35,13 @@ from tests.contract.coordination_world import DOMAIN, ORIGIN, day
 from tests.servers.pointers import StoreCatalog
 from tests.services.stores import empty_store
 
-STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
+STORES = (
+    "memory",
+    "sqlite",
+    "postgresql",
+    "zookeeper",
+    pytest.param("zookeeper_ensemble", marks=pytest.mark.slow),
+)
 STEPS = 60
 UNHURRIED = Defaults(lock_ttl=timedelta(hours=1))
 TABLES = {name: Table(name, domain=DOMAIN, format="memory") for name in ("raw", "clean", "bad", "sums")}

@@ -18,7 +18,13 @@ from tests.contract.differential import DOMAINS, TABLES, Twin
 from tests.servers.pointers import StoreCatalog
 from tests.services.stores import empty_store
 
-STORES = ("memory", "sqlite", "postgresql", "zookeeper", "zookeeper_ensemble")
+STORES = (
+    "memory",
+    "sqlite",
+    "postgresql",
+    "zookeeper",
+    pytest.param("zookeeper_ensemble", marks=pytest.mark.slow),
+)
 STEPS = 120
 
 

@@ -174,6 +174,7 @@ def test_spark_computes_one_epoch_that_is_published_and_announced(
         assert (entry["revision"], type(entry["version"])) == (1, int)
 
 
+@pytest.mark.slow
 def test_try_after_a_lost_success_computes_nothing_and_emits_the_same_events(
     tmp_path: Path, service: EpochService
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_program_that_writes_nothing_is_no_success(tmp_path: Path, service: Ep
     assert states(service)[-1] is EpochState.ABORTED
 
 
+@pytest.mark.slow
 def test_a_program_that_leaves_its_block_early_is_no_success(tmp_path: Path, service: EpochService) -> None:
     with pytest.raises(AirflowFailException, match="before the block"):
         operator(tmp_path, LEAVES_EARLY, "5").execute(task_context())
@@ -232,7 +234,7 @@ def test_a_batch_publishes_each_epoch(tmp_path: Path, service: EpochService) -> 
     operator(tmp_path, MUST_NOT_RUN, job=SIX_HOURLY, batch="@daily").execute(task_context(try_number=2))
 
 
-@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("batch", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_failed_check_in_the_program_ends_the_retries(
     tmp_path: Path, service: EpochService, batch: bool
 ) -> None:
@@ -245,6 +247,7 @@ def test_a_failed_check_in_the_program_ends_the_retries(
     assert service.store.read("default", []).head.csn == 0
 
 
+@pytest.mark.slow
 def test_a_failed_check_of_the_submitter_ends_the_retries(tmp_path: Path, service: EpochService) -> None:
     """R14: what a program left unchecked is checked before it is published."""
     checked = replace_checks(DAILY, row_count("totals", at_least=2))
@@ -257,6 +260,7 @@ def replace_checks(job: Job, *checks: Check) -> Job:
     return Job(job.name, inputs=job.inputs, outputs=job.outputs, cadence=job.cadence, checks=checks)
 
 
+@pytest.mark.slow
 def test_a_batch_that_leaves_an_epoch_out_is_no_success(tmp_path: Path, service: EpochService) -> None:
     with pytest.raises(AirflowFailException, match="published 3 of 4 epochs"):
         operator(tmp_path, LEAVES_ONE, job=SIX_HOURLY, batch="@daily").execute(task_context())

@@ -53,6 +53,7 @@ def session_that_stays(classic_session: SparkSession, monkeypatch: pytest.Monkey
     classic_session.conf.set(name, str(before))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("session_that_stays")
 def test_programs_of_the_twin_write_the_tables_its_readers_expect(tmp_path: Path) -> None:
     """It lacks nothing but what keeps tables together: after each day all six agree there."""

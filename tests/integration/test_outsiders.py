@@ -27,14 +27,14 @@ from tests.services.postgresql import postgresql
 __all__ = ["postgresql"]  # a fixture of this module
 
 ORIGIN = datetime(2013, 2, 4, tzinfo=UTC)
-EPOCHS = 50
+EPOCHS = 21
 TABLES = [Table(name, domain="shop") for name in ("orders", "lines", "totals")]
 JOB = Job("sell", outputs=TABLES, cadence="@hourly", origin=ORIGIN, on_rerun="new_revision")
 Seen = dict[str, dict[str, int]]
 """Rows, sum and CSN by table."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def databases(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """The store's URL, and the same database as a program without this package names it."""
     if request.param == "sqlite":
