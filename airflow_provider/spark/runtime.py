@@ -6,6 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
+
 from airflow_provider.spark import refusals
 from airflow_provider.spark.columns import spark_columns
 from airflow_provider.spark.sinks import quoted
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from airflow_provider.domain.source_bounds import Source
     from airflow_provider.sources.reader import IcebergRows
@@ -79,7 +80,7 @@ def cut_rows(spark: SparkSession, uri: str, version: int, wanted: StructType) ->
         if _has_unknown_type(error):
             return None
         raise
-    return found if kinds == _kinds(wanted) else None
+    return _filtered_by_spark(found) if kinds == _kinds(wanted) else None
 
 
 def _has_unknown_type(error: Exception) -> bool:
@@ -105,13 +106,40 @@ def source_rows(spark: SparkSession, source: Source, read: IcebergRows) -> DataF
         if kinds[name] != expected:
             raise refusals.other_type(source, field.name, expected, kinds[name])
     pairs = zip(read.names, wanted.names, strict=True)
-    return found.select(*(found[quoted(name)].alias(called, metadata={}) for name, called in pairs))
+    return _filtered_by_spark(
+        found.select(*(found[quoted(name)].alias(called, metadata={}) for name, called in pairs))
+    )
 
 
 def _span(read: IcebergRows) -> Mapping[str, str]:
     if read.low is None:
         return {"versionAsOf": str(read.high)}
     return {"start-snapshot-id": str(read.low), "end-snapshot-id": str(read.high)}
+
+
+def _filtered_by_spark(df: DataFrame) -> DataFrame:
+    """Return *df* with floating point numbers behind expressions without effect: no filter on them reaches Iceberg.
+
+    Its answers differ from Spark's. In Spark NaN is the greatest number and -0.0 equals 0.0; Iceberg leaves NaN out of
+    a file's bounds, skips files and answers ``max`` by them, and looks for 0.0 itself among a row group's values.
+    """
+    if not any(_has_floats(field.dataType) for field in df.schema.fields):
+        return df
+    return df.selectExpr(*(_behind(quoted(field.name), field.dataType) for field in df.schema.fields))
+
+
+def _behind(name: str, kind: DataType) -> str:
+    """Return the column *name* as an expression; a struct with such numbers is hidden as a whole."""
+    if isinstance(kind, FloatType | DoubleType):
+        return f"nanvl({name}, {name}) AS {name}"
+    return f"if({name} IS NULL, NULL, {name}) AS {name}" if _has_floats(kind) else name
+
+
+def _has_floats(kind: DataType) -> bool:
+    """Return whether a filter can name a floating point number in *kind*: nothing is pushed into arrays and maps."""
+    if isinstance(kind, StructType):
+        return any(_has_floats(field.dataType) for field in kind.fields)
+    return isinstance(kind, FloatType | DoubleType)
 
 
 def _kinds(columns: StructType) -> list[tuple[str, str]]:
