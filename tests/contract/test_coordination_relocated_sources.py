@@ -154,6 +154,22 @@ def test_a_folder_that_a_change_of_location_passes_by_is_named(landing: Landing,
     assert not any("3.csv" in text for text in landing.texts())
 
 
+def test_a_folder_that_was_passed_by_is_named_after_the_next_change_of_location(landing: Landing) -> None:
+    """I11: by a source that the job has left since; what lies where a left one would look later is not named."""
+    old, new = landing.job("feed"), landing.job("feed_2", BY_END)
+    newest = landing.job("feed_3", "all/*.csv", late="ignore")
+    for number in range(1, 6):
+        landing.land(number, f"{number}.csv")
+    assert [landing.run(old, day(number)) for number in (1, 2)] == [["1.csv"], ["2.csv"]]
+    assert landing.run(new, day(3)) == ["4.csv"]
+    (landing.directory / "all").mkdir()
+    (landing.directory / "all" / "x.csv").write_text("x")
+    assert landing.run(newest, day(4)) == ["x.csv"]
+    told = landing.texts()
+    assert sum("3.csv" in text for text in told) == 1
+    assert not any("5.csv" in text for text in told)
+
+
 def test_file_of_an_epoch_recomputed_from_another_location_is_named(landing: Landing) -> None:
     """I11: the old name has read it for that epoch; the new one looks there for the epoch that the old one keeps."""
     old, new = landing.job("feed", BY_END), landing.job("feed_2")

@@ -274,7 +274,7 @@ def without_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 UNLIKE = """
     (double('nan'), 1.0F, double('nan'), 'aaaaaaaaaaaaaaaaaaaaaaaz', '\ufb00', x'00', 1.23,
      timestamp'1900-01-01 00:00:00 UTC', date'0001-01-01'),
-    (-3.0D, float('nan'), double('nan'), 'aaaaaaaaaaaaaaaaaaaaaaab', '\ufb00', x'ffffffffffffffffff', -9.99, null, null),
+    (-3.0D, float('nan'), double('nan'), 'aaaaaaaaaaaaaaaaaaaaaaab', '\ufb00', x'ffffffffffffff', -9.99, null, null),
     (null, null, null, null, null, null, null, timestamp'2030-01-01 00:00:00.999999 UTC', date'9999-12-31');
     (5.0D, -0.0F, 1.0D, 'b', '\U0001f600', x'61', 5.00, timestamp'1960-01-01 00:00:00 UTC', date'1969-12-31'),
     (double('-inf'), 6.0F, null, null, '\U0001f600', null, null, null, null)

@@ -18,7 +18,7 @@ from airflow_provider.sources.locations import lies_at, location_of
 
 
 def passed_files(look: MissedFiles, most: int) -> list[tuple[Interval, str]]:
-    """Return files where the source of *look* looks for epochs that its job has committed by a source that it has left.
+    """Return files where the source of *look* looks for epochs that its job has committed by an earlier source.
 
     None that epochs of the job read, or are yet to read; none that lies where the other source has looked.
 
@@ -28,8 +28,8 @@ def passed_files(look: MissedFiles, most: int) -> list[tuple[Interval, str]]:
     source, job = look.source, look.job
     left = [
         old
-        for old in job.left_sources
-        if old.kind is SourceKind.FILES and old.name != source.name and old.location != source.location
+        for old in _before(source, job)
+        if old.kind is SourceKind.FILES and old.location != source.location
     ]
     if source.kind is not SourceKind.FILES or not left:
         return []
@@ -49,6 +49,13 @@ def passed_files(look: MissedFiles, most: int) -> list[tuple[Interval, str]]:
         for epoch, uri in lying
         if uri not in read and not _looked_at(uri, job, coming) and not _told_of_left(uri, left, others)
     ]
+
+
+def _before(source: Source, job: JobRecord) -> Sequence[Source]:
+    """Return the sources that *job* had left when it declared *source*, which it may have left, too, since."""
+    names = [old.name for old in job.left_sources]
+    first = names.index(source.name) + 1 if source.name in names else 0
+    return job.left_sources[first:]
 
 
 def _is_of_others(epoch: EpochRecord, source: Source, left: Sequence[Source]) -> bool:

@@ -190,19 +190,22 @@ class _Look:
         read = {*self._read_by_other_names()} if skipped else set()
         yield from files_of_skipped(source, self.records, self.source_readers, skipped, told | read)
         yield from self._missed(told)
-        passed = self._passed(told | {name for _, name in between})
-        if passed:
-            yield _unread(source, passed, passed=True)
+        yield from self._passed(told | {name for _, name in between})
 
-    def _passed(self, told: Collection[str]) -> list[tuple[Interval, str]]:
-        """Return what a change of name and location has passed by. :param told: is named already."""
+    def _passed(self, told: Collection[str]) -> Iterator[Unread]:
+        """Yield what a change of name and location has passed by. :param told: is named already."""
         found: dict[str, Interval] = {}
         for job in self.readers:
-            if not job.retired and any(source.name == self.source.name for source in job.sources):
+            known = (*job.sources, *job.left_sources)
+            if not job.retired and any(source.name == self.source.name for source in known):
                 recorded = self.records[:MOST_BARRIERS]
                 look = MissedFiles(self.reader, self.domain, self.source_readers, self.source, job, recorded)
                 found |= {uri: epoch for epoch, uri in passed_files(look, MOST_BARRIERS)}
-        return [(epoch, uri) for uri, epoch in found.items() if uri not in told and self.at in (None, epoch)]
+        passed = [
+            (epoch, uri) for uri, epoch in found.items() if uri not in told and self.at in (None, epoch)
+        ]
+        if passed:
+            yield _unread(self.source, passed, passed=True)
 
     def found_of_left(self) -> Iterator[Unread]:
         """Yield files beside the bounds of a source that its jobs have left, and replaced files within them."""
@@ -216,6 +219,7 @@ class _Look:
             between = self._between(self.records[:_FINER_BARRIERS])
             if between:
                 yield _unread(self.source, between, between=True)
+            yield from self._passed({name for _, name in between})
 
     def _committed_bounds(self) -> list[SourceRecord]:
         """Return the bounds that committed epochs stand on, of jobs that are not retired."""
