@@ -205,10 +205,18 @@ class PostgresqlServer:
         command = [str(self.programs / program), "-D", str(data or self.data), *arguments]
         if os.geteuid() == 0:
             command = [*as_server_user(self.directory), *command]
+        patience = {
+            "PGCTLTIMEOUT": str(_TIMEOUT_S - 10)
+        }  # its own 60 are too few on a busy machine
         done = subprocess.run(
             command,
             cwd="/",
-            env={**os.environ, **self.environment, **({"PGPASSWORD": password} if password else {})},
+            env={
+                **os.environ,
+                **patience,
+                **self.environment,
+                **({"PGPASSWORD": password} if password else {}),
+            },
             capture_output=program == "initdb",
             check=False,
             timeout=_TIMEOUT_S,
