@@ -53,7 +53,7 @@ test-quick: prepare ## The tiers unit, property (a short simulation) and contrac
 		--hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on servers
+test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on all stores
 	@$(PY) -m pytest -m slow --budgets $(ARGS)
 
 .PHONY: bench

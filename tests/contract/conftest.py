@@ -57,7 +57,9 @@ MORE = ("zookeeper x3", "iceberg", "iceberg postgresql")
 BY_STATEMENTS = ("iceberg statements", "iceberg statements postgresql")
 """Where those of rows run when `make anomalies` asks for it: Spark writes them."""
 ALWAYS_ON_SERVERS = frozenset({"attempts", "leases", "participants", "races", "retention"})
-"""Modules ``test_coordination_…`` whose worlds are on servers in every run; those of others in the slow tier."""
+"""Modules ``test_coordination_…`` whose worlds are on servers and on SQLite in every run; those of others in the slow
+tier. So are, on SQLite, the named schedules.
+"""
 NEVER_ON_SERVERS = frozenset({"crashes", "lost_replies"})
 """Modules that copy worlds as they are at a moment, which a server's cannot be."""
 
@@ -86,10 +88,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     by_statements = [one for one in BY_STATEMENTS if of_rows and one in asked]
     always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
     marks = () if always else (pytest.mark.slow,)
+    on_sqlite = always or is_schedule or name in NEVER_ON_SERVERS
+    marks_of = {"sqlite": pytest.mark.thorough if on_sqlite else pytest.mark.slow}
     metafunc.parametrize(
         "backend",
         [
-            *(name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in embedded),
+            *(
+                one if one in QUICK else pytest.param(one, marks=marks_of.get(one, pytest.mark.thorough))
+                for one in embedded
+            ),
             *(pytest.param(server, marks=marks) for server in servers),
             *(pytest.param(one, marks=pytest.mark.slow) for one in more),
             *by_statements,

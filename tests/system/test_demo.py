@@ -115,6 +115,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process(home: Path) -> None:
     command = demo(home, "run", "--days", "1", *own_ports())
     with subprocess.Popen(
@@ -129,6 +130,7 @@ def test_ctrl_c_leaves_no_process(home: Path) -> None:
     assert owned_by(home) == []
 
 
+@pytest.mark.slow
 def test_down_ends_processes_of_a_killed_demo(home: Path) -> None:
     command = demo(home, "run", "--days", "1", *own_ports())
     with subprocess.Popen(
