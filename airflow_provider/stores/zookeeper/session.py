@@ -47,6 +47,8 @@ _LONGEST_PAUSE_S = 0.2
 _LONGEST_CLOSE_S = 3.0
 _DROPPED = "Connection dropped"
 """Text with which kazoo reports that a server ended a connection: it stops, or accepts no more clients of this host."""
+_NO_REASON = "no connection"
+"""What is said when kazoo reports nothing: on a busy machine it may still be waiting for a server that drops it."""
 _TOO_MANY = (
     " Where it runs: a server drops further clients of a host that has maxClientCnxns of them (zoo.cfg, 60 by default; "
     "`echo cons | nc HOST PORT` lists them): raise it there, or open fewer stores on this host."
@@ -248,7 +250,7 @@ class Session:
                 if self._refusals >= _REFUSALS:
                     raise self._not_allowed(AuthFailedError())
             if deadline.left_s() <= 0:
-                raise self._unavailable(self._reasons.last or "no connection")
+                raise self._unavailable(self._reasons.last or _NO_REASON)
             if self._ended:
                 sleep(min(_LONGEST_PAUSE_S, deadline.left_s()))  # before it is opened again
                 continue
@@ -362,7 +364,7 @@ class Session:
             f"{self.location}: {reason}.",
             next_step="check that a majority of the ensemble runs (`echo ruok | nc HOST PORT`), and hosts, chroot, "
             "user and password of the store's URL (in Airflow: of its connection)."
-            + (_TOO_MANY if _DROPPED in reason else ""),
+            + (_TOO_MANY if _DROPPED in reason or reason == _NO_REASON else ""),
             store=self.location,
         )
 
