@@ -32,6 +32,7 @@ _MISSING = {
 }
 """Parts that a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
 
+_NO_TABLE = "Failed to open input stream"
 _NOWHERE = "file:///epochs-look-for-the-runtime/metadata/v1.metadata.json"
 _found: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
 
@@ -48,11 +49,18 @@ def opens(spark: SparkSession, scheme: str) -> bool:
 
 
 def _has_runtime(spark: SparkSession) -> bool:
+    """Ask for a table that is not there: a runtime for another version of Spark fails in other ways than this one."""
     try:
         spark.read.format(RUNTIME).load(_NOWHERE).schema  # noqa: B018  (a Connect server is asked only now)
-    except Exception as error:  # noqa: BLE001  (each session has its own for a table that is not there)
-        return _NO_RUNTIME not in str(error)
-    return True
+    except Exception as error:  # noqa: BLE001  (whatever a runtime that does not fit raises)
+        if _NO_TABLE in str(error):
+            return True
+        if _NO_RUNTIME not in str(error):
+            log.warning(
+                "Iceberg's runtime does not work in this Spark session, so tables are read as plain files: %s",
+                (str(error).strip().splitlines() or [""])[0],
+            )
+    return False
 
 
 def cut_rows(spark: SparkSession, uri: str, version: int, wanted: StructType) -> DataFrame | None:

@@ -371,6 +371,19 @@ def test_a_warehouse_that_readers_may_not_write_is_read_as_files(
         epoch.write(SEEN, df)
 
 
+def test_a_runtime_that_does_not_work_is_told_once_and_left_alone(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One for another version of Spark; here a format that is there and opens no tables."""
+    commit(0, spark.range(3), settings, spark)
+    monkeypatch.setattr(runtime, "RUNTIME", "parquet")
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        for _ in range(2):
+            assert "FileScan" in _plan(epoch.read(EVENTS))
+        epoch.write(SEEN, epoch.read(EVENTS))
+    assert caplog.text.count("Iceberg's runtime does not work in this Spark session") == 1
+
+
 def through_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Spark say that it has no file system for any file."""
     monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())

@@ -205,9 +205,7 @@ class PostgresqlServer:
         command = [str(self.programs / program), "-D", str(data or self.data), *arguments]
         if os.geteuid() == 0:
             command = [*as_server_user(self.directory), *command]
-        patience = {
-            "PGCTLTIMEOUT": str(_TIMEOUT_S - 10)
-        }  # its own 60 are too few on a busy machine
+        patience = {"PGCTLTIMEOUT": str(_TIMEOUT_S - 10)}  # its own 60 are too few on a busy machine
         done = subprocess.run(
             command,
             cwd="/",
