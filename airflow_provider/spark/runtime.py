@@ -26,9 +26,12 @@ RUNTIME = "iceberg"
 """The data source of Iceberg's runtime."""
 
 _NO_RUNTIME = "DATA_SOURCE_NOT_FOUND"
+_FILE_SYSTEM = "a file system of Hadoop for the table's files"
 _MISSING = {
     _NO_RUNTIME: "Iceberg's runtime for its version",
-    "No FileSystem for scheme": "a file system of Hadoop for the table's files",
+    "No FileSystem for scheme": _FILE_SYSTEM,
+    "Failed to get file system": _FILE_SYSTEM,  # Iceberg's own words: a Connect server does not tell the cause
+    "ClassNotFoundException": _FILE_SYSTEM,
 }
 """Parts that a session lacks, by the text of its error when it opens a table by Iceberg's runtime."""
 

@@ -384,6 +384,17 @@ def test_a_runtime_that_does_not_work_is_told_once_and_left_alone(
     assert caplog.text.count("Iceberg's runtime does not work in this Spark session") == 1
 
 
+@pytest.mark.usefixtures("runtime_jar")
+def test_tables_of_a_scheme_without_a_file_system_are_left_to_other_readers(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert runtime.opens(spark, "epochs-void")
+    place = "epochs-void://b/t/metadata/v1.metadata.json"
+    assert runtime.cut_rows(spark, place, 1, spark.range(1).schema) is None
+    assert not runtime.opens(spark, "epochs-void")
+    assert "Iceberg's runtime cannot open tables at epochs-void://" in caplog.text
+
+
 def through_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Spark say that it has no file system for any file."""
     monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
