@@ -14,7 +14,7 @@ import stat
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -123,10 +123,13 @@ class PostgresqlServer:
         :param number: SIGINT ends it as ``fast`` does, SIGQUIT as ``immediate``.
         """
         os.kill(self._pid(), number)
+        self._wait(lambda: not self.running, "end")
+
+    def _wait(self, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _TIMEOUT_S
-        while self.running:
+        while not done():
             if time.monotonic() > deadline:
-                raise ServerFailedError(f"the server did not end within {_TIMEOUT_S} s: {self._log()}")
+                raise ServerFailedError(f"the server did not {what} within {_TIMEOUT_S} s: {self._log()}")
             time.sleep(0.002)
 
     def restart(self, mode: str = "fast") -> None:
@@ -159,8 +162,16 @@ class PostgresqlServer:
         with self.connect() as connection:
             found = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone()
         if found is not None:
+            began = self._beginnings()
             os.kill(int(str(found[0])), signal.SIGKILL)  # one that is stopped would not hear of it
+            self._wait(
+                lambda: self._beginnings() > began, "begin again"
+            )  # before, it may not hear of a promotion
         self._run("pg_ctl", "-w", "-s", "promote")
+
+    def _beginnings(self) -> int:
+        """How often it has begun to answer as a standby: again after one of its processes was killed."""
+        return (self.directory / "log").read_text(errors="replace").count("accept read-only connections")
 
     def url(self, database: str, *, port: int | None = None, options: str = "") -> str:
         """The store's URL of *database*."""
