@@ -358,7 +358,7 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         self, backend: IcebergBackend, publisher: Publisher
     ) -> None:
         """R17: what is there now counts, whatever lies on the way."""
-        table = publisher.table()
+        table = adopting(publisher)
         before = publisher.publish(table, day(0), [1])
         backend.add_plain_files(table, {0: [7]})
         backend.commit_foreign(table, "replace", {0: [1, 7]})
