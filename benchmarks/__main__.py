@@ -25,6 +25,7 @@ ONCE: Mapping[str, Callable[[Size], None]] = {
     "files": files.measure,
     "growth": growth.measure,
     "read": read.measure,
+    "first_row": read.measure_first_row,
     "removed": removed.measure,
     "share": share.measure,
 }

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,8 +41,6 @@ FILTERS = {
 }
 WIDE = "sum(hash(id, day, st, text))"
 
-Read = Callable[[], "DataFrame"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Readers:
@@ -68,25 +65,11 @@ class Readers:
 
 
 def measure(size: Size = Size.FULL, spark: SparkSession | None = None) -> None:
-    """Print the ratios; nothing where Iceberg's runtime cannot be had.
+    """Print the ratios of whole reads and of the rows that filters leave out.
 
     :param spark: session with Iceberg's runtime; None for a new one.
     """
-    jar = iceberg_runtime.jar()
-    if jar is None:
-        progress("read: Iceberg's Spark runtime cannot be had")
-        return
-    with ExitStack() as stack:
-        path = stack.enter_context(directory("read"))
-        settings = {"spark.jars": str(jar), "spark.sql.warehouse.dir": f"{path}/spark"}
-        ready = spark or stack.enter_context(classic_spark("local[2]", settings))
-        _rows(ready, path, size)
-        _files(ready, path, size)
-
-
-def _rows(spark: SparkSession, path: Path, size: Size) -> None:
-    """Measure whole reads, and what filters let through, over an epoch of several files after the other."""
-    with _table(spark, path / "rows", "rows", ["day"]) as (job, readers):
+    with _table(spark, "rows", ["day"]) as (job, readers):
         for number in range(size.of(EPOCHS, 2)):
             attempt = job.begin(number)
             write_rows(readers.service, attempt, "rows", _epoch(number, size.of(ROWS, 100)))
@@ -96,12 +79,15 @@ def _rows(spark: SparkSession, path: Path, size: Size) -> None:
         figure("bench.read.full", whole)
         for name, condition in FILTERS.items():
             left, wanted = (_left_out(df(), condition) for df in (readers.ours, readers.icebergs))
-            figure(f"bench.read.skipped.{name}", left / wanted if wanted else 1.0)
+            figure(f"bench.read.skipped.{name}", left / wanted)
 
 
-def _files(spark: SparkSession, path: Path, size: Size) -> None:
-    """Measure the time to the first row of a table of many files; each round has a new version of it."""
-    with _table(spark, path / "files", "files", []) as (job, readers):
+def measure_first_row(size: Size = Size.FULL, spark: SparkSession | None = None) -> None:
+    """Print the ratio of times to the first row of a table of many files; each round has a new version of it.
+
+    :param spark: as for :func:`measure`.
+    """
+    with _table(spark, "files", []) as (job, readers):
         attempt = job.begin(0)
         write_files(job, attempt, size.of(FILES, 3))
         readers.service.publish(attempt)
@@ -118,16 +104,24 @@ def _files(spark: SparkSession, path: Path, size: Size) -> None:
 
 @contextmanager
 def _table(
-    spark: SparkSession, path: Path, name: str, partition_by: list[str]
+    spark: SparkSession | None, name: str, partition_by: list[str]
 ) -> Iterator[tuple[IcebergJob, Readers]]:
-    path.mkdir()
-    with iceberg_coordinator(path) as service:
+    """A job of one table, and its readers.
+
+    :raises FileNotFoundError: Iceberg's runtime cannot be had.
+    """
+    jar = iceberg_runtime.jar()
+    if jar is None:
+        raise FileNotFoundError("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
+    with ExitStack() as stack:
+        path = stack.enter_context(directory(name))
+        settings = {"spark.jars": str(jar), "spark.sql.warehouse.dir": f"{path}/spark"}
+        ready = spark or stack.enter_context(classic_spark("local[2]", settings))
+        service = stack.enter_context(iceberg_coordinator(path))
         catalog = SqlCatalog(CATALOG_NAME, **catalog_properties(f"sqlite:///{path}/store.db"))
-        try:
-            job = IcebergJob(service, name, partition_by=partition_by)
-            yield job, Readers(spark=spark, service=service, catalog=catalog, name=name)
-        finally:
-            catalog.engine.dispose()
+        stack.callback(catalog.engine.dispose)
+        job = IcebergJob(service, name, partition_by=partition_by)
+        yield job, Readers(spark=ready, service=service, catalog=catalog, name=name)
 
 
 def _epoch(number: int, rows: int) -> pa.Table:

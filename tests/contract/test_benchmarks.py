@@ -15,7 +15,7 @@ from benchmarks.stores import STORES, Store
 
 pytestmark = pytest.mark.thorough
 
-WITH_SPARK = {"read", "share"}
+WITH_SPARK = {"first_row", "read", "share"}
 """Parts that the integration tier runs, beside its Spark."""
 SERVERS = {"sqlite": None, "postgresql": "postgresql", "zookeeper_1": "zookeeper", "zookeeper_3": "zookeeper"}
 

@@ -41,6 +41,7 @@ def test_the_share_of_one_epoch_is_measured(
 @pytest.mark.usefixtures("runtime_jar")
 def test_reads_are_measured(classic_session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     read.measure(Size.SMALLEST, classic_session)
+    read.measure_first_row(Size.SMALLEST, classic_session)
     found = dict(
         line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("figure")
     )
