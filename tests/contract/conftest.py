@@ -94,8 +94,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "backend",
         [
             *(
-                one if one in QUICK else pytest.param(one, marks=marks_of.get(one, pytest.mark.thorough))
-                for one in embedded
+                world
+                if world in QUICK
+                else pytest.param(world, marks=marks_of.get(world, pytest.mark.thorough))
+                for world in embedded
             ),
             *(pytest.param(server, marks=marks) for server in servers),
             *(pytest.param(one, marks=pytest.mark.slow) for one in more),

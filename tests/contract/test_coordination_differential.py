@@ -33,15 +33,8 @@ from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import stage_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, ORIGIN, day
 from tests.servers.pointers import StoreCatalog
-from tests.services.stores import empty_store
+from tests.services.stores import EVERY_STORE, empty_store
 
-STORES = (
-    "memory",
-    "sqlite",
-    "postgresql",
-    "zookeeper",
-    pytest.param("zookeeper_ensemble", marks=pytest.mark.slow),
-)
 STEPS = 60
 UNHURRIED = Defaults(lock_ttl=timedelta(hours=1))
 TABLES = {name: Table(name, domain=DOMAIN, format="memory") for name in ("raw", "clean", "bad", "sums")}
@@ -190,7 +183,7 @@ class Run:
                 return coordinator.heartbeat(attempt)
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=EVERY_STORE)
 def side(request: Any, quick_path: Path) -> Iterator[Side]:
     """One of each store, empty."""
     if request.param == "memory":

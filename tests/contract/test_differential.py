@@ -16,15 +16,8 @@ from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from tests.contract.differential import DOMAINS, TABLES, Twin
 from tests.servers.pointers import StoreCatalog
-from tests.services.stores import empty_store
+from tests.services.stores import EVERY_STORE, empty_store
 
-STORES = (
-    "memory",
-    "sqlite",
-    "postgresql",
-    "zookeeper",
-    pytest.param("zookeeper_ensemble", marks=pytest.mark.slow),
-)
 STEPS = 120
 
 
@@ -36,7 +29,7 @@ class Place:
     catalog: Any = None
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=EVERY_STORE)
 def place(request: Any, quick_path: Path) -> Place:
     """One place of each store, empty."""
     if request.param == "memory":

@@ -170,7 +170,7 @@ class PostgresqlServer:
         self._run("pg_ctl", "-w", "-s", "promote")
 
     def _beginnings(self) -> int:
-        """How often it has begun to answer as a standby: again after one of its processes was killed."""
+        """Return the number of starts as a standby; the crash of a process causes another one."""
         return (self.directory / "log").read_text(errors="replace").count("accept read-only connections")
 
     def url(self, database: str, *, port: int | None = None, options: str = "") -> str:

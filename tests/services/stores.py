@@ -10,6 +10,15 @@ import pytest
 
 from airflow_provider.stores.factory import open_store, upgrade_schema
 
+EVERY_STORE = (
+    "memory",
+    "sqlite",
+    "postgresql",
+    "zookeeper",
+    pytest.param("zookeeper_ensemble", marks=pytest.mark.slow),
+)
+"""Stores for :func:`empty_store`, and the one in memory; that on three servers in the slow tier."""
+
 
 @functools.cache
 def empty_sqlite_file() -> bytes:
