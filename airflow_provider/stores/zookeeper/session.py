@@ -48,7 +48,7 @@ _LONGEST_CLOSE_S = 3.0
 _DROPPED = "Connection dropped"
 """Text with which kazoo reports that a server ended a connection: it stops, or accepts no more clients of this host."""
 _NO_REASON = "no connection"
-"""What is said when kazoo reports nothing: it may still wait for a server that drops it, or its log be disabled."""
+"""Reason in the error when kazoo has reported none: it still waits, or logging is disabled."""
 _TOO_MANY = (
     " Where it runs: a server drops further clients of a host that has maxClientCnxns of them (zoo.cfg, 60 by default; "
     "`echo cons | nc HOST PORT` lists them): raise it there, or open fewer stores on this host."
