@@ -213,9 +213,9 @@ class Operator:
                         self._declare_again(job, coordinator)
                         self.skip(coordinator.skip, job, epoch)
                 for error in self.told() if self.quiet() else ():
-                    self._follow(error, coordinator, process)
+                    self.follow(error, coordinator, process)
 
-    def _follow(self, error: str, coordinator: EpochService, process: Process) -> None:
+    def follow(self, error: str, coordinator: EpochService, process: Process) -> None:
         """Do what *error* names, where no run brings it: bind a source anew, declare a table again, or what ends one
         epoch.
         """
@@ -231,7 +231,7 @@ class Operator:
                 return  # it is bound anew, and its epochs are being computed again
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
-                self._follow(refused, coordinator, process)
+                self.follow(refused, coordinator, process)
         else:
             self._end(error, coordinator)
 
