@@ -90,7 +90,7 @@ class CutTable:
         :raises InvalidInput: a cut of READ_UNCOMMITTED, or a table whose format has no such files.
         :raises WarehouseUnavailable: this process may not write to the warehouse.
         """
-        return cut_files.metadata_location(self._service.cuts, self._cut, self.name)
+        return cut_files.cut_file(self._service.cuts, self._cut, self.name).uri
 
     def __repr__(self) -> str:
         return f"<table {self.name} at {self.state.barrier.isoformat()}, CSN {self.state.csn}>"

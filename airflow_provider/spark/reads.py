@@ -134,11 +134,11 @@ def _through_runtime(
     if not runtime.opens(spark, state.ref.location.partition("://")[0]):
         return None
     try:
-        uri = with_cut_files(table_format, state.table).cut_file(state, schema).uri
+        found = with_cut_files(table_format, state.table).cut_file(state, schema)
     except WarehouseUnavailable as error:
         log.warning("Spark reads %s as plain files, without its filters: %s", state.table, error)
         return None
-    return runtime.cut_rows(spark, uri, state.ref.version, wanted)
+    return runtime.cut_rows(spark, found, wanted)
 
 
 def _epoch_of(state: State) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider.domain.source_bounds import Source
     from airflow_provider.sources.reader import IcebergRows
+    from airflow_provider.tables.cut_files import CutFile
 
 log = logging.getLogger(__name__)
 
@@ -66,17 +67,17 @@ def _has_runtime(spark: SparkSession) -> bool:
     return False
 
 
-def cut_rows(spark: SparkSession, uri: str, version: int, wanted: StructType) -> DataFrame | None:
-    """Return the rows of the cut file at *uri* with the columns *wanted*; None if the runtime reads them otherwise.
+def cut_rows(spark: SparkSession, cut_file: CutFile, wanted: StructType) -> DataFrame | None:
+    """Return the rows of *cut_file* with the columns *wanted*; None if the runtime reads them otherwise.
 
-    That is a type it does not know or knows as another, or a session without a file system for the scheme of *uri*.
-
-    :param version: the only snapshot of the file. Naming it changes no row: Spark 4.1 looks up a table without a named
-        version anew wherever a temporary view of it is used, and fails when that is in MERGE (apache/spark#56515).
+    That is a type it does not know or knows as another, or a session without a file system for the file's scheme.
     """
-    scheme = uri.partition("://")[0]
+    scheme = cut_file.uri.partition("://")[0]
+    # The file has one snapshot, and naming it changes no row: Spark 4.1 looks up a table without a named version anew
+    # wherever a temporary view of it is used, and fails when that is in MERGE (apache/spark#56515).
+    version = str(cut_file.snapshot_id)
     try:
-        found = spark.read.format(RUNTIME).option("versionAsOf", str(version)).load(uri)
+        found = spark.read.format(RUNTIME).option("versionAsOf", version).load(cut_file.uri)
         kinds = _kinds(found.schema)
     except Exception as error:
         if missing := _lacks(error):

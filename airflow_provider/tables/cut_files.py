@@ -6,24 +6,32 @@ See docs/decisions/cut-files.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from airflow_provider.domain.cut import State
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
+
+TABLE_UUID = "epochs.table-uuid"
+"""Property of a cut file: the identity of the table, which its states share; each file has a UUID of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutFile:
     """Metadata file of one state.
 
+    :param snapshot_id: the only one of the file; states of one table have different ones.
     :param rows: number of the state's rows. :param files: number of its data files.
+    :param metadata: content of the file: a table's metadata in Iceberg's form.
     """
 
     uri: str
+    snapshot_id: int
     rows: int
     files: int
+    metadata: Mapping[str, Any] = field(compare=False, repr=False)
 
 
 class CutFileFormat(TableFormat):

@@ -22,6 +22,7 @@ from airflow_provider.spark import file_systems, reads, runtime, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
+from airflow_provider.tables.cut_files import CutFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -389,8 +390,10 @@ def test_tables_of_a_scheme_without_a_file_system_are_left_to_other_readers(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert runtime.opens(spark, "epochs-void")
-    place = "epochs-void://b/t/metadata/v1.metadata.json"
-    assert runtime.cut_rows(spark, place, 1, spark.range(1).schema) is None
+    cut_file = CutFile(
+        uri="epochs-void://b/t/metadata/v1.metadata.json", snapshot_id=1, rows=0, files=0, metadata={}
+    )
+    assert runtime.cut_rows(spark, cut_file, spark.range(1).schema) is None
     assert not runtime.opens(spark, "epochs-void")
     assert "Iceberg's runtime cannot open tables at epochs-void://" in caplog.text
 

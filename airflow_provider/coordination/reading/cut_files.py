@@ -6,11 +6,11 @@ from airflow_provider.coordination.reading.cuts import Cuts, state_in
 from airflow_provider.domain.cut import Cut, Level
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables.cut_files import with_cut_files
+from airflow_provider.tables.cut_files import CutFile, with_cut_files
 
 
-def metadata_location(cuts: Cuts, cut: Cut, table: str | Table) -> str:
-    """Return the URI of a metadata file whose only rows are those of *table* in *cut*; write it if it is not there.
+def cut_file(cuts: Cuts, cut: Cut, table: str | Table) -> CutFile:
+    """Return a metadata file whose only rows are those of *table* in *cut*; write it if it is not there.
 
     The file keeps nothing readable: hold the cut by a lease, and call ``cuts.check(cut)`` when it was read.
 
@@ -30,8 +30,7 @@ def metadata_location(cuts: Cuts, cut: Cut, table: str | Table) -> str:
     table_format = with_cut_files(cuts.format_of(state), state.table)
     cuts.check(cut, [table])
     try:
-        found = table_format.cut_file(state, cuts.schema(cut.domain, state))
+        return table_format.cut_file(state, cuts.schema(cut.domain, state))
     finally:
         # Also after an error: a file that is missing because the cut is over is reported as LeaseExpired.
         cuts.check(cut, [table])
-    return found.uri

@@ -33,11 +33,11 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, storage
-from airflow_provider.tables.cut_files import CutFile
+from airflow_provider.tables.cut_files import TABLE_UUID, CutFile
 from airflow_provider.tables.iceberg import avro, manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.file_io import write_together
 
-FORM = 1
+FORM = 2
 """Number of the form in which this version of the package writes cut files: another one gets another name."""
 _READ_AT_ONCE = 16
 _NAME = "v1.metadata.json"
@@ -55,9 +55,15 @@ def cut_file(io: FileIO, state: State, schema: str) -> CutFile:
     if not io.new_input(ref.location).exists():
         raise checks.missing_file(ref.location)
     uri = f"{place}/metadata/{_NAME}"
-    snapshot = _found(io, uri) or _written(io, state, ref, schema, place)
-    summary = snapshot["summary"]
-    return CutFile(uri=uri, rows=int(summary["total-records"]), files=int(summary["total-data-files"]))
+    metadata = _found(io, uri) or _written(io, state, ref, schema, place)
+    (snapshot,) = metadata["snapshots"]
+    return CutFile(
+        uri=uri,
+        snapshot_id=snapshot["snapshot-id"],
+        rows=int(snapshot["summary"]["total-records"]),
+        files=int(snapshot["summary"]["total-data-files"]),
+        metadata=metadata,
+    )
 
 
 def _committed(state: State) -> TableRef:
@@ -101,17 +107,18 @@ def _parent(uri: str) -> str:
 
 
 def _found(io: FileIO, uri: str) -> dict[str, Any] | None:
-    """Return the snapshot of the cut file at *uri*; None if it is not there whole, with its list."""
+    """Return the content of the cut file at *uri*; None if it is not there whole, with its list."""
     try:
         with io.new_input(uri).open() as stream:
-            (snapshot,) = json.loads(stream.read())["snapshots"]
+            metadata: dict[str, Any] = json.loads(stream.read())
+        (snapshot,) = metadata["snapshots"]
     except (FileNotFoundError, ValueError):
         return None
-    return snapshot if io.new_input(snapshot["manifest-list"]).exists() else None
+    return metadata if io.new_input(snapshot["manifest-list"]).exists() else None
 
 
 def _written(io: FileIO, state: State, ref: TableRef, schema: str, place: str) -> dict[str, Any]:
-    """Write the cut file, and return its snapshot."""
+    """Write the cut file, and return its content."""
     listed = manifests.live(manifest_files.read_list(io, ref.location))
     layout = manifests.Layout(
         io=io, schema=schemas.from_json(schema), specs={}, directory=f"{place}/metadata"
@@ -121,13 +128,14 @@ def _written(io: FileIO, state: State, ref: TableRef, schema: str, place: str) -
         _know_spec(layout, manifest)
     own = _own(layout, kept, ref.version)
     number = max((manifest.sequence_number for manifest in listed), default=1)
-    location = _private_list(layout, own, ref.version, number)
-    snapshot = _snapshot(state, ref, own, location, number)
+    snapshot_id = _snapshot_id(place)
+    location = _private_list(layout, own, snapshot_id, number)
+    snapshot = _snapshot(state, ref, own, location, number=number, snapshot_id=snapshot_id)
     metadata = _metadata(state, ref, layout, place, snapshot)
     for name, content in ((_HINT, b"1"), (_NAME, json.dumps(metadata).encode())):
         filesystem, path = storage.filesystem(f"{layout.directory}/{name}")
         storage.write_whole(filesystem, path, content)
-    return snapshot
+    return metadata
 
 
 def _of_state(
@@ -211,12 +219,23 @@ def _private_list(
     return uri
 
 
+def _snapshot_id(place: str) -> int:
+    """Return the id of the snapshot in the cut file at *place*: engines tell two states of a table apart by it."""
+    return int(place.rpartition(".")[2][:16], 16) >> 1
+
+
 def _snapshot(
-    state: State, ref: TableRef, kept: Sequence[ManifestFile], location: str, sequence_number: int
+    state: State,
+    ref: TableRef,
+    kept: Sequence[ManifestFile],
+    location: str,
+    *,
+    number: int,
+    snapshot_id: int,
 ) -> dict[str, Any]:
     return {
-        "snapshot-id": ref.version,
-        "sequence-number": sequence_number,
+        "snapshot-id": snapshot_id,
+        "sequence-number": number,
         "timestamp-ms": micros(state.barrier) // 1000,
         "manifest-list": location,
         "schema-id": ref.schema_id,
@@ -251,8 +270,8 @@ def _metadata(
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
         "properties": _properties(state, ref),
-        "current-snapshot-id": ref.version,
-        "refs": {"main": {"snapshot-id": ref.version, "type": "branch"}},
+        "current-snapshot-id": snapshot["snapshot-id"],
+        "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
         "snapshots": [snapshot],
         "snapshot-log": [],
         "metadata-log": [],
@@ -264,6 +283,7 @@ def _properties(state: State, ref: TableRef) -> dict[str, str]:
     return {
         "gc.enabled": "false",
         "epochs.table": state.table,
+        TABLE_UUID: ref.table_uuid,
         "epochs.list": ref.location,
         "epochs.barrier": state.barrier.isoformat(),
         **low,
