@@ -1,33 +1,25 @@
-"""Common parts of all commands: the connection, durations, and errors."""
+"""Common parts of all commands: the connection, and errors."""
 
 from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 
 from airflow.configuration import conf
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
 
-from airflow_provider.domain.errors import EpochError, InvalidInput
+from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import MetadataReader, pages
 
 Command = Callable[[Namespace], None]
-_UNITS = {
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
 
 
 def command(function: Command) -> Command:
@@ -59,19 +51,6 @@ def known_connections(hook: EpochsHook, reader: MetadataReader, domain: str) -> 
         with suppress(EpochError):
             found.update(hook.connection_urls([connection]))
     return found
-
-
-def duration(text: str | None, field: str) -> timedelta | None:
-    """Parse a length of time such as ``90s``, ``15m``, ``6h`` or ``2d``.
-
-    :raises InvalidInput: *text* is something else; names *field*.
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
-    if found is None:
-        raise InvalidInput(field=field, value=text, expected="a number and a unit: 90s, 15m, 6h, 2d")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def _fail(message: str) -> None:

@@ -7,8 +7,9 @@ from argparse import Namespace
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts, moment, show, text
-from airflow_provider.cli.command import command, duration, hook_of
+from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import LeaseHeld, UnknownName
 from airflow_provider.domain.lease import Lease
 
