@@ -20,8 +20,9 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.dags import latest_dags
 from airflow_provider.coordination.upkeep.explain import explain
-from airflow_provider.coordination.upkeep.grid import grid, latest_dags
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName
@@ -29,12 +30,12 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.plugins.access import DagAccess
 from airflow_provider.plugins.epochs_plugin import EpochsPlugin
-from airflow_provider.plugins.grid.access import DagAccess
 from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer
 from airflow_provider.plugins.grid.app import create_app as create_page
 from airflow_provider.plugins.grid.app import router
-from airflow_provider.plugins.grid.recent import PageBusy, Recent
+from airflow_provider.plugins.recent import PageBusy, Recent
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
 

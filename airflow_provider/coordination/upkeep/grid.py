@@ -209,17 +209,6 @@ def _owned(stamped: Stamped[TableRecord], job: JobRecord) -> bool:
     return stamped.record.job == job.name
 
 
-def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
-    """Name the DAGs that worked on the latest epochs of the domain's jobs."""
-    records = [
-        epoch.record
-        for job in pages(reader, domain, JobRecord)
-        for epoch in scan(reader, domain, EpochRecord, job.record.name, limit=1, reverse=True)
-    ]
-    workers = [epoch.attempt or epoch.committed for epoch in records]
-    return frozenset(worker.owner.dag_id for worker in workers if worker is not None)
-
-
 def _before(end: datetime, span: timedelta) -> datetime:
     try:
         return end - span

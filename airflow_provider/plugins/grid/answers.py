@@ -19,7 +19,7 @@ from airflow_provider.domain.records import Stamped
 
 
 class Access(Protocol):
-    """Permissions of the user; see :mod:`airflow_provider.plugins.grid.access`."""
+    """Permissions of the user; see :mod:`airflow_provider.plugins.access`."""
 
     def may_read(self, dag_id: str | None) -> bool: ...
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,28 +14,22 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import FileResponse, JSONResponse
 
+from airflow_provider.coordination.upkeep.dags import latest_dags
 from airflow_provider.coordination.upkeep.explain import explain
-from airflow_provider.coordination.upkeep.grid import grid, latest_dags
+from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,
-    PackageTooOld,
     RetryableError,
-    StoreIncompatible,
-    StoreUnavailable,
-    UnknownConnection,
     UnknownName,
 )
 from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.schedule import run_barrier
-from airflow_provider.hooks.epochs import EpochsHook
-from airflow_provider.plugins.grid.access import DagAccess, allowed_connections, may_read_connection
+from airflow_provider.plugins.access import DagAccess, address_hidden, allowed_connections, allowed_hook
 from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer, unknown_epoch
-from airflow_provider.plugins.grid.recent import Recent
+from airflow_provider.plugins.recent import Recent
 from airflow_provider.stores.base import MetadataReader
-
-log = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).parent / "static" / "epochs.js"
 _MAX_TEXT = 255
@@ -147,43 +139,9 @@ def epoch_of(
 
 @contextmanager
 def _reader(conn_id: str | None, user: Any) -> Iterator[MetadataReader]:
-    """Open the store for reading.
-
-    An error of the store names its address, and reaches only users who may read the connection; for others it is
-    replaced, and the log has the reason.
-    """
-    hook = _hook(conn_id)
-    try:
-        with hook.get_reader() as reader:
-            yield reader
-    except (StoreUnavailable, StoreIncompatible, PackageTooOld, UnknownConnection, InvalidInput) as error:
-        if isinstance(error, InvalidInput) and not (error.store or error.conn_id):
-            raise
-        log.warning("connection %s: %s", hook.epochs_conn_id, error)
-        if may_read_connection(hook.epochs_conn_id, user):
-            raise
-        raise replace(
-            error,
-            message=f"Connection {hook.epochs_conn_id!r} leads to no metadata store that can be read now.",
-            next_step="ask an administrator of Airflow: the reason is in the API server's log.",
-        ) from error
-
-
-def _hook(conn_id: str | None) -> EpochsHook:
-    """Return the hook of a connection.
-
-    :raises UnknownName: the configuration does not list it: a user must not choose the address that the server
-        connects to.
-    """
-    allowed = allowed_connections()
-    chosen = conn_id or allowed[0]
-    if chosen not in allowed:
-        raise UnknownName(
-            f"connection {chosen!r} is not shown on this page.",
-            next_step="an administrator adds it to [epochs] connections.",
-            conn_id=chosen,
-        )
-    return EpochsHook(chosen)
+    hook = allowed_hook(conn_id)
+    with address_hidden(hook, user), hook.get_reader() as reader:
+        yield reader
 
 
 def _moment(text: str | None, field: str) -> Any:
