@@ -53,6 +53,7 @@ SPARK_MODULES = frozenset(
         "test_spark_participants",
         "test_spark_read_source",
         "test_spark_reads",
+        "test_spark_rest_catalog",
         "test_spark_sinks",
         "test_spark_views",
     }

@@ -92,6 +92,13 @@ ARG_SQL = _arg(
 ARG_LEASE = _arg("--lease", help="hold the cut by a lease of this name", default=None)
 ARG_LEASE_OWNER = _arg("--owner", help="owner of the lease", default=None)
 ARG_TTL = _arg("--ttl", help="time to live of the lease: 90m, 6h, 2d; default: 1h", default=None)
+ARG_HOST = _arg("--host", help="address to listen on; default: 127.0.0.1", default="127.0.0.1")
+ARG_PORT = _arg("--port", help="port to listen on; default: 8181", default="8181")
+ARG_TOKEN_FILE = _arg(
+    "--token-file",
+    help="file with the token that clients must give; default: a new token, which is printed",
+    default=None,
+)
 ARG_NAME = _arg("name", help="name of the lease")
 ARG_OWNER = _arg("--owner", help="owner of the lease", required=True)
 ARG_TABLE = _arg("table", help="name of the table")
@@ -267,6 +274,14 @@ _COMMANDS = (
         _ANSWERS_ON_DOMAIN,
         calls="recover.recover",
         more="Repairs what a killed process left behind. Safe to repeat, and to run beside jobs and readers.",
+    ),
+    _command(
+        "serve",
+        "Serve cuts to engines, as a read-only Iceberg REST catalog",
+        (ARG_CONN_ID, ARG_HOST, ARG_PORT, ARG_TOKEN_FILE, ARG_VERBOSE),
+        calls="serve.serve",
+        more="Prints what engines have to be told: an address, a token, and what to name as the warehouse. Runs until "
+        "it is interrupted. Airflow's API server serves the same below /epochs/catalog/CONN_ID.",
     ),
     GroupCommand(name="lease", help="Leases, which keep cuts readable", subcommands=_LEASE_COMMANDS),
     GroupCommand(

@@ -38,15 +38,20 @@ def _bundle_url() -> str:
 
 
 class EpochsPlugin(AirflowPlugin):
-    """The page *Browse → Epochs* and the routes that it reads from."""
+    """The page *Browse → Epochs*, the routes that it reads from, and the catalog for engines."""
 
     name = "epochs"
     fastapi_apps: list[Any] = [  # noqa: RUF012 - as its base class declares it
+        {  # before the page's routes, which begin with the same path
+            "app": LazyApp("airflow_provider.plugins.catalog.app:create_app"),
+            "url_prefix": f"{URL_PREFIX}/catalog",
+            "name": "Epochs catalog",
+        },
         {
             "app": LazyApp("airflow_provider.plugins.grid.app:create_app"),
             "url_prefix": URL_PREFIX,
             "name": "Epochs",
-        }
+        },
     ]
     react_apps: list[Any] = [  # noqa: RUF012
         {

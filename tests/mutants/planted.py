@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.catalog import PLANTED_IN_CATALOG
 from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
@@ -559,6 +560,7 @@ PLANTED = (
     *OF_PUBLISHING,
     *PLANTED_IN_STORES,
     *PLANTED_IN_TABLES,
+    *PLANTED_IN_CATALOG,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

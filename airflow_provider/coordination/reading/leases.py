@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from random import Random, SystemRandom
 from typing import Any, TypeVar
 
@@ -174,11 +175,14 @@ class Leases:
         held = reading.get(key)
         return None if held is None or _over(held, reading) else self._labelled(_lease(held, reading))
 
-    def all(self, domain: str) -> list[Lease]:
-        """Return the live leases of *domain*, by id."""
+    def all(self, domain: str, *, beginning: str = "") -> list[Lease]:
+        """Return the live leases of *domain* whose ids begin with *beginning*, by id."""
         checked = domain_name(domain)
         reading = self.store.read(checked, [])
-        found = pages(self.store, checked, LeaseRecord)
+        found = takewhile(
+            lambda held: held.key.item.startswith(beginning),
+            pages(self.store, checked, LeaseRecord, start=beginning or None),
+        )
         return [_lease(held, reading) for held in found if not _over(held, reading)]
 
     def _labelled(self, lease: Lease) -> Lease:

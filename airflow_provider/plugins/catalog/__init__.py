@@ -1,0 +1,1 @@
+"""Catalog for engines, behind Airflow's login."""

@@ -1,0 +1,125 @@
+"""The catalog for engines in Airflow's own API server: who gets in, and who sees which tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any
+
+import pytest
+from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from fastapi.testclient import TestClient
+
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.topology import Job, Table
+from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.plugins.access import DagAccess
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.airflow_runs import epochs_connection
+
+DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
+JOBS = [
+    Job(name, outputs=[Table(f"{name}_table")], cadence="@daily", origin=DAY.start)
+    for name in ("mine", "theirs")
+]
+BASE = "/epochs/catalog/epochs_default/v1"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """An API server over a store in which two DAGs have committed a table each."""
+    import pyarrow as pa
+    from airflow.utils import db
+
+    home = tmp_path_factory.mktemp("catalog")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
+        patch.setenv("AIRFLOW_CONN_OTHER", epochs_connection(home))
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", token_hex(64))
+        with EpochsHook().get_conn() as service:
+            for job in JOBS:
+                attempt = service.begin(job, DAY, Owner(dag_id=f"dag_{job.name}", run_id="run"))
+                assert isinstance(attempt, Attempt)
+                write_rows(service, attempt, f"{job.name}_table", pa.table({"n": [1, 2]}))
+                service.complete(attempt)
+                service.publish(attempt)
+        db.initdb()
+        purge_cached_app()
+        with TestClient(create_app(apps="core"), base_url="http://testserver") as opened:
+            yield opened
+        purge_cached_app()
+
+
+@pytest.fixture
+def token(client: TestClient) -> str:  # noqa: ARG001 - the server has its secret
+    user = SimpleAuthManagerUser(username="ann", role="viewer")
+    return str(get_auth_manager().generate_jwt(user))
+
+
+@pytest.fixture
+def signed_in(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def tables(client: TestClient, headers: dict[str, str], base: str = BASE) -> Any:
+    answer = client.get(f"{base}/namespaces/default/tables", headers=headers)
+    return [found["name"] for found in answer.json()["identifiers"]]
+
+
+def test_a_user_of_airflow_reads_a_held_cut(client: TestClient, signed_in: dict[str, str]) -> None:
+    answer = client.get(f"{BASE}/config", params={"warehouse": "default?ttl=1h"}, headers=signed_in)
+    base = f"{BASE}/{answer.json()['overrides']['prefix']}"
+    assert tables(client, signed_in, base) == ["mine_table", "theirs_table"]
+    loaded = client.get(f"{base}/namespaces/default/tables/mine_table", headers=signed_in).json()
+    assert loaded["metadata"]["snapshots"][0]["summary"]["total-records"] == "2"
+    with EpochsHook().get_conn() as service:
+        (lease,) = service.leases.all("default")
+        assert lease.owner == "catalog:ann"
+        service.leases.drop(lease)
+
+
+@pytest.mark.parametrize(
+    "path", ["/config?warehouse=default", "/namespaces", "/namespaces/default/tables/mine_table"]
+)
+def test_a_token_in_the_header_is_needed(client: TestClient, token: str, path: str) -> None:
+    """A browser sends its cookie with what another site asks for."""
+    for headers, status in (
+        ({}, 401),
+        ({"Authorization": "Bearer e30.e30.e30"}, 403),
+        ({"Cookie": f"_token={token}"}, 401),
+        ({"Authorization": "Basic YW5uOmFubg=="}, 401),
+        ({"Authorization": "Bearer ", "Cookie": f"_token={token}"}, 401),
+    ):
+        answer = client.get(f"{BASE}{path}", headers=headers)
+        assert answer.status_code == status, (headers, answer.text)
+        assert answer.json()["error"]["code"] == status
+        assert "mine" not in answer.text
+    with EpochsHook().get_conn() as service:
+        assert service.leases.all("default") == []
+
+
+def test_a_user_sees_the_tables_of_the_dags_that_the_user_may_read(
+    client: TestClient, signed_in: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DagAccess, "may_read", lambda _, dag_id: dag_id == "dag_mine")
+    assert tables(client, signed_in) == ["mine_table"]
+    for name in ("theirs_table", "absent"):
+        assert client.get(f"{BASE}/namespaces/default/tables/{name}", headers=signed_in).status_code == 404
+    monkeypatch.setattr(DagAccess, "may_read", lambda _, dag_id: dag_id == "dag_other")
+    assert client.get(f"{BASE}/namespaces", headers=signed_in).json() == {"namespaces": []}
+
+
+def test_only_listed_connections_are_opened(client: TestClient, signed_in: dict[str, str]) -> None:
+    answer = client.get("/epochs/catalog/other/v1/namespaces", headers=signed_in)
+    assert (answer.status_code, "[epochs] connections" in answer.text) == (403, True)
+
+
+def test_the_page_has_its_own_routes(client: TestClient, signed_in: dict[str, str]) -> None:
+    """The catalog's path begins like the page's."""
+    assert client.get("/epochs/api/domains", headers=signed_in).json() == {"domains": ["default"]}
+    for method in ("post", "put", "delete"):
+        assert getattr(client, method)(f"{BASE}/namespaces", headers=signed_in).status_code == 405
