@@ -9,8 +9,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import StructType
+
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import columns, reads, refusals, sinks
+from airflow_provider.spark.file_systems import has_file_system
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 
@@ -71,10 +74,10 @@ def opened(
     The draft shares the files of *base* if the format can; otherwise Spark copies the rows, because files that hold
     the column ``_epoch`` name the epoch that they were written in.
 
-    :raises InvalidInput: a warehouse that Iceberg's Hadoop catalog cannot write, or a session without the runtime.
+    :raises InvalidInput: a session without a file system for the warehouse, or without the runtime.
     :raises SchemaMismatch: *base* has newer columns than this job's declaration knows.
     """
-    _refuse_unreachable(place)
+    _refuse_unreachable(spark, place)
     if base is not None and base.ref is not None and info.schema_id < base.ref.schema_id:
         raise refusals.older_columns(place.table.name)
     shared = base if base is not None and table_format.shares(info, base) else None
@@ -126,14 +129,15 @@ def _settings(draft: Draft) -> dict[str, str]:
     return {"": RUNTIME, ".type": "hadoop", ".warehouse": draft.warehouse, ".cache-enabled": "false"}
 
 
-def _refuse_unreachable(place: StagingLocation) -> None:
+def _refuse_unreachable(spark: SparkSession, place: StagingLocation) -> None:
     scheme = place.uri.partition("://")[0]
-    if scheme not in reads.HADOOPS_OWN:
+    if not has_file_system(spark, scheme, place.uri, StructType()):
         raise InvalidInput(
             field="warehouse",
             value=f"{scheme}://…",
-            expected=f"one of the file systems on which drafts work: {', '.join(sorted(reads.HADOOPS_OWN))}",
-            next_step="write a DataFrame instead: epoch.write works on every warehouse.",
+            expected="a file system that the Spark session itself can open: statements are run by its JVM",
+            next_step=f"add its jar (hadoop-aws for S3) and set spark.hadoop.fs.{scheme}.impl; or write a DataFrame: "
+            "epoch.write works on every warehouse.",
             table=place.table.name,
         )
 

@@ -41,9 +41,6 @@ _OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
 }
-HADOOPS_OWN = frozenset({"file", "hdfs", "viewfs"})
-"""Schemes of file systems that Spark can open without a setting or another jar."""
-
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
@@ -152,9 +149,7 @@ def _epoch_of(state: State) -> str:
 def _known(spark: SparkSession, files: Sequence[str], columns: StructType) -> bool:
     """Return whether Spark itself can open *files*."""
     by_scheme = {uri.partition("://")[0]: uri for uri in files}
-    return all(
-        scheme in HADOOPS_OWN or opens(spark, scheme, uri, columns) for scheme, uri in by_scheme.items()
-    )
+    return all(opens(spark, scheme, uri, columns) for scheme, uri in by_scheme.items())
 
 
 def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataFrame:

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import importlib.metadata
+import importlib.util
 import re
 from pathlib import Path
 
@@ -131,6 +132,11 @@ def test_versions_of_jars_fit_the_pinned_spark() -> None:
     versions = _versions()
     spark = _constraints()["pyspark"]
     assert versions["SPARK_VERSION"] == spark
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    (hadoop,) = Path(found.submodule_search_locations[0]).glob("jars/hadoop-client-api-*.jar")
+    assert versions["HADOOP_AWS"].rpartition(":")[2] == hadoop.stem.rpartition("-")[2]
     runtime = f"iceberg-spark-runtime-{'.'.join(spark.split('.')[:2])}_{versions['SCALA_VERSION']}"
     assert versions["POSTGRES_JDBC"] == jdbc.PACKAGE
     assert versions["ICEBERG_SPARK_RUNTIME"] == f"org.apache.iceberg:{runtime}:{versions['ICEBERG_VERSION']}"

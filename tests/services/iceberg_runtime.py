@@ -23,6 +23,13 @@ def driver() -> Path | None:
     return _fetched("POSTGRES_JDBC", "postgresql-*.jar")
 
 
+@functools.cache
+def s3() -> tuple[Path, ...] | None:
+    """The jars by which Hadoop opens S3, 640 MB; None where they cannot be had."""
+    found = (_fetched("HADOOP_AWS", "hadoop-aws-*.jar"), _fetched("AWS_SDK", "bundle-*.jar"))
+    return tuple(jar for jar in found if jar is not None) if all(found) else None
+
+
 def _fetched(pin: str, name: str) -> Path | None:
     """Fetch the pinned jar unless it is there; return where it is."""
     environment = {**os.environ, "PYTHON": sys.executable}

@@ -5,13 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.spark import drafts
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.testing.table_cases.backend import batch, day, new_publisher
@@ -19,9 +16,6 @@ from airflow_provider.testing.table_contract import TableBackend, TableContract
 from tests.contract.test_table_contract import IcebergBackend
 from tests.services.directories import quick_directory
 from tests.services.s3 import S3Emulator
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class S3Backend(IcebergBackend):
@@ -73,18 +67,6 @@ def test_rollback_deletes_only_files_of_its_attempt(s3: S3Emulator, bucket: str)
         assert len(s3.keys(bucket)) == len(before) + 3
         publisher.format.roll_back(place)
         publisher.format.roll_back(place)
-        assert s3.keys(bucket) == before
-
-
-def test_statements_are_refused_before_anything_is_made(s3: S3Emulator, bucket: str) -> None:
-    """Iceberg's Hadoop catalog, by which Spark finds a draft, wants a file system of Hadoop's own."""
-    with quick_directory("epochs-tables-") as folder, S3Backend(folder, s3, bucket) as backend:
-        publisher = new_publisher(backend)
-        table = publisher.table()
-        info, place = publisher.create(table), publisher.place(table, day(0))
-        before, no_session = s3.keys(bucket), cast("SparkSession", None)
-        with pytest.raises(InvalidInput, match="epoch.write works on every warehouse"):
-            drafts.opened(no_session, drafts.drafting(publisher.format, table), place, info, None)
         assert s3.keys(bucket) == before
 
 
