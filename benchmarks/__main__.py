@@ -7,7 +7,20 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import against, cut, files, growth, protocol, publish, read, removed, share, starve, wake
+from benchmarks import (
+    against,
+    catalog,
+    cut,
+    files,
+    growth,
+    protocol,
+    publish,
+    read,
+    removed,
+    share,
+    starve,
+    wake,
+)
 from benchmarks.figures import progress
 from benchmarks.sizes import Size
 from benchmarks.stores import STORES, Store, place
@@ -22,6 +35,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
 ONCE: Mapping[str, Callable[[Size], None]] = {
+    "catalog": catalog.measure,
     "files": files.measure,
     "growth": growth.measure,
     "read": read.measure,
