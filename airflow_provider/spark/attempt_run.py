@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -22,7 +22,6 @@ from airflow_provider.domain.source_bounds import Source, SourceBounds
 from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import (
-    columns,
     drafts,
     interruption,
     reads,
@@ -31,7 +30,10 @@ from airflow_provider.spark import (
     sinks,
     sql_checks,
 )
+from airflow_provider.spark.columns import no_rows
 from airflow_provider.spark.heartbeat import Heartbeat
+from airflow_provider.spark.sinks import quoted
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
 
 if TYPE_CHECKING:
@@ -107,13 +109,22 @@ class EpochRun:
             self._ready_spark = session.session(self._given_spark)
         return self._ready_spark
 
-    def read(self, table: str | Table, *, with_epoch: bool = False, schema: str | None = None) -> DataFrame:
+    def read(
+        self,
+        table: str | Table,
+        *,
+        columns: Sequence[str] | None = None,
+        with_epoch: bool = False,
+        schema: str | None = None,
+    ) -> DataFrame:
         """Return the rows that the job's edge on *table* reads: fixed when the epoch began, the same in each attempt.
 
+        :param columns: names of the columns to return; None for all. Where Python reads the files (docs/decisions/
+            reads-on-s3.md), only these are read; Spark's own readers read no others than a query uses, anyway.
         :param with_epoch: also return the column ``_epoch``, the barrier of each row's epoch.
         :param schema: columns, in Spark's DDL, of a table that does not exist yet (the first epoch of a job
             that reads its own past); ignored if the table exists.
-        :raises InvalidInput: the job declares no edge on *table*.
+        :raises InvalidInput: the job declares no edge on *table*; or it has no such column.
         :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
         """
         name = _name(table)
@@ -122,10 +133,14 @@ class EpochRun:
         state, known = self._service.input(self.attempt, name)
         if state.ref is not None:
             table_format = self._format(state.ref.format, name)
-            return reads.dataframe(self.spark, table_format, state, known, with_epoch=with_epoch)
+            return reads.dataframe(
+                self.spark, table_format, state, known, names=columns, with_epoch=with_epoch
+            )
         if schema is None:
             raise refusals.unknown_columns(name)
-        return columns.no_rows(self.spark, schema, and_epoch=with_epoch)
+        found = no_rows(self.spark, schema, and_epoch=with_epoch)
+        named = reads.chosen([known for known in found.columns if known != EPOCH_COLUMN], columns, name)
+        return found.selectExpr(*map(quoted, [*named, EPOCH_COLUMN] if with_epoch else named))
 
     def source_files(self, source: str) -> list[str]:
         """Return the URIs of the files of *source* that the epoch reads, as its first begin recorded them.

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from airflow_provider.domain.interval import micros
 from airflow_provider.sources.reader import IcebergRows, ParquetRows
 from airflow_provider.spark import refusals, runtime
@@ -24,7 +26,6 @@ from airflow_provider.tables.cut_files import with_cut_files
 from airflow_provider.tables.errors import WarehouseUnavailable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -46,24 +47,46 @@ _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
 
 def dataframe(
-    spark: SparkSession, table_format: TableFormat, state: State, schema: str, *, with_epoch: bool = False
+    spark: SparkSession,
+    table_format: TableFormat,
+    state: State,
+    schema: str,
+    *,
+    names: Sequence[str] | None = None,
+    with_epoch: bool = False,
 ) -> DataFrame:
     """Return the rows of *state*. Running the DataFrame gives all of them or an error (R22).
 
     Iceberg's runtime reads them where the session has it: it skips files and row groups by the query's filters.
 
     :param schema: the table's columns in its format's own text.
+    :param names: columns to return, in this order; None for all of the table's.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
+    :raises InvalidInput: a name that is no column of the table, or is given twice.
     """
     columns = table_format.arrow_schema(schema)
+    named = chosen([name for name in columns.names if name != EPOCH_COLUMN], names, state.table)
     df = _through_runtime(spark, table_format, state, schema, spark_columns(columns))
     if df is None:
         found = table_format.sized(state)
-        df = files_dataframe(spark, found.files, columns, rows=found.rows, size_bytes=found.size_bytes)
-    if with_epoch and not state.kind.shares_files:
-        return df
-    rows = df.drop(df[quoted(EPOCH_COLUMN)])
-    return rows.selectExpr("*", _epoch_of(state)) if with_epoch else rows
+        wanted = pa.schema([columns.field(name) for name in (*named, EPOCH_COLUMN)])
+        df = files_dataframe(spark, found.files, wanted, rows=found.rows, size_bytes=found.size_bytes)
+    rows = [quoted(name) for name in named]
+    if with_epoch:
+        rows.append(_epoch_of(state) if state.kind.shares_files else quoted(EPOCH_COLUMN))
+    return df.selectExpr(*rows)
+
+
+def chosen(known: Sequence[str], names: Sequence[str] | None, table: str) -> list[str]:
+    """Return *names*, of the columns *known*; all of them if *names* is None.
+
+    :raises InvalidInput: no name, one that is no column of *table*, or one that is given twice.
+    """
+    if names is None:
+        return list(known)
+    if isinstance(names, str) or not names or len(set(names)) < len(names) or not set(names) <= set(known):
+        raise refusals.other_columns(table, names, known)
+    return list(names)
 
 
 def files_dataframe(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
@@ -121,6 +121,16 @@ def unknown_columns(table: str) -> InvalidInput:
         field="schema",
         value=None,
         expected="columns in Spark's DDL",
+    )
+
+
+def other_columns(table: str, names: object, known: Sequence[str]) -> InvalidInput:
+    """Return the error for *names*, of which some are no columns of *table*, or none is given."""
+    return InvalidInput(
+        field="columns",
+        value=names,
+        expected=f"a list of columns of {table!r}, each once: {', '.join(known)}",
+        table=table,
     )
 
 

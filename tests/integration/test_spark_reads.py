@@ -130,6 +130,35 @@ def _literal(moment: datetime) -> str:
 
 
 @on_connect
+@pytest.mark.usefixtures("runtime_jar")
+@pytest.mark.parametrize("way", ["runtime", "files", "python"])
+def test_the_columns_that_are_named_are_read(
+    spark: SparkSession, settings: Settings, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way of reading returns them in the order given; Python reads no others from the files."""
+    commit(0, spark.sql("select 1 as id, 2 as `price/kg`, named_struct('x', 3) as st"), settings, spark)
+    if way != "runtime":
+        monkeypatch.setattr(runtime, "opens", lambda *_: False)
+    if way == "python":
+        monkeypatch.setattr(reads, "opens", lambda *_: False)
+    asked: list[list[str]] = []
+    shipped = reads.shipped_reader
+    monkeypatch.setattr(
+        reads, "shipped_reader", lambda files, found: asked.append(list(found.names)) or shipped(files, found)
+    )
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        found = epoch.read(EVENTS, columns=["st", "price/kg"])
+        assert [tuple(row) for row in found.collect()] == [((3,), 2)]
+        assert found.columns == ["st", "price/kg"]
+        assert epoch.read(EVENTS, columns=["id"], with_epoch=True).columns == ["id", "_epoch"]
+        for wrong in (["id", "none"], [], ["id", "id"], "id", ["_epoch"]):
+            with pytest.raises(InvalidInput, match="columns.*id, price/kg, st"):
+                epoch.read(EVENTS, columns=wrong)
+        epoch.write(SEEN, epoch.read(EVENTS, columns=["id"]))
+    assert [len(names) for names in asked] == ([3, 2, 2] if way == "python" else [])
+
+
+@on_connect
 def test_field_ids_are_not_copied_into_other_files(spark: SparkSession, settings: Settings) -> None:
     commit(0, spark.sql("select 1 as id, named_struct('x', 2) as st"), settings, spark)
     with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
