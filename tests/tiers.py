@@ -52,6 +52,7 @@ SPARK_MODULES = frozenset(
         "test_spark_epoch_run",
         "test_spark_participants",
         "test_spark_read_source",
+        "test_spark_readers",
         "test_spark_reads",
         "test_spark_rest_catalog",
         "test_spark_sinks",

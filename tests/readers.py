@@ -1,0 +1,77 @@
+"""Types × readers: ``python -m tests.readers`` writes docs/reference/readers.md.
+
+tests/integration/test_spark_readers.py has each reader read each type, and compares what it gets with what stands here.
+"""
+
+from __future__ import annotations
+
+from tests.architecture.sources import ROOT
+
+PAGE = ROOT / "docs" / "reference" / "readers.md"
+
+TYPES = {
+    "boolean": "true",
+    "tinyint": "cast(-1 as tinyint)",
+    "smallint": "cast(2 as smallint)",
+    "int": "3",
+    "bigint": "9007199254740993",
+    "float": "cast(1.1 as float)",
+    "double": "0.1D",
+    "NaN": "double('NaN')",
+    "-0.0": "-0.0D",
+    "infinity": "float('-infinity')",
+    "decimal(10,2)": "cast('12345678.90' as decimal(10,2))",
+    "decimal(38,18)": "cast('-1e-18' as decimal(38,18))",
+    "date": "date'2013-02-08'",
+    "date of the Julian calendar": "date'1582-10-04'",
+    "timestamp": "timestamp'2013-02-08 10:00:00.123456Z'",
+    "timestamp before 1900": "timestamp'1883-11-18 00:00:00Z'",
+    "timestamp_ntz": "timestamp_ntz'2013-03-10 02:30:00.000001'",
+    "string": "'ünï \\u0000 text'",
+    "empty string": "''",
+    "binary": "X'00ff'",
+    "null": "cast(null as string)",
+    "array": "array(1, null, 3)",
+    "map": "map('k', named_struct('t', timestamp'2013-02-08 10:00:00Z'))",
+    "struct": "named_struct('x', 1, 'y', array(named_struct('z', cast(null as int))))",
+}
+"""Name of the type or of a value, and the value in Spark's SQL."""
+
+READERS = (
+    "Spark, Iceberg's runtime",
+    "Spark, its own Parquet reader",
+    "Spark, Python workers",
+    "Arrow",
+    "DuckDB",
+    "pyiceberg, cut file",
+    "pyiceberg, REST catalog",
+    "Spark, REST catalog",
+)
+
+_HEAD = """# What each reader gets
+
+Made by `python -m tests.readers`; a test fails when this page is not what it makes. Another one writes a value of each
+type with Spark, has each reader read it, and compares every cell
+([test_spark_readers](../../tests/integration/test_spark_readers.py)): **equal** is the value that was written.
+
+The first three are `epoch.read` and `cut.views()` with and without
+[Iceberg's runtime](../how-to/write-jobs.md#give-spark-icebergs-runtime) and
+[a file system for the warehouse](../decisions/reads-on-s3.md); Arrow and DuckDB are `cut[table].to_arrow()` and
+`cut.sql`; the next is [a cut file](../how-to/read.md#open-a-cut-in-any-engine), the last two come by
+[an address](../how-to/engines.md). Filters on NaN and -0.0 are another matter: what reads by Iceberg's runtime without
+this package [overlooks them](../decisions/spark-reads.md).
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    lines = [
+        f"| value | {' | '.join(READERS)} |",
+        f"| --- {'| --- ' * len(READERS)}|",
+        *(f"| {name} | {' | '.join(['equal'] * len(READERS))} |" for name in TYPES),
+    ]
+    return _HEAD + "\n" + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
