@@ -69,15 +69,26 @@ def _listening(host: str, port: int) -> socket.socket:
 
     :raises InvalidInput: the address cannot be had.
     """
+    if not host:  # the system takes it for all addresses of this host
+        raise _no_address(host, port, "it names none")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise InvalidInput(
-            field="port",
-            value=f"{host}:{port}",
-            expected=f"an address that is free: {error.strerror or error}",
-            next_step="end the program that has it, or choose another one: --port.",
-        ) from error
+        why = str(error.strerror or "the system refuses it").partition(" (while")[
+            0
+        ]  # Python adds the address to it
+        raise _no_address(host, port, why) from error
+    except (TypeError, ValueError) as error:
+        raise _no_address(host, port, "it is no name or number of a host") from error
+
+
+def _no_address(host: str, port: int, why: str) -> InvalidInput:
+    return InvalidInput(
+        field="host",
+        value=f"{host}:{port}",
+        expected=f"an address of this host whose port is free: {why}",
+        next_step="end the program that has it, or choose another one: --host, --port.",
+    )
 
 
 def _port(text: str) -> int:
@@ -99,11 +110,12 @@ def _token(file: str | None) -> str:
         return secrets.token_urlsafe(32)
     try:
         token = Path(file).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in ASCII, or no name of a file"
         raise InvalidInput(
             field="token-file",
             value=file,
-            expected=f"a file with a token: {error}",
+            expected=f"a file with a token: {why}",
             next_step="make one: openssl rand -hex 32 > FILE",
         ) from error
     if len(token) < _SHORTEST_TOKEN or len(token.split()) != 1:

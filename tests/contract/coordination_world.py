@@ -39,6 +39,7 @@ from airflow_provider.stores.memory import MemoryCatalog, MemoryStore, forget, m
 from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.iceberg import manifest_files, showing
 from airflow_provider.tables.memory import MemoryFormat
+from airflow_provider.tables.memory_versions import unpacked
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.manual_clock import ManualClock
 from tests.servers.pointers import StoreCatalog
@@ -332,6 +333,14 @@ class World:
             return values_of(StaticTable.from_metadata(pointer).scan().to_arrow())
         shown = self.pointers.objects[pointer].shown
         return sorted(row for _, uri in shown for row in values_of(self.pointers.objects[uri]))
+
+    def engine_columns(self, table: str) -> list[str]:
+        """The columns of *table* as an engine sees them that loads it from the catalog."""
+        pointer = str(self.pointers.pointer(DOMAIN, table))
+        if self.warehouse is not None:
+            return [field.name for field in StaticTable.from_metadata(pointer).schema().fields]
+        version = self.pointers.objects[pointer]
+        return list(unpacked(version.schemas[version.schema_id]).names)
 
     def rows_of(self, cut: Cut) -> Rows:
         return {name: values_of(self.cuts.read(cut, name)) for name in cut.states}

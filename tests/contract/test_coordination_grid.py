@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid, latest_dags
+from airflow_provider.coordination.upkeep.dags import latest_dags
+from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval

@@ -24,7 +24,7 @@ from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
-from airflow_provider.spark import drafts, reads
+from airflow_provider.spark import drafts
 from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.factory import upgrade_schema
@@ -492,7 +492,7 @@ def test_missing_requirements_are_named_before_any_work(
     monkeypatch.setattr(drafts, "RUNTIME", "org.apache.iceberg.spark.Absent")
     with pytest.raises(InvalidInput, match="--packages org.apache.iceberg:iceberg-spark-runtime"):
         drafted(KEEP, schema=COLUMNS)
-    monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset({"hdfs"}))
+    monkeypatch.setattr(drafts, "has_file_system", lambda *_: False)
     with pytest.raises(InvalidInput, match="epoch.write works on every warehouse"):
         drafted(KEEP, schema=COLUMNS)
     assert not list(Path(settings.warehouse).rglob("draft-*"))

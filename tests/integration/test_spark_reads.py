@@ -278,7 +278,7 @@ def test_every_reader_gives_the_same_rows(
         by_reader = {"BatchScan": epoch.read(EVENTS, with_epoch=True)}
         without_runtime(monkeypatch)
         by_reader["FileScan"] = epoch.read(EVENTS, with_epoch=True)
-        monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
+        monkeypatch.setattr(file_systems, "HADOOPS_OWN", frozenset())
         assert "InArrow" not in _plan(epoch.read(EVENTS)), "Spark says itself what it can open"
         through_python(monkeypatch)
         by_reader["InArrow"] = epoch.read(EVENTS, with_epoch=True)
@@ -429,7 +429,6 @@ def test_tables_of_a_scheme_without_a_file_system_are_left_to_other_readers(
 
 def through_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Spark say that it has no file system for any file."""
-    monkeypatch.setattr(reads, "HADOOPS_OWN", frozenset())
     monkeypatch.setattr(reads, "opens", lambda *_: False)
 
 
