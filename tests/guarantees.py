@@ -514,7 +514,8 @@ break it ends with a typed error, and nothing is changed.
 
 "In it" means a catalog in the store's database, "elsewhere" one outside of it. ZooKeeper has no database for a catalog.
 What is said of PostgreSQL with a catalog elsewhere is decided by code that the runs on other stores go through; there
-is no run of its own. Iceberg tables are tried on SQLite with both catalogs, memory tables on all stores.
+is no run of its own. Iceberg tables are tried on SQLite with both catalogs, memory tables on all stores: `make test`
+runs the memory store and Iceberg on SQLite, `make test-slow` the others.
 
 """
 
