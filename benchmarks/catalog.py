@@ -6,8 +6,6 @@ import json
 import statistics
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -18,15 +16,13 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.rest_catalog.app import Open, create_app
-from airflow_provider.rest_catalog.catalog import Catalog
 from airflow_provider.testing.arrow_attempts import write_rows
 from benchmarks.figures import figure, progress
 from benchmarks.iceberg_job import iceberg_coordinator
 from benchmarks.job import HOUR, ORIGIN
 from benchmarks.sizes import Size
 from benchmarks.stores import directory
-from tests.services.catalog_server import served
+from tests.services.catalog_server import application, served
 
 TABLES = 1_000
 TABLES_OF_A_JOB = 100
@@ -42,7 +38,7 @@ def measure(size: Size = Size.FULL) -> None:
         _fill(service, "many", number)
         _fill(service, "single", 1)
         progress(f"catalog: {number} tables are written")
-        with served(create_app(_opened(service))) as uri:
+        with served(application(service)) as uri:
             many, single = (_waits(uri, domain, size) for domain in ("many", "single"))
     for name, seconds in many.items():
         progress(f"catalog: {name} {seconds * 1000:.0f} ms, with one table {single[name] * 1000:.0f} ms")
@@ -59,17 +55,6 @@ def _fill(service: EpochService, domain: str, number: int) -> None:
         for name in names:
             write_rows(service, attempt, name, ROWS)
         service.publish(attempt)
-
-
-def _opened(service: EpochService) -> Any:
-    @contextmanager
-    def catalog() -> Iterator[Catalog]:
-        yield Catalog(service, user="bench", may_read=lambda _service, _domain, names: names)
-
-    def opened() -> Open:
-        return catalog
-
-    return opened
 
 
 def _waits(uri: str, domain: str, size: Size) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
@@ -12,7 +13,11 @@ from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_a
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi.testclient import TestClient
 
+from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
+from airflow_provider.coordination.commits.warehouses import WrongWarehouse
+from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
@@ -111,6 +116,25 @@ def test_a_user_sees_the_tables_of_the_dags_that_the_user_may_read(
         assert client.get(f"{BASE}/namespaces/default/tables/{name}", headers=signed_in).status_code == 404
     monkeypatch.setattr(DagAccess, "may_read", lambda _, dag_id: dag_id == "dag_other")
     assert client.get(f"{BASE}/namespaces", headers=signed_in).json() == {"namespaces": []}
+
+
+@pytest.mark.parametrize(
+    "kind", [DomainMoved, DomainMoving, OutcomeUnknown, StoreUnavailable, WrongWarehouse]
+)
+def test_the_address_of_a_store_is_for_users_who_may_read_its_connection(
+    client: TestClient, signed_in: dict[str, str], monkeypatch: pytest.MonkeyPatch, kind: type[EpochError]
+) -> None:
+    """Some errors are raised only where a session takes its lease."""
+
+    def refuse(*_: object, **__: object) -> object:
+        needed = {entry.name: "" for entry in fields(kind) if entry.kw_only and entry.default is MISSING}
+        raise kind("db.example/secret does not answer.", **needed)
+
+    monkeypatch.setattr(Leases, "acquire", refuse)
+    answer = client.get(f"{BASE}/config", params={"warehouse": "default"}, headers=signed_in)
+    assert answer.status_code in (422, 503)
+    assert "secret" not in answer.text
+    assert "ask an administrator" in answer.text
 
 
 def test_only_listed_connections_are_opened(client: TestClient, signed_in: dict[str, str]) -> None:

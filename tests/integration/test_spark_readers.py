@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,12 +15,10 @@ from pyspark.sql import SparkSession
 
 from airflow_provider import Job, ReadableCut, Table, connect, epoch_run
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.rest_catalog.app import Open, create_app
-from airflow_provider.rest_catalog.catalog import Catalog
 from airflow_provider.spark import reads, runtime
 from tests.integration.test_spark_rest_catalog import catalog
 from tests.readers import PAGE, READERS, TYPES, page
-from tests.services.catalog_server import served
+from tests.services.catalog_server import application, served
 
 VALUES = Table("values")
 JOB = Job("write", outputs=[VALUES], cadence="@daily", origin=datetime(2024, 5, 1, tzinfo=UTC))
@@ -51,24 +48,18 @@ def row(table: pa.Table) -> list[Any]:
     return [plain(value) for value in found.values()]
 
 
-def by_view(cut: ReadableCut, spark: SparkSession) -> pa.Table:
+SCANS = {
+    "Spark, Iceberg's runtime": "BatchScan",
+    "Spark, its own Parquet reader": "FileScan",
+    "Spark, Python workers": "InArrow",
+}
+
+
+def by_view(reader: str, cut: ReadableCut, spark: SparkSession) -> pa.Table:
     with cut.views(spark) as session:
-        return session.table("values").toArrow()
-
-
-@contextmanager
-def server(settings: Settings) -> Iterator[str]:
-    with EpochService.open(settings) as service:
-
-        @contextmanager
-        def opened() -> Iterator[Catalog]:
-            yield Catalog(service, user="ann", may_read=lambda _service, _domain, names: names)
-
-        def dependency() -> Open:
-            return opened
-
-        with served(create_app(dependency)) as uri:
-            yield uri
+        found = session.table("values")
+        assert SCANS[reader] in found._jdf.queryExecution().executedPlan().toString()
+        return found.toArrow()
 
 
 def found_by(reader: str, cut: ReadableCut, spark: SparkSession, uri: str) -> pa.Table:
@@ -86,7 +77,7 @@ def found_by(reader: str, cut: ReadableCut, spark: SparkSession, uri: str) -> pa
         ),
         "Spark, REST catalog": lambda: spark.table("readers.default.values").toArrow(),
     }
-    return ways.get(reader, lambda: by_view(cut, spark))()
+    return ways.get(reader, lambda: by_view(reader, cut, spark))()
 
 
 @pytest.mark.usefixtures("runtime_jar")
@@ -104,7 +95,8 @@ def test_every_reader_gets_every_type(
         epoch.write(VALUES, written)
     with (
         connect(settings) as epochs,
-        server(settings) as uri,
+        EpochService.open(settings) as service,
+        served(application(service)) as uri,
         catalog(spark, "readers", uri=uri, warehouse="default"),
     ):
         cut = epochs.cut([VALUES])

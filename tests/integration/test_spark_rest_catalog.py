@@ -11,10 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider import Job, Table
-from airflow_provider.rest_catalog.app import Open, create_app
-from airflow_provider.rest_catalog.catalog import Catalog
 from airflow_provider.testing.local_epochs import LocalEpochs
-from tests.services.catalog_server import served
+from tests.services.catalog_server import application, served
 
 TRIPS, TOTALS = Table("trips"), Table("totals", kind="full")
 LOAD = Job("load", outputs=[TRIPS, TOTALS], cadence="@daily", on_rerun="new_revision")
@@ -53,19 +51,10 @@ def test_spark_reads_a_held_cut_and_the_newest(classic_session: SparkSession, tm
     """LEA1, R20: by its REST client; a warehouse stays one cut, a namespace moves."""
     spark = classic_session
     with LocalEpochs(tmp_path) as local:
-        service = local.service
-
-        @contextmanager
-        def opened() -> Iterator[Catalog]:
-            yield Catalog(service, user="ann", may_read=lambda _service, _domain, names: names)
-
-        def dependency() -> Open:
-            return opened
-
         for day in (1, 2):
             commit(local, day, day)
         with (
-            served(create_app(dependency)) as uri,
+            served(application(local.service)) as uri,
             catalog(spark, "held", uri=uri, warehouse="default?ttl=1h"),
             catalog(spark, "newest", uri=uri, **{"cache-enabled": "false"}),
         ):

@@ -1,21 +1,42 @@
-"""A server of an application on a port of its own, for clients that open connections."""
+"""The catalog for engines: its application for one user, and a server of it on a port of its own."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.rest_catalog.app import Open, create_app
+from airflow_provider.rest_catalog.catalog import Catalog
 
 _LONGEST_START = 30
 
 
+def application(service: EpochService, *, user: str = "ann", hidden: Collection[str] = ()) -> FastAPI:
+    """Return the catalog for *user*, who may read every table but those *hidden*."""
+
+    @contextmanager
+    def catalog() -> Iterator[Catalog]:
+        yield Catalog(
+            service,
+            user=user,
+            may_read=lambda _service, _domain, names: [name for name in names if name not in hidden],
+        )
+
+    def opened() -> Open:
+        return catalog
+
+    return create_app(opened)
+
+
 @contextmanager
-def served(app: Any) -> Iterator[str]:
+def served(app: FastAPI) -> Iterator[str]:
     """Serve *app* on this host and yield its address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
