@@ -65,7 +65,7 @@ def _opened(service: EpochService, token: str) -> Callable[[Request], Open]:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket at the address, before it is told to anybody: another program may have it.
+    """Return a socket at the address, before the address is printed: another program may have it.
 
     :raises InvalidInput: the address cannot be had.
     """
@@ -74,9 +74,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        why = str(error.strerror or "the system refuses it").partition(" (while")[
-            0
-        ]  # Python adds the address to it
+        # Python adds the address to the system's words.
+        why, *_ = str(error.strerror or "the system refuses it").split(" (while")
         raise _no_address(host, port, why) from error
     except (TypeError, ValueError) as error:
         raise _no_address(host, port, "it is no name or number of a host") from error

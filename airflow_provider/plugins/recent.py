@@ -1,4 +1,4 @@
-"""Cache of the page's answers, with a limit on concurrent work, so that the page does not block the API server.
+"""Cache of answers of the page and the catalog; few are computed at once, so that the API server stays free.
 
 A large domain takes seconds to read, and every open page asks again each few seconds. So an answer is reused while the
 domain's head has not moved, for a time that grows with its cost; and few answers are computed at once.

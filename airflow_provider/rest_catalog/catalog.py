@@ -137,7 +137,7 @@ class Catalog:
     def _regular(self, domain: DomainName) -> list[TableName]:
         """Return the tables of *domain* for the user that a running job computes, and whose states engines can open.
 
-        A table that nobody computes any more would hold every cut back at its own last barrier.
+        The table of a retired or inactive job would hold every cut back at its own last barrier.
         """
         reader = self._service.cuts.reader
         found = {

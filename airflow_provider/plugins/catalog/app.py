@@ -68,7 +68,7 @@ def _opened(
 def _dags(
     conn_id: str, service: EpochService, domain: DomainName, names: Sequence[TableName]
 ) -> Mapping[TableName, str]:
-    """Return the DAGs of *names*; of several as of a few seconds ago, since each job of the domain is looked up."""
+    """Return the DAGs of *names*; of several as of up to a minute ago, since each of their jobs is looked up."""
     reader = service.cuts.reader
     if len(names) == 1:
         return dags_of_tables(reader, domain, names)
