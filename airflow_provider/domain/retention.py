@@ -167,3 +167,15 @@ def still_needed(
         return False
     epoch = job.cadence.ending_at(job.cadence.next_after(start))
     return any(edge_range(edge, epoch, record)[1] <= barrier for edge in job.all_edges if edge.table == table)
+
+
+def full_states_read(
+    job: JobRecord, epoch: Interval, tables: Mapping[TableName, TableRecord]
+) -> list[tuple[TableName, datetime]]:
+    """Return table and barrier of the states of full tables that *job* reads for *epoch*, committed or not.
+
+    :param tables: records of the tables that the job reads; those of other kinds keep all rows.
+    """
+    full = {name: record for name, record in tables.items() if record.kind.loses_expired}
+    edges = (edge for edge in job.all_edges if edge.table in full)
+    return [(edge.table, edge_range(edge, epoch, full[edge.table])[1]) for edge in edges]

@@ -235,7 +235,7 @@ def sources(record: Record, world: World) -> None:
     for name, source in (("landing", files), ("queue", chained)):
         bounds = {name: SourceBounds(source=name, files=(BoundFile(uri="/z", size_bytes=1),))}
         how = "" if source is files else ", whose bounds depend on those beside them"
-        with record.of(f"bind: a source{how}, of a committed epoch", "R18, I11"):
+        with record.of(f"bind: a source{how}, of a committed epoch", "R18, R24, I11"):
             bind(
                 world.coordinator.context,
                 DOMAIN,

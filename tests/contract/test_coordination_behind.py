@@ -19,9 +19,11 @@ from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
+    InvalidInput,
     NotReady,
     RecordFull,
     TopologyError,
+    Unavailable,
 )
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.records import topology_key
@@ -314,6 +316,60 @@ def test_epoch_that_no_job_can_recompute_is_not_left_behind(world: World, tmp_pa
     else:
         world.coordinator.register(world.job("d", outputs=both, inputs=[feed(tmp_path)], inactive_after=9))
     assert bound(world).is_new
+
+
+def over_full_table(world: World, directory: Path) -> Job:
+    """T reads the source and the full table F at the same barrier: four days of F, three of T; a file came late."""
+    table = world.table("f", kind=TableKind.FULL)
+    full = world.job("f", outputs=[table])
+    job = world.job("t", inputs=[feed(directory), state(table)])
+    for number in (1, 2, 3, 4):
+        world.run(full, day(number), [number])
+    for number in (1, 2, 3):
+        land(directory, number, x=str(number))
+        compute(world, job, number)
+    land(directory, 3, y="30")
+    return job
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_epoch_whose_input_is_expired_is_not_left_behind(world: World, tmp_path: Path, when: str) -> None:
+    """R18, R24: it could not be computed again, so nothing is bound."""
+    over_full_table(world, tmp_path)
+
+    def expire() -> None:
+        world.retention.expire(DOMAIN, "f", day(3).end)
+
+    service = interrupted(world, expire) if when == "meanwhile" else world.coordinator
+    if when == "before":
+        expire()
+    with pytest.raises(Unavailable, match="cannot be bound anew .* expired what it reads of f") as refused:
+        bind(service.context, DOMAIN, "feed", day(3), FILES, reason="a file came late", by="ada")
+    assert refused.value.tables == ("f",)
+    assert behind(world) == []
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_state_that_an_epoch_behind_reads_is_not_expired(world: World, tmp_path: Path, when: str) -> None:
+    """R18, R24: the epoch must be computed again, and then its input may go; others may go at once."""
+    job = over_full_table(world, tmp_path)
+    service = interrupted(world, lambda: bound(world, 3)) if when == "meanwhile" else world.coordinator
+    if when == "before":
+        bound(world, 3)
+    with pytest.raises(InvalidInput, match="no epoch behind its source has to read again") as refused:
+        service.retention.expire(DOMAIN, "f", day(3).end)
+    assert "clear the task of job t" in refused.value.next_step
+    world.retention.expire(DOMAIN, "f", day(2).end)
+    compute(world, job, 3, owner("again"))
+    world.retention.expire(DOMAIN, "f", day(3).end)
+
+
+def test_state_that_a_retired_job_would_read_is_expired(world: World, tmp_path: Path) -> None:
+    """R24: nothing computes its epochs again."""
+    over_full_table(world, tmp_path)
+    bound(world, 3)
+    world.coordinator.retire(DOMAIN, "t", reason="not needed", by="ada")
+    world.retention.expire(DOMAIN, "f", day(3).end)
 
 
 def test_a_job_that_is_retired_while_it_is_behind(world: World, tmp_path: Path) -> None:

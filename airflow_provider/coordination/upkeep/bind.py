@@ -74,6 +74,7 @@ def bind(
     :raises NotReady: the source is not complete.
     :raises DependentReaders: an epoch that would be behind has committed readers: it could not be computed again.
     :raises TopologyError: likewise, since its job is retired, or no longer declares a table that has rows of it.
+    :raises Unavailable: likewise, since retention has expired a state that it reads.
     :raises RecordFull: too many epochs are behind.
     """
     require_text(reason=reason, by=by)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from airflow_provider.coordination.attempts.reserve import await_unreserved
+from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import reading_jobs
 from airflow_provider.coordination.commits.expired_states import (
@@ -33,17 +34,15 @@ from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Stamped,
+    job_key,
     retention_key,
     table_key,
     topology_key,
 )
-from airflow_provider.domain.retention import still_needed
+from airflow_provider.domain.retention import full_states_read, still_needed
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, shown
-from airflow_provider.stores.base import (
-    Put,
-    unchanged,
-)
+from airflow_provider.stores.base import MetadataReader, Put, Reading, unchanged
 from airflow_provider.tables.base import Prepared, Publication
 
 Answer = TypeVar("Answer")
@@ -69,6 +68,7 @@ def _expire(context: Context, domain: DomainName, name: TableName, barrier: date
     if expired_states(context.store, domain, reading).range_at(name, barrier) is not None:
         return
     _refuse_needed(context, domain, name, stamped, barrier)
+    _refuse_behind(reading, context.store, stamped, barrier)
     epoch = stamped.record.cadence.ending_at(barrier)
     commit = CommitBuilder(domain, reading, context.defaults)
     commit.require(*(unchanged(reading, key) for key in (table, retention, topology)))
@@ -144,6 +144,27 @@ def _refuse_needed(
                 f"a barrier that job {job.name!r} has no epoch left to read at",
                 next_step=f"let job {job.name!r} compute them first; where nothing more comes of it, such as of "
                 f"a trial, `airflow epochs retire {job.name} --reason …`.",
+            )
+
+
+def _refuse_behind(
+    reading: Reading, reader: MetadataReader, stamped: Stamped[TableRecord], barrier: datetime
+) -> None:
+    """Refuse to expire what an epoch behind its source reads: it is committed, and must be computed again (R18)."""
+    domain, name = stamped.key.domain, TableName(stamped.key.item)
+    behind = [entry for entry in behind_of(reading, domain) if not entry.until]
+    jobs = reader.read(domain, [job_key(domain, job) for job in dict.fromkeys(entry.job for entry in behind)])
+    for entry in behind:
+        job = jobs.of(job_key(domain, entry.job)).record
+        if not job.retired and (name, barrier) in full_states_read(
+            job, entry.interval, {name: stamped.record}
+        ):
+            raise _refused(
+                name,
+                barrier,
+                f"a barrier that no epoch behind its source has to read again; {entry.why}",
+                next_step=f"clear the task of job {entry.job} for {entry.interval}, which computes it again; then "
+                "expire the barrier.",
             )
 
 

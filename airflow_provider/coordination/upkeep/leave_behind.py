@@ -1,7 +1,8 @@
 """Committed epochs that binding a source anew leaves behind, and the records of them (I11, R18).
 
 They have to be computed again before anything reads them beside epochs that have read the newer revision. So binding
-is refused if they cannot be: if they have committed readers, or if their job is retired or has left a table.
+is refused if they cannot be: if they have committed readers, if their job is retired or has left a table, or if
+retention has expired a state that they read.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.source_dependents import source_dependents
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.behind import Behind, bound_anew
 from airflow_provider.domain.dependent import Dependent
-from airflow_provider.domain.errors import DependentReaders, TopologyError
+from airflow_provider.domain.errors import DependentReaders, TopologyError, Unavailable
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, job_key, rewrite_log_key, table_key
+from airflow_provider.domain.records import Stamped, job_key, retention_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.retention import full_states_read
 from airflow_provider.domain.rewrites import with_binds
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Put, unchanged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +101,7 @@ class LeavingBehind:
 
         :raises DependentReaders: committed epochs have read an epoch that would be behind.
         :raises TopologyError: its job is retired, or no longer declares a table that has rows of it.
+        :raises Unavailable: retention has expired a state that it reads.
         :raises RecordFull: too many epochs are behind.
         """
         required: list[Exists | Absent] = [Exists(self.topology.key, self.topology.version), *left.required]
@@ -107,6 +111,7 @@ class LeavingBehind:
             return required, ()
         for entry in left.unknown:
             self._refuse_over(entry)
+        required.append(self._unexpired(left.unknown))
         tables = list(dict.fromkeys(table for entry in left.unknown for table in entry.tables))
         found = self._store.read(
             self.domain,
@@ -154,6 +159,32 @@ class LeavingBehind:
             job=job.name,
             source=self.source,
         )
+
+    def _unexpired(self, entries: Sequence[Behind]) -> Exists | Absent:
+        """Return the requirement that retention expires no state meanwhile that *entries* have to read again.
+
+        :raises Unavailable: it has expired such a state.
+        """
+        jobs = {entry.job: self._record(entry.job) for entry in entries}
+        names = {edge.table for job in jobs.values() for edge in job.all_edges}
+        claims, keys = retention_key(self.domain), [table_key(self.domain, name) for name in sorted(names)]
+        reading = self._store.read(self.domain, [claims, *keys])
+        tables = {TableName(key.item): reading.of(key).record for key in keys if reading.get(key) is not None}
+        expired = expired_states(self._store, self.domain, reading)
+        for entry in entries:
+            states = full_states_read(jobs[entry.job], entry.interval, tables)
+            expired.load(states)
+            gone = [name for name, barrier in states if expired.range_at(name, barrier) is not None]
+            if gone:
+                raise Unavailable(
+                    f"source {self.source!r} cannot be bound anew for {self.interval}: job {entry.job!r} has computed "
+                    f"that from revision {entry.read}, and could not compute it again: retention has expired what it "
+                    f"reads of {', '.join(gone)}.",
+                    next_step="leave it; what came late can land where a later epoch looks.",
+                    tables=tuple(gone),
+                    source=self.source,
+                )
+        return unchanged(reading, claims)
 
     def _unread(self, tables: Sequence[TableName]) -> list[Exists]:
         """Return requirements that no reader of *tables* commits meanwhile.
