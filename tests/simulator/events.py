@@ -138,6 +138,7 @@ PROMISED = (
     Event.OUTDATED,
     Event.BOUND_ANEW,
     Event.BEHIND_REFUSED,
+    Event.BEHIND_LOST,
     Event.BEHIND_MENDED,
     Event.BACK_AGAIN,
     Event.MIXED,

@@ -174,3 +174,6 @@ class Try:
         self.coordinator.complete(attempt)
         if self.fails:
             raise Failed
+        if attempt.inputs and not attempt.sources and self.world.doubt(attempt.interval):
+            # Long enough for a person to bind the source anew before this is published.
+            self.hands.process.sleep(timedelta(seconds=self.world.random.choice((40, 60, 80))))

@@ -202,7 +202,9 @@ class Operator:
                 timedelta(seconds=world.random.uniform(2, 10 if world.counts or world.binds else 40))
             )
             with suppress(RetryableError, OutcomeUnknown, Fenced):
-                if not self.quiet():
+                if world.doubted:
+                    self._bind(coordinator, process)
+                elif not self.quiet():
                     habit = world.random.choice(list(self.habits))
                     if habit == "bind":
                         self._bind(coordinator, process)
@@ -385,6 +387,8 @@ class Operator:
     def _to_bind(self) -> Interval | None:
         """One of the last epochs of which bounds are recorded: often one that other attempts are about to read."""
         truth, random = self.world.truth, self.world.random
+        if self.world.doubted:
+            return self.world.doubted.pop()
         recorded = list(truth.source.newest())[-random.choice((1, 2, 4)) :]
         opened = [
             one.interval

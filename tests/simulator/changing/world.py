@@ -58,6 +58,8 @@ _UNREAD = 0.3
 """How often a file lands at a barrier after everything has ended, where a source has changed its name."""
 _REGRETS = 0.2
 """How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
+_DOUBTS = 0.5
+"""How often a source turns out to be wrong while a reader of its epochs is about to publish."""
 _GROW = frozenset({Kind.TABLE, Kind.REWRITE_LOG, Kind.VERSIONS, Kind.RETENTION, Kind.EXPIRED, Kind.TOPOLOGY})
 """Records that grow with what happens."""
 
@@ -81,6 +83,8 @@ class ChangingWorld(Site):
     :ivar binds: its source is bound anew. :ivar counts: epochs that have recorded bounds of it fail, and are skipped.
     :ivar renames: jobs read it by one name after the other.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
+    :ivar doubted: those whose source is to be bound anew at once: a reader of them is about to publish.
+    :ivar doubts: how many more there may be. :ivar doubted_at: when the last was doubted.
     :ivar unwritten: epochs that cannot be skipped before a later one was computed, which lets a table have columns.
     """
 
@@ -105,6 +109,9 @@ class ChangingWorld(Site):
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
+        self.doubted: list[Interval] = []
+        self.doubts = 12 if binds else 0
+        self.doubted_at = scheduler.clock.now()
         self.unwritten: set[tuple[str, Interval]] = set()
         self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
         self.landing = Landing(random, self.length, Ids(random, least=1 if counts else 0))
@@ -159,6 +166,15 @@ class ChangingWorld(Site):
         return self._own_random() if isinstance(parent, SystemRandom) else Random(self._parent)
 
     # --- what is looked at -------------------------------------------------------------------------------------
+
+    def doubt(self, epoch: Interval) -> bool:
+        """Let a person hear, now and then, that the source of *epoch* was wrong; say whether."""
+        doubted = bool(self.doubts) and self.random.random() < _DOUBTS
+        if doubted:
+            self.doubts -= 1
+            self.doubted.append(epoch)
+            self.doubted_at = self.scheduler.clock.now()
+        return doubted
 
     def begin(self, attempt: Attempt, version: Version, process: Process) -> None:
         """Take a begun attempt: it belongs to one process (R10)."""
