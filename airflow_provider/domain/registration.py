@@ -161,10 +161,22 @@ def check_registration(
         for edge in reader.edges:
             owner = owners.get(edge.table)
             if owner is not None and job.name in (reader.name, owner.name):
-                _refuse_calendars(reader, edge, owner)
+                _refuse_calendars(reader, edge, owner.name, owner.cadence)
                 _refuse_unknown_start(reader, edge, owner)
     for other in others.values():
         _refuse_unlike_sources(job, other)
+
+
+def check_left_tables(job: JobRecord, left: Mapping[TableName, TableRecord]) -> None:
+    """Refuse to read a table that no job declares any more at barriers that its calendar does not have (R6).
+
+    :param left: records of such tables that *job* reads.
+    :raises TopologyError: the job would wait for such a barrier for ever.
+    """
+    for edge in job.edges:
+        if edge.table in left:
+            record = left[edge.table]
+            _refuse_calendars(job, edge, record.job, record.cadence)
 
 
 def readers_of(table: TableName, jobs: Sequence[JobRecord]) -> list[tuple[JobRecord, Edge]]:
@@ -343,19 +355,19 @@ def _cycle_from(
     return []
 
 
-def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobRecord) -> None:
+def _refuse_calendars(reader: JobRecord, edge: Edge, owner: JobName, cadence: Cadence) -> None:
     if edge.as_of is not None:
         return
-    off = barrier_of_one_only(reader.cadence, owner.cadence)
+    off = barrier_of_one_only(reader.cadence, cadence)
     if off is not None:
         raise TopologyError(
             f"job {reader.name!r} ({reader.cadence}) reads {edge.table!r} exactly at its barriers, but "
-            f"{off.isoformat()} is none of the barriers of {owner.name!r} ({owner.cadence}).",
+            f"{off.isoformat()} is none of the barriers of {owner!r} ({cadence}).",
             next_step="read it as_of=timedelta(0) (its last barrier before), or align the cadences.",
             table=edge.table,
             job=reader.name,
-            owner=owner.name,
-            expected=str(owner.cadence),
+            owner=owner,
+            expected=str(cadence),
             found=str(reader.cadence),
             barrier=off,
         )

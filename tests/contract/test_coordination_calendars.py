@@ -426,6 +426,20 @@ def test_readers_must_meet_the_new_calendar(world: World) -> None:
     world.coordinator.register(world.job("h", cadence=daily))
 
 
+def test_readers_meet_the_calendar_of_a_table_that_its_job_has_left(world: World) -> None:
+    """R6: no job declares it any more, and an hourly reader would wait for its hours for ever."""
+    both = [world.table("d"), world.table("d2")]
+    world.run(world.job("d", outputs=both), day(1), [1])
+    world.coordinator.register(world.job("d", outputs=both[:1]))
+    before = world.exactly()
+    with pytest.raises(TopologyError, match="reads 'd2' exactly at its barriers") as refused:
+        world.coordinator.register(world.job("r", inputs=[both[1]], cadence="@hourly"))
+    assert world.exactly() == before
+    assert refused.value.owner == "d"
+    world.coordinator.register(world.job("r", inputs=[state(both[1], as_of=timedelta(0))], cadence="@hourly"))
+    world.run(world.job("s", inputs=[both[1]]), day(1))
+
+
 def test_a_full_table_is_read_at_the_barriers_that_it_had(world: World) -> None:
     """R7: one state a day, then one an hour; what a reader of days depends on is the hour before its barrier."""
     full = world.table("f", kind=TableKind.FULL)

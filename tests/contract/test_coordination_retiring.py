@@ -421,15 +421,17 @@ def test_revived_job_must_fit_declarations_made_meanwhile(world: World) -> None:
     a, b = world.table("a"), world.table("b")
     world.coordinator.register(world.job("b", [b]))
     world.coordinator.register(world.job("a", [a], inputs=[b]))
-    world.coordinator.register(world.job("c"))
+    world.coordinator.register(world.job("h", cadence="@hourly"))
+    world.coordinator.register(world.job("c", cadence="@hourly", inputs=[world.table("h")]))
     for job in ("a", "c"):
         world.coordinator.retire(DOMAIN, job, **WHY)
     world.coordinator.register(world.job("b", [b], inputs=[a]))
-    world.coordinator.register(world.job("h", cadence="@hourly", inputs=[world.table("c")]))
+    daily = Cadence("@daily", since=barrier(3), before=Cadence("@hourly"))
+    world.coordinator.register(world.job("h", cadence=daily))
     before = world.exactly()
     with pytest.raises(TopologyError, match="a -> b -> a read each other's tables"):
         world.coordinator.revive(DOMAIN, "a")
-    with pytest.raises(TopologyError, match="reads 'c' exactly"):
+    with pytest.raises(TopologyError, match="reads 'h' exactly"):
         world.coordinator.revive(DOMAIN, "c")
     assert world.exactly() == before
 

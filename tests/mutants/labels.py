@@ -47,6 +47,15 @@ PLANTED_IN_LABELS = (
         by="test_a_late_file_that_only_rows_of_a_left_table_have_read_is_named",
     ),
     Mutant(
+        name="a job reads a table that no job declares any more at barriers that it does not have",
+        rule="R6",
+        file="coordination/commits/register.py",
+        old="check_left_tables(record, self._left_tables(record, others))",
+        new="pass",
+        tests=("tests/contract/test_coordination_calendars.py",),
+        by="test_readers_meet_the_calendar_of_a_table_that_its_job_has_left",
+    ),
+    Mutant(
         name="a calendar changes under readers that align with it",
         rule="R7",
         file="coordination/commits/dependents.py",

@@ -21,7 +21,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.calendars import check_change
 from airflow_provider.domain.epoch import EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
 from airflow_provider.domain.inheriting import inheriting
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.origins import moved_origin, refuse_forward
@@ -37,6 +37,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import (
     JobRecord,
+    check_left_tables,
     check_no_gap,
     check_registration,
     check_same_table,
@@ -147,6 +148,7 @@ class Register:
             return record, self._remembering(reading)
         others = other_jobs(self.context.store, job.domain, job.name)
         check_registration(record, others, current.record if current else None)
+        check_left_tables(record, self._left_tables(record, others))
         self._refuse_known_tables(reading)
         known = [*([current.record] if current else []), *others.values()]
         self._refuse_changed_sources(known)
@@ -331,6 +333,17 @@ class Register:
         tell_readers(self.context, self.job, commit, moved)
         for stamped, after in moved:
             commit.move(stamped, after)
+
+    def _left_tables(
+        self, job: JobRecord, others: Mapping[JobName, JobRecord]
+    ) -> dict[TableName, TableRecord]:
+        """Return the records of the tables that *job* reads and no job declares any more."""
+        jobs = [job, *(other for other in others.values() if not other.retired)]
+        declared_now = {table.name for known in jobs for table in known.outputs}
+        names = sorted({edge.table for edge in job.edges} - declared_now)
+        keys = {name: table_key(self.job.domain, name) for name in names}
+        found = self.context.store.read(self.job.domain, list(keys.values())) if names else None
+        return {name: found.of(key).record for name, key in keys.items() if found and found.get(key)}
 
     def _refuse_known_tables(self, reading: Reading) -> None:
         """A table stays what it was, also when its job left it for a while; that of another job can be taken over when

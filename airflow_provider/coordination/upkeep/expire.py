@@ -153,6 +153,8 @@ def _refuse_behind(
     """Refuse to expire what an epoch behind its source reads: it is committed, and must be computed again (R18)."""
     domain, name = stamped.key.domain, TableName(stamped.key.item)
     behind = [entry for entry in behind_of(reading, domain) if not entry.until]
+    if not behind:
+        return
     jobs = reader.read(domain, [job_key(domain, job) for job in dict.fromkeys(entry.job for entry in behind)])
     for entry in behind:
         job = jobs.of(job_key(domain, entry.job)).record
