@@ -58,7 +58,7 @@ _UNREAD = 0.3
 """How often a file lands at a barrier after everything has ended, where a source has changed its name."""
 _REGRETS = 0.2
 """How often a person thinks better of a skip where it is to be seen what it leaves to later epochs."""
-_DOUBTS = 0.5
+_DOUBTS = 0.8
 """How often a source turns out to be wrong while a reader of its epochs is about to publish."""
 _GROW = frozenset({Kind.TABLE, Kind.REWRITE_LOG, Kind.VERSIONS, Kind.RETENTION, Kind.EXPIRED, Kind.TOPOLOGY})
 """Records that grow with what happens."""
@@ -110,7 +110,7 @@ class ChangingWorld(Site):
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
         self.doubted: list[Interval] = []
-        self.doubts = 12 if binds else 0
+        self.doubts = 16 if binds else 0
         self.doubted_at = scheduler.clock.now()
         self.unwritten: set[tuple[str, Interval]] = set()
         self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
