@@ -108,7 +108,7 @@ def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None
     moved = {
         key: succeeding(
             stamped,
-            moved_table(stamped.record, Interval(ORIGIN, epoch.end), refs[TableName(key.item)]),
+            moved_table(stamped.record, [Interval(ORIGIN, epoch.end)], refs[TableName(key.item)]),
             DEFAULTS,
         )
         for key, stamped in reading.records.items()

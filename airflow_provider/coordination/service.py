@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from os import PathLike
@@ -18,7 +18,7 @@ from airflow_provider.coordination.attempts.bounds_provider import BoundsProvide
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.join import join
-from airflow_provider.coordination.attempts.publish import publish
+from airflow_provider.coordination.attempts.publish import publish, publish_together
 from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
@@ -239,6 +239,10 @@ class EpochService:
     def publish(self, attempt: Attempt) -> Published:
         """Make the epoch's slices visible at one CSN: see :func:`~.publish.publish`."""
         return publish(self.context, attempt)
+
+    def publish_together(self, attempts: Sequence[Attempt]) -> tuple[Published, ...]:
+        """Make the slices of several epochs of one run visible at one CSN: see :func:`~.publish.publish_together`."""
+        return publish_together(self.context, attempts)
 
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
         """Commit the epochs in *span* without rows (R5): see :func:`~.skip.skip`."""

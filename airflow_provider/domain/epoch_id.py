@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
@@ -32,6 +33,12 @@ class RevisionId(EpochId):
         """Id of the change set of a single epoch: the same for every attempt at the revision."""
         start, end = time_key(self.interval.start), time_key(self.interval.end)
         return ChangeSetId(f"{self.job}@{start}-{end}#r{self.revision}")
+
+
+def change_set_of(revisions: Sequence[RevisionId]) -> ChangeSetId:
+    """Return the id of the change set that publishes *revisions*, the first of which is in no other one."""
+    more = len(revisions) - 1
+    return ChangeSetId(f"{revisions[0].change_set}+{more}") if more else revisions[0].change_set
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import EdgeKind, OnUpstreamRevision
 from airflow_provider.domain.version import Rewrite, RewriteLog
+from airflow_provider.domain.watermark import merged
 
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
@@ -76,6 +77,18 @@ def invalidated(
 def with_rewrite(stamped: Stamped[RewriteLog], interval: Interval, defaults: Defaults) -> RewriteLog:
     """Return the log after a rewrite of *interval*; the rewrite's CSN will be the record's stamp."""
     return replace(_written_out(stamped, defaults), latest=interval)
+
+
+def with_rewrites(
+    stamped: Stamped[RewriteLog], intervals: Iterable[Interval], csn: int, defaults: Defaults
+) -> RewriteLog:
+    """Return the log after the commit *csn* has rewritten all *intervals*, at least one."""
+    spans = merged(intervals)
+    if len(spans) == 1:
+        return with_rewrite(stamped, spans[0], defaults)
+    log = _written_out(stamped, defaults)
+    found = tuple(Rewrite(csn=csn, low=span.start, high=span.end) for span in spans)
+    return replace(log, earlier=_bounded((*found, *log.earlier), defaults.rewrites_remembered))
 
 
 def with_binds(stamped: Stamped[RewriteLog], binds: int, defaults: Defaults) -> RewriteLog:

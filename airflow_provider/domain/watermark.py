@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 
 from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.interval import Interval
@@ -65,11 +66,14 @@ class Progress:
     def overlaps(self, interval: Interval) -> bool:
         return any(island.overlaps(interval) for island in self.islands)
 
-    def adding(self, interval: Interval) -> Progress:
-        """Return the progress after *interval* committed; a covered interval changes nothing.
+    def adding(self, *intervals: Interval) -> Progress:
+        """Return the progress after *intervals* committed, in this order; a covered interval changes nothing.
 
         The origin moves back with the commit that joins the chain to the epochs below it.
         """
+        return reduce(Progress._adding, intervals, self)
+
+    def _adding(self, interval: Interval) -> Progress:
         islands = merged((*self.islands, interval))
         origin = interval.start if self.origin is None else self.origin
         # An island that ends at the origin joins the chain, also while no epoch is committed at the origin itself.

@@ -48,6 +48,7 @@ def recorded() -> list[Row]:
         races,
         tries,
         revisions,
+        together,
         sources,
         participants,
         checks,
@@ -208,6 +209,15 @@ def revisions(record: Record, world: World) -> None:
     with record.of("publish: a revision without readers", "R3, R10, R11, R13, R18"):
         world.coordinator.publish(attempt)
     assert world.coordinator.epoch(DOMAIN, reader.name, day(1)) is None
+
+
+def together(record: Record, world: World) -> None:
+    source, *_ = cascade(world)
+    attempts = [world.begin(source, day(number)) for number in (1, 2)]
+    for attempt in attempts:
+        world.write(attempt)
+    with record.of("publish: two epochs of one run", "R2, R3, R10, R11, R27"):
+        world.coordinator.publish_together(attempts)
 
 
 def sources(record: Record, world: World) -> None:

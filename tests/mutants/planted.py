@@ -13,6 +13,7 @@ from tests.mutants.servers import PLANTED_IN_SERVERS
 from tests.mutants.sources import PLANTED_IN_SOURCES
 from tests.mutants.stores import PLANTED_IN_STORES
 from tests.mutants.tables import PLANTED_IN_TABLES
+from tests.mutants.together import PLANTED_IN_SETS
 from tests.mutants.upkeep import PLANTED_IN_UPKEEP
 
 CALENDARS = "tests/contract/test_coordination_calendars.py"
@@ -37,6 +38,7 @@ SKIPPING = "tests/contract/test_coordination_skipping.py"
 
 BEGINNING = "coordination/attempts/begin.py"
 PUBLISHING = "coordination/attempts/publish.py"
+MEMBER = "coordination/attempts/member.py"
 
 
 PLANTED = (
@@ -69,9 +71,9 @@ PLANTED = (
     Mutant(
         name="publish checks the token before its transaction, not in it",
         rule="R10",
-        file=PUBLISHING,
-        old="commit.hold(epoch, *(commit",
-        new="commit.hold(*(commit",
+        file=MEMBER,
+        old="        yield self.epoch\n",
+        new="",
         by="test_att1_a_publish_that_was_decided_before_its_fence",
     ),
     Mutant(
@@ -119,7 +121,7 @@ PLANTED = (
     Mutant(
         name="a publish that is tried again takes the newest token for its own",
         rule="R10",
-        file=PUBLISHING,
+        file=MEMBER,
         old="if epoch.version != attempt.fence or record is None or record.token != attempt.token:",
         new="if record is None:",
         by="test_att1_zombie_write",
@@ -388,7 +390,7 @@ PLANTED = (
         name="engines without cuts see what the table had before the commit",
         rule="R17",
         file=PUBLISHING,
-        old="shows = shown(before, before.progress.adding(attempt.interval), self.context.store.format)",
+        old="shows = shown(before, after, self.context.store.format)",
         new="shows = shown(before, before.progress, self.context.store.format)",
         tests=(ENGINES,),
         by="test_cat1_current_version",
@@ -501,9 +503,9 @@ PLANTED = (
     Mutant(
         name="a fill publishes the tables that stay, too",
         rule="R7",
-        file=PUBLISHING,
-        old="        published = [sink for sink in attempt.sinks if sink.name in (record.fills or names)]",
-        new="        published = [sink for sink in attempt.sinks if sink.name in names]",
+        file=MEMBER,
+        old="        names = self.record.fills or [sink.name for sink in self.attempt.sinks]",
+        new="        names = [sink.name for sink in self.attempt.sinks]",
         tests=(FILLING,),
         by="test_chg4_rollback_of_a_deployment",
     ),
@@ -561,6 +563,7 @@ PLANTED = (
     *PLANTED_IN_STORES,
     *PLANTED_IN_TABLES,
     *PLANTED_IN_CATALOG,
+    *PLANTED_IN_SETS,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

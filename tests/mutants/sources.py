@@ -314,7 +314,7 @@ PLANTED_IN_SOURCES = (
     Mutant(
         name="a commit forgets what the rows of a table were computed from that it does not write",
         rule="R18",
-        file="coordination/attempts/publish.py",
+        file="coordination/attempts/member.py",
         old="committed = beside(epoch.committed, committed)",
         new="pass",
         tests=(STAYING,),

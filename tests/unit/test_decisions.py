@@ -19,7 +19,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
 from airflow_provider.domain.owner import Owner, as_owner
-from airflow_provider.domain.publishing import moved_table, succeeding
+from airflow_provider.domain.publishing import MOST_TOGETHER, moved_table, refuse_together, succeeding
 from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
@@ -362,7 +362,7 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
     """R3: a reader of an older head gets the state of that head, or is told to read again."""
     stamped = table(csn=None)
     for csn in range(1, 13):
-        moved = succeeding(stamped, moved_table(stamped.record, epoch(csn - 1), ref(csn)), DEFAULTS)
+        moved = succeeding(stamped, moved_table(stamped.record, [epoch(csn - 1)], ref(csn)), DEFAULTS)
         stamped = Stamped(stamped.key, moved, csn, csn, NOW)
     assert [as_of(stamped, csn) and as_of(stamped, csn).ref.version for csn in (12, 11, 4)] == [12, 11, 4]  # type: ignore[union-attr]
     assert as_of(stamped, 3) is None
@@ -372,7 +372,7 @@ def test_a_record_answers_for_older_heads_until_it_forgets() -> None:
 def test_a_copy_is_never_resolved_at_a_head_before_its_epoch() -> None:
     """R5: records of a reading may be later than its head: the copy would be that of a state without the epoch."""
     stamped = table(csn=1, kind=TableKind.FULL)
-    moved = succeeding(stamped, moved_table(stamped.record, epoch(0), ref(2)), DEFAULTS)
+    moved = succeeding(stamped, moved_table(stamped.record, [epoch(0)], ref(2)), DEFAULTS)
     later = Stamped(stamped.key, moved, 2, 2, NOW)
     edges = [Edge(TableName("a"), EdgeKind.PREVIOUS)]
     assert resolve_inputs(edges, epoch(1), {TableName("a"): later}, 1, copies=True) == ([], [], True)
@@ -555,3 +555,15 @@ def test_changes_of_calendar_are_told_apart_and_stay() -> None:
 def test_jobs_keep_their_rerun_policy() -> None:
     record: JobRecord = declared(Job("j", outputs=[TABLE], cadence="@daily", on_rerun="keep"), None)
     assert record.on_rerun is OnRerun.KEEP
+
+
+def test_epochs_that_read_each_other_are_not_committed_together() -> None:
+    """R27: a job over its own past; and more epochs than one transaction writes."""
+    table = Table("t")
+    own = Job("j", outputs=[table], inputs=[previous(table)], cadence="@daily", origin=epoch(0).start)
+    with pytest.raises(InvalidInput, match=r"reads its own output \(t\)"):
+        refuse_together(own, [epoch(1)])
+    job = Job("j", outputs=[table], cadence="@daily")
+    refuse_together(job, [epoch(number) for number in range(MOST_TOGETHER)])
+    with pytest.raises(InvalidInput, match="101 epochs"):
+        refuse_together(job, [epoch(number) for number in range(MOST_TOGETHER + 1)])

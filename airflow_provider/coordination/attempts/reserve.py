@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
+from typing import TypeVar
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.clock import Clock
-from airflow_provider.domain.epoch import Attempt, Published
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Key, Stamped, fence_of, reservation_key
@@ -32,6 +33,8 @@ from airflow_provider.stores.base import (
     Transaction,
     unchanged,
 )
+
+Answer = TypeVar("Answer")
 
 FORMAT = 2
 """First format of a store's records that has reservations."""
@@ -63,7 +66,7 @@ class Race:
     waited_s: float = 0.0
     _held: Stamped[ReservationRecord] | None = field(default=None, repr=False)
 
-    def run(self, publish: Callable[[Race], Published | None]) -> Published:
+    def run(self, publish: Callable[[Race], Answer | None]) -> Answer:
         """Call *publish*, which returns None after a lost race, until it has published.
 
         :raises Conflict: it has lost ``publish_attempts`` times.
@@ -86,7 +89,7 @@ class Race:
             self.release()
             raise
 
-    def _try(self, publish: Callable[[Race], Published | None]) -> Published | None:
+    def _try(self, publish: Callable[[Race], Answer | None]) -> Answer | None:
         """Try once more: directly, in the publish queue if there is contention, or with the head reserved.
 
         :raises Reserved: another publisher has reserved the head.
@@ -103,7 +106,7 @@ class Race:
                 answer = self._timed(publish)
             return answer
 
-    def _timed(self, publish: Callable[[Race], Published | None]) -> Published | None:
+    def _timed(self, publish: Callable[[Race], Answer | None]) -> Answer | None:
         clock = self.context.clock
         began = clock.monotonic()
         answer = publish(self)

@@ -161,6 +161,10 @@ def earlier_commit(
     for entry in log:
         if entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner):
             (commit,) = reader.changes(epoch.domain, (entry.csn or 0) - 1, limit=1)
-            revision = commit.record.members[0].revision
+            revision = next(
+                member.revision
+                for member in commit.record.members
+                if (member.job, member.interval) == (epoch.job, epoch.interval)
+            )
             return AlreadyCommitted(epoch.domain, epoch.job, epoch.interval, revision, csn=entry.csn or 0)
     return None

@@ -105,22 +105,25 @@ def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Readi
 
 
 def catch_up(
-    commit: CommitBuilder, attempt: Attempt, record: AttemptRecord, stay: Sequence[TableName]
+    commit: CommitBuilder, members: Sequence[tuple[Attempt, AttemptRecord, Sequence[TableName]]]
 ) -> None:
-    """Add what the *commit* of *attempt* requires and writes about epochs that are behind: nothing, as a rule.
+    """Add what *commit* requires and writes about epochs that are behind: nothing, as a rule.
 
     A fill requires that its epoch is not behind. An attempt that computes an epoch again makes its tables readable.
 
-    :param stay: tables that keep rows of an earlier revision, which cuts name from then on.
+    :param members: attempts that are committed, each with the tables that keep rows of an earlier revision, which cuts
+        name from then on.
     """
-    topology = commit.reading.of(topology_key(attempt.domain))
-    before = topology.record
-    after = replace(before, stayed=stayed_after(before.stayed, attempt, record, stay, commit.csn))
-    if not record.fills and is_behind(before.behind, attempt.job, attempt.interval):
-        tables = [sink.name for sink in attempt.sinks]
-        behind = caught_up(before.behind, attempt.job, attempt.interval, tables, commit.csn)
-        after = replace(after, behind=behind)
-    if after != before:
+    topology = commit.reading.of(topology_key(commit.domain))
+    after, fills = topology.record, False
+    for attempt, record, stay in members:
+        fills = fills or bool(record.fills)
+        after = replace(after, stayed=stayed_after(after.stayed, attempt, record, stay, commit.csn))
+        if not record.fills and is_behind(after.behind, attempt.job, attempt.interval):
+            tables = [sink.name for sink in attempt.sinks]
+            behind = caught_up(after.behind, attempt.job, attempt.interval, tables, commit.csn)
+            after = replace(after, behind=behind)
+    if after != topology.record:
         commit.update(Put(topology.key, after))
-    if after != before or record.fills:
+    if after != topology.record or fills:
         commit.hold(topology)
