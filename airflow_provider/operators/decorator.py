@@ -23,9 +23,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.publishing import CommitMode, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
@@ -125,6 +126,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
 
     :param interval: interval to compute (templated); None for the interval of the run.
     :param batch: calendar of the runs, if one run computes several epochs.
+    :param commit: ``each`` of several epochs becomes visible by itself, or all of them ``together``, in one commit
+        after the last call (:func:`~airflow_provider.epoch_runs`).
     :param deferrable: wait in the triggerer while an epoch is busy or not ready, instead of in the worker; the default
         is ``[operators] default_deferrable``. :param wait_timeout: longest time for all waits of a try together.
     Further parameters are those of :class:`EpochFunctionOperator`.
@@ -140,6 +143,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         job: Job,
         interval: ExplicitInterval | None = None,
         batch: Cadence | str | None = None,
+        commit: CommitMode | str = CommitMode.EACH,
         deferrable: bool | None = None,
         wait_timeout: timedelta = WAIT_TIMEOUT,
         **kwargs: Any,
@@ -148,10 +152,13 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         super().__init__(python_callable=python_callable, job=job, **{**kwargs, "outlets": outlets})
         self.interval = interval
         self.batch = as_cadence(batch, "batch")
+        self.commit = choice(CommitMode, commit, "commit")
         self.deferrable = default_deferrable() if deferrable is None else deferrable
         self.wait_timeout = checked_wait(wait_timeout)
         if is_parsed(self):
             known_interval(self.job.cadence, interval, self.batch)
+            if self.commit is CommitMode.TOGETHER:
+                refuse_together(self.job, [])
             refuse_schedule(self, self.job, self.batch, interval)
 
     def execute(self, context: Context) -> Any:
@@ -204,11 +211,18 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         try:
             with spark_of(self.spark_conn_id) as self._spark:
                 for interval in intervals:
-                    runs = epoch_runs(self.job, interval, spark=self._spark, owner=owner, settings=settings)
+                    runs = epoch_runs(
+                        self.job,
+                        interval,
+                        spark=self._spark,
+                        owner=owner,
+                        settings=settings,
+                        commit=self.commit,
+                    )
                     while (epoch := begun(runs, left)) is not None:
                         with epoch:
                             returned.append(self._call(context, epoch))
-                        self.log.info("Published %s", epoch.attempt)
+                        self.log.info("Published %s" if epoch.published else "Computed %s", epoch.attempt)
         finally:
             self._spark = None
         return returned

@@ -295,6 +295,19 @@ class EpochRun:
         finally:
             self._heartbeat.stop()
 
+    def offered(self) -> Iterator[Self]:
+        """Yield this run; refuse to go on if the caller did not enter it, since its epoch would stay open.
+
+        :raises InvalidInput: the caller asks for the next epoch without a block for this one.
+        """
+        try:
+            yield self
+        finally:
+            if not self.entered:
+                self.abandon(refusals.not_entered(self.attempt))
+        if not self.entered:
+            raise refusals.not_entered(self.attempt)
+
     def abandon(self, error: BaseException) -> None:
         """Abort the attempt because of *error*; never raises, so that the caller sees *error* itself."""
         if isinstance(error, Fenced):

@@ -27,9 +27,10 @@ from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.unread import late_revisions
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
-from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible, choice
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
+from airflow_provider.domain.publishing import CommitMode, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
 from airflow_provider.domain.topology import Job, OnRerun, as_job
 from airflow_provider.sources.readers import SourceReaders
@@ -38,6 +39,7 @@ from airflow_provider.spark.attempt_run import EpochRun
 from airflow_provider.spark.handles import handle_of
 from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
+from airflow_provider.spark.together import MemberRun, each_and_publish
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.capabilities import TableCapability
@@ -101,19 +103,27 @@ def epoch_runs(
     settings: Settings | None = None,
     spark: SparkSession | None = None,
     owner: Owner | None = None,
+    commit: CommitMode | str = CommitMode.EACH,
 ) -> Iterator[EpochRun]:
-    """Compute the epochs that fill *interval*, in their order; each begins and publishes by itself.
+    """Compute the epochs that fill *interval*, in their order.
 
     Use each in a block of its own: ``for epoch in epoch_runs(): with epoch: …``. Committed epochs are left out, and
     the complete output of an earlier attempt is published without being computed again. If some of the epochs are
     committed and may not be computed again, all are refused before the first begins.
 
-    Parameters and errors are those of :func:`epoch_run`.
+    :param commit: ``each`` epoch begins and publishes by itself; or all begin first, and become visible ``together``
+        after the last block, in one commit. Then a failure publishes none, and a retry computes only those that are
+        not complete. At most 100 epochs, of a job that does not read its own output.
+    Other parameters and errors are those of :func:`epoch_run`.
     """
+    mode = choice(CommitMode, commit, "commit")
     order = _order(job, interval, owner, _place(local, settings))
     with _opened(order, spark) as service:
+        if mode is CommitMode.TOGETHER:
+            yield from each_and_publish(service, _members(service, order, spark))
+            return
         if order.attempt is not None:
-            yield from _each(_run(service, order, order.attempt, spark))
+            yield from _run(service, order, order.attempt, spark).offered()
             return
         epochs = _epochs(order)
         refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
@@ -125,7 +135,25 @@ def epoch_runs(
                 published = service.publish(attempt)
                 log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
             else:
-                yield from _each(_run(service, order, attempt, spark))
+                yield from _run(service, order, attempt, spark).offered()
+
+
+def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | None) -> list[MemberRun]:
+    """Begin all epochs of *order*; return the runs of those that are not committed.
+
+    All begin before any is computed: an epoch that is not ready, or busy, ends the try before Spark works.
+    """
+    if order.batch is None or not order.publishes:
+        raise refusals.handed_over_together()
+    epochs = _epochs(order)
+    refuse_together(order.job, epochs)
+    refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
+    begun = [_begin(service, order.job, epoch, _owner_of(order)) for epoch in epochs]
+    for answer in begun:
+        if isinstance(answer, AlreadyCommitted):
+            log.info("%s %s is committed at CSN %d", answer.job, answer.interval, answer.csn)
+    attempts = [answer for answer in begun if isinstance(answer, Attempt)]
+    return [MemberRun(service, order.job, attempt, spark=spark, publishes=False) for attempt in attempts]
 
 
 @contextmanager
@@ -208,17 +236,6 @@ def epoch_participant(
             raise _computed(run, job, service)
         with run:
             yield run
-
-
-def _each(run: EpochRun) -> Iterator[EpochRun]:
-    """Yield *run*; refuse to go on if the caller did not enter it, since its epoch would stay open."""
-    try:
-        yield run
-    finally:
-        if not run.entered:
-            run.abandon(refusals.not_entered(run.attempt))
-    if not run.entered:
-        raise refusals.not_entered(run.attempt)
 
 
 def _computed(committed: AlreadyCommitted, job: Job, service: EpochService) -> AlreadyComputed:

@@ -23,6 +23,15 @@ def not_entered(attempt: Attempt) -> InvalidInput:
     )
 
 
+def handed_over_together() -> InvalidInput:
+    return InvalidInput(
+        field="commit",
+        value="together",
+        expected="each: another program has begun this epoch, and publishes it",
+        next_step="leave out commit=.",
+    )
+
+
 def not_written(attempt: Attempt, written: Collection[str]) -> InvalidInput:
     wanted = [str(sink.name) for sink in attempt.sinks]
     return InvalidInput(

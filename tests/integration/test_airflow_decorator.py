@@ -67,11 +67,13 @@ def rows(service: EpochService, table: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_batch_and_a_job_that_reads_it(service: EpochService) -> None:
+@pytest.mark.parametrize(("commit", "csns"), [("each", [1, 2, 3, 4]), ("together", [1, 1, 1, 1])])
+def test_a_batch_and_a_job_that_reads_it(service: EpochService, commit: str, csns: list[int]) -> None:
     context = task_context()
-    assert made(hours, job=HOURLY, batch="@daily").execute(context) == ["0", "6", "12", "18"]
+    batch = made(hours, job=HOURLY, batch="@daily", commit=commit)
+    assert batch.execute(context) == ["0", "6", "12", "18"]
     epochs = context["outlet_events"][asset_of(HOURS)].extra["epochs"]
-    assert [entry["csn"] for entry in epochs] == [1, 2, 3, 4]
+    assert [entry["csn"] for entry in epochs] == csns
 
     assert made(days, 2, job=DAILY).execute(task_context()) == task_context()["dag_run"].run_id
     assert [row["n"] for row in rows(service, "days")] == [2 * (1 + 7 + 13 + 19)]
@@ -81,12 +83,13 @@ def test_a_batch_and_a_job_that_reads_it(service: EpochService) -> None:
 
     # A try whose success was lost announces the same and computes nothing.
     again = task_context(try_number=2)
-    made(must_not_run, job=HOURLY, batch="@daily").execute(again)
+    made(must_not_run, job=HOURLY, batch="@daily", commit=commit).execute(again)
     assert again["outlet_events"][asset_of(HOURS)].extra["epochs"] == epochs
 
 
+@pytest.mark.parametrize(("commit", "csn"), [("each", 2), ("together", 0)])
 def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
-    service: EpochService,
+    service: EpochService, commit: str, csn: int
 ) -> None:
     def fails_at_noon(epoch: Any) -> None:
         hours(epoch)
@@ -94,12 +97,14 @@ def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
             raise RuntimeError("noon")
 
     with pytest.raises(RuntimeError, match="noon"):
-        made(fails_at_noon, job=HOURLY, batch="@daily").execute(task_context())
-    assert service.store.read(HOURLY.domain, []).head.csn == 2
+        made(fails_at_noon, job=HOURLY, batch="@daily", commit=commit).execute(task_context())
+    assert service.store.read(HOURLY.domain, []).head.csn == csn
     noon = Interval(SEVENTH.start + timedelta(hours=12), SEVENTH.start + timedelta(hours=18))
     log = service.barriers("default", "hourly", noon)
     assert EpochState.ABORTED in {one.record.state for one in log}
-    assert made(hours, job=HOURLY, batch="@daily").execute(task_context(try_number=2)) == ["12", "18"]
+    again = made(hours, job=HOURLY, batch="@daily", commit=commit)
+    assert again.execute(task_context(try_number=2)) == ["12", "18"]
+    assert service.cuts.cut("default", ["hours"]).barrier == SEVENTH.end
 
 
 def test_an_error_that_no_retry_cures_ends_the_retries(service: EpochService) -> None:

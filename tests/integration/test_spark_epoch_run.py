@@ -195,6 +195,51 @@ def test_a_batch_goes_on_where_an_earlier_try_of_it_ended(
     assert service.cuts.cut("default", ["hourly", "totals"]).csn == 4
 
 
+def test_a_night_becomes_visible_at_once_and_a_retry_computes_the_rest(
+    connect_session: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R2, R16: a failure publishes none of the hours; what is complete is adopted."""
+    computed: list[int] = []
+
+    def run(owner: Owner, stop_at: int) -> list[EpochRun]:
+        runs = []
+        for epoch in epoch_runs(
+            BOTH, NIGHT, spark=connect_session, settings=settings, owner=owner, commit="together"
+        ):
+            with epoch:
+                if epoch.interval.start.hour == stop_at:
+                    raise OSError("lost its host")
+                compute(epoch)
+            assert epoch.published is None
+            runs.append(epoch)
+            computed.append(epoch.interval.start.hour)
+        return runs
+
+    with pytest.raises(OSError, match="lost its host"):
+        run(RUN, stop_at=2)
+    assert service.store.read("default", []).head.csn == 0
+    runs = run(replace(RUN, try_number=2), stop_at=4)
+    assert computed == [0, 1, 2, 3]
+    assert [epoch.published.csn for epoch in runs if epoch.published] == [1, 1]
+    cut = service.cuts.cut("default", ["hourly", "totals"])
+    assert (cut.csn, cut.barrier) == (1, NIGHT.end)
+    assert read(service, "hourly").num_rows == 12
+
+
+def test_a_loop_that_ends_early_publishes_none_and_says_so(
+    connect_session: SparkSession,
+    settings: Settings,
+    service: EpochService,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for epoch in epoch_runs(BOTH, NIGHT, spark=connect_session, settings=settings, commit="together"):
+        with epoch:
+            compute(epoch)
+        break
+    assert "none of 4 epochs of both is published" in caplog.text
+    assert service.store.read("default", []).head.csn == 0
+
+
 def test_an_exception_leaves_no_staged_file(
     spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path
 ) -> None:
@@ -412,6 +457,10 @@ def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, setti
         enter(None, None, None)
     with pytest.raises(InvalidInput, match="not 24.*epoch_runs"):
         enter(BOTH, DAY, settings)
+    with pytest.raises(InvalidInput, match="commit: 'all'"):
+        next(epoch_runs(BOTH, DAY, settings=settings, commit="all"))
+    with pytest.raises(InvalidInput, match="at most 100 epochs"):
+        next(epoch_runs(BOTH, "2013-02-01/2013-02-07", settings=settings, commit="together"))
     epochs = epoch_runs(BOTH, DAY, spark=classic_session, settings=settings)
     first = next(epochs)
     with pytest.raises(InvalidInput, match="not entered"):

@@ -136,6 +136,8 @@ def with_nameless(epoch: Any, /) -> None:
         (lambda: submit(job=JOB, batch=7), "batch"),
         (lambda: decorated(compute, job="job"), "job"),
         (lambda: decorated(compute, job=JOB, batch=7), "batch"),
+        (lambda: decorated(compute, job=JOB, commit="all"), "commit"),
+        (lambda: decorated(compute, job=JOB, commit="together"), "commit"),
         (lambda: decorated(without_epoch, job=JOB), "python_callable"),
         (lambda: decorated(with_rest, job=JOB), "python_callable"),
         (lambda: decorated(with_nameless, job=JOB), "python_callable"),
