@@ -75,6 +75,7 @@ class Event(StrEnum):
     NEARLY_FULL = "record near its limit"
     OUTDATED = "cut of rows that an edge has left behind"
     BOUND_ANEW = "source bound anew, epochs behind it"
+    TOGETHER = "several epochs committed together"
     BEHIND_REFUSED = "begin refused, an input behind its source"
     BEHIND_LOST = "publish refused, an input behind its source"
     BEHIND_MENDED = "epoch behind its source computed again"
@@ -137,6 +138,7 @@ PROMISED = (
     Event.HOLE_FILLED,
     Event.OUTDATED,
     Event.BOUND_ANEW,
+    Event.TOGETHER,
     Event.BEHIND_REFUSED,
     Event.BEHIND_LOST,
     Event.BEHIND_MENDED,

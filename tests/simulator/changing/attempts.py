@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -38,7 +38,8 @@ class Failed(Exception):
 class Task:
     """A task of a run, as Airflow sees it.
 
-    :param version: the declaration that its DAG had when this try began.
+    :param version: the declaration that its DAG had when this try began. :param more: further epochs of the job, which
+        it computes too, and commits together with the first.
     :ivar process: the one that Airflow believes in. :ivar after: seconds of virtual time before which it is not tried.
     :ivar refused: how often it was refused for good, since it was last committed. :ivar answered: it is committed.
     """
@@ -46,6 +47,7 @@ class Task:
     version: Version
     run: str
     interval: Interval
+    more: tuple[Interval, ...] = ()
     generation: int = 0
     tries: int = 0
     process: Process | None = None
@@ -78,9 +80,11 @@ class Try:
         task = self.task
         task.answered = False
         try:
-            attempt = self._begin()
-            if attempt is not None:
-                self._compute(attempt)
+            begun = [self._begin(epoch) for epoch in (task.interval, *task.more)]
+            attempts = [attempt for attempt in begun if attempt is not None]
+            if attempts:
+                self._compute(attempts)
+            task.answered = True
         except Fenced:
             self.world.count(Event.FENCED)
         except DependentReaders as error:
@@ -98,11 +102,11 @@ class Try:
                     (10, 300, 4000)
                 )
 
-    def _begin(self) -> Attempt | None:
+    def _begin(self, epoch: Interval) -> Attempt | None:
         job = self.version.declaration
         source = LandingSource(self.world.landing, lambda: self.hands.process.sleep(timedelta(seconds=0.1)))
         try:
-            begun = self.coordinator.begin(job, self.task.interval, self.owner, sources=source)
+            begun = self.coordinator.begin(job, epoch, self.owner, sources=source)
         except NotReady as error:
             behind = "bound anew as revision" in error.message
             self.world.count(Event.BEHIND_REFUSED if behind else Event.NOT_READY)
@@ -112,34 +116,42 @@ class Try:
             raise
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
-            self.task.answered = True
             return None
         self.world.begin(begun, self.version, self.hands.process)
         return begun
 
-    def _compute(self, attempt: Attempt) -> None:
+    def _compute(self, attempts: list[Attempt]) -> None:
         try:
-            if attempt.adopted:
-                self.world.count(Event.ADOPTED)
-            else:
-                self._write_all(attempt)
-            published = self.coordinator.publish(attempt)
+            for attempt in attempts:
+                if attempt.adopted:
+                    self.world.count(Event.ADOPTED)
+                else:
+                    self._write_all(attempt)
+            answers = self.coordinator.publish_together(attempts)
         except (Fenced, OutcomeUnknown):
             raise
         except Failed:
-            self.hands.abort(attempt, "the code failed")
+            for attempt in attempts:
+                self.hands.abort(attempt, "the code failed")
             raise
         except EpochError as error:
-            self._look_at(attempt, error)
-            self.hands.abort(attempt, type(error).__name__)
+            self._look_at(attempts, error)
+            for attempt in attempts:
+                self.hands.abort(attempt, type(error).__name__)
             raise
-        self.hands.check_answer(published)
-        self.world.published = published
-        if str(attempt.job) == self.world.slow:
-            self.world.count(Event.SLOW_PUBLISHED)
-        self.task.answered, self.task.refused = True, 0
+        self._take(answers)
 
-    def _look_at(self, attempt: Attempt, error: EpochError) -> None:
+    def _take(self, answers: tuple[Published, ...]) -> None:
+        for published in answers:
+            self.hands.check_answer(published)
+        expect(len({published.csn for published in answers}) == 1, "R2", f"{answers}")
+        if len(answers) > 1:
+            self.world.count(Event.TOGETHER)
+        if self.version.job == self.world.slow:
+            self.world.count(Event.SLOW_PUBLISHED)
+        self.world.published, self.task.refused = answers[0], 0
+
+    def _look_at(self, attempts: list[Attempt], error: EpochError) -> None:
         """A conflict is true: an input that minds it has changed, or may be about to (R13).
 
         Of a table with more rewrites than its log tells apart, those next to each other are as new as the newest.
@@ -150,13 +162,13 @@ class Try:
             self.world.count(Event.BEHIND_LOST)
         elif ": its inputs " in error.message:
             self.world.count(Event.INPUTS_REWRITTEN)
-            for read in attempt.inputs:
+            truth, remembered = self.world.truth, self.world.defaults.rewrites_remembered
+            refused = [attempt for attempt in attempts if str(attempt) in error.message]
+            for read in (one for attempt in refused for one in attempt.inputs if one.table in error.tables):
                 table = str(read.table)
-                if table not in error.tables:
-                    continue
-                changed = self.world.truth.changed_since(table, read.low, read.high, read.csn)
-                merged = self.world.truth.rewrites(table) > self.world.defaults.rewrites_remembered
-                expect(changed or merged, "R13", f"{attempt}: {error}, and nothing of {table} has changed")
+                changed = truth.changed_since(table, read.low, read.high, read.csn)
+                merged = truth.rewrites(table) > remembered
+                expect(changed or merged, "R13", f"{error}: nothing of {table} has changed")
 
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)

@@ -33,6 +33,8 @@ _SLOWLY = timedelta(seconds=8)
 _SILENT = timedelta(seconds=90)
 _CLEARED = 3
 """How often an epoch that lacks a table is cleared before a person does what doctor says."""
+_BATCHES = 0.3
+"""How often a run computes several epochs, and commits them together."""
 _BY_OLDER_NAME = 0.5
 """How often an epoch is run by the declaration that a refusal names."""
 _HABITS = ("vacuum", "night", "expire", "skip", "pause", "land")
@@ -280,9 +282,7 @@ class Airflow:
             if self.world.regretted:
                 self._ask_again(*self.world.regretted.pop(), run=_REGRET)
             if not self.quiet:
-                self._think_again()
-                if self.due < self.world.length and self.world.random.random() < self._pace:
-                    self.due += 1
+                self._go_on()
             self._keep()
             process.sleep(timedelta(seconds=self.world.random.uniform(1, 8)))
 
@@ -348,6 +348,29 @@ class Airflow:
             job, start = random.choice(known)
             epoch = self.world.truth.committed[job, start].interval
         self._ask_again(job, epoch)
+
+    def _go_on(self) -> None:
+        """Let people think again, let a run take several epochs, and let the next epochs be due."""
+        random = self.world.random
+        self._think_again()
+        if not self.world.counts and random.random() < _BATCHES:
+            self._together()
+        if self.due < self.world.length and random.random() < self._pace:
+            self.due += 1
+
+    def _together(self) -> None:
+        """Let a run compute several epochs that are missing, and commit them together."""
+        deployed = [one.now for one in self.deployed.values() if one.now is not None]
+        apart = [one for one in deployed if not {*one.outputs} & {read.table for read in one.reads}]
+        missing = {
+            one.job: [epoch for version, epoch in self.missing() if version.job == one.job] for one in apart
+        }
+        jobs = [one for one in apart if len(missing[one.job]) > 1]
+        if jobs and not any(one.more for one in self._again):
+            version = self.world.random.choice(jobs)
+            first, *more = missing[version.job][: self.world.random.choice((2, 3, 5))]
+            run = f"batch {self._processes}"
+            self._again.append(Task(version=version, run=run, interval=first, more=tuple(more)))
 
     def _apart(self) -> list[tuple[Version, Interval]]:
         """Epochs, unread as yet, each with a version that sets its tables apart, as it lacks one, or joins them."""

@@ -7,13 +7,14 @@ commits the other.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
 from airflow_provider.domain.epoch import AttemptEvent, Commitment, EpochRecord, EpochState, Provenance
+from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import JobRecord
@@ -21,11 +22,11 @@ from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import EdgeKind
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import CommitRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, Member, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from tests.simulator.cascade import Rows, output
 from tests.simulator.changing.mixing import Mixing
-from tests.simulator.changing.plan import Range, Read, Version
+from tests.simulator.changing.plan import DOMAIN, Range, Read, Version
 from tests.simulator.changing.records import Found, HasRead, Staged, Visible
 from tests.simulator.changing.sourced import Labels, Sourced
 from tests.simulator.history import Committed, History, Slice, expect, moment_of
@@ -232,13 +233,14 @@ class Truth(History):
             expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
             self.csn += 1
         puts = [one for one in transaction.updates if isinstance(one, Put)]
+        slices = [one for one in puts if one.key.kind is Kind.SLICE]
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             self._put(put, commit is not None)
         self.source.check_chain(f"after CSN {self.csn}")
         for put in puts:
             self._tell(put)
         if commit is not None and commit.members:
-            self._commit(commit)
+            self._commit(commit, slices)
         elif commit is not None and commit.by == "retention":
             for delta in commit.tables:
                 self._expired.add((str(delta.table), delta.interval.end))
@@ -303,17 +305,33 @@ class Truth(History):
 
     # --- what is committed -------------------------------------------------------------------------------------
 
-    def _commit(self, commit: CommitRecord) -> None:
-        expect(len(commit.members) == 1, "R2", f"members {commit.members}")
-        member = commit.members[0]
+    def _commit(self, commit: CommitRecord, slices: Sequence[Put]) -> None:
+        """Take a commit with its *slices*: the epochs of one job, all of them or none."""
+        where = f"{commit.change_set} at CSN {self.csn}"
+        jobs = {member.job for member in commit.members}
+        expect(len(jobs) == 1, "R2", f"{where}: members {commit.members}")
+        added = {(str(put.key.partition), put.record.interval) for put in slices}
+        epochs = {member.interval for member in commit.members}
+        expect({epoch for _, epoch in added} == epochs, "R2", f"{where}: slices of {added}")
+        for member in commit.members:
+            tables = sorted(table for table, epoch in added if epoch == member.interval)
+            self._take(member, tables)
+        self._check_closure(where)
+        for delta in commit.tables:
+            table, mark = str(delta.table), self.chain(str(delta.table), self.csn)
+            found = None if mark is None else mark[1]
+            expect(delta.watermark == found, "I3", f"{where}: {table} says {delta.watermark}, is {found}")
+
+    def _take(self, member: Member, tables: list[str]) -> None:
+        """Take an epoch that is committed, with its slices of *tables*."""
         job, epoch, revision = str(member.job), member.interval, member.revision
         done = self.epochs[job, epoch.start].committed
         where = f"{job} {epoch} revision {revision} at CSN {self.csn}"
         assert done is not None
         before = self.committed.get((job, epoch.start))
         expect(revision == (before.revision if before else 0) + 1, "I1", f"{where} over {before}")
-        expect(commit.change_set not in self.change_sets, "R15", f"{where}: {commit.change_set} twice")
-        tables = [str(one.table) for one in commit.tables]
+        change_set = RevisionId(DOMAIN, member.job, epoch, revision).change_set
+        expect(change_set not in self.change_sets, "R15", f"{where}: {change_set} twice")
         kept: tuple[HasRead, ...] = ()
         if done.fills and (job, epoch.start, done.output_token) not in self.begun:
             # A skip that fills: no task has begun it, and the commitment says of itself what it said before, if any.
@@ -327,15 +345,14 @@ class Truth(History):
             files = self.source.commit(job, epoch, done, version.source, where, behind=self.behind())
         else:
             self.source.leave(job, epoch)
-        for delta in commit.tables:
-            table = str(delta.table)
+        for table in tables:
             self._check_disjoint(table, epoch, where)
             rows = self._expected(table, epoch, done, Found(job=job, inputs=inputs, files=files))
             self._slices[table].append(
                 Slice(interval=epoch, csn=self.csn, revision=revision, rows=tuple(rows))
             )
             self._grow(table, epoch)
-        self.change_sets[commit.change_set] = self.csn
+        self.change_sets[change_set] = self.csn
         self.committed[job, epoch.start] = Committed(
             job=job, interval=epoch, revision=revision, csn=self.csn, inputs=done.inputs
         )
@@ -356,11 +373,6 @@ class Truth(History):
         own = (version.source if version else "", files)
         mixed = self.mixing.commit(tables, epoch, self.csn, own, known)
         expect(not mixed, "R18", f"{where}: rows of {mixed} of its source")
-        self._check_closure(where)
-        for delta in commit.tables:
-            table, mark = str(delta.table), self.chain(str(delta.table), self.csn)
-            found = None if mark is None else mark[1]
-            expect(delta.watermark == found, "I3", f"{where}: {table} says {delta.watermark}, is {found}")
 
     def _grow(self, table: str, epoch: Interval) -> None:
         """Let the chain of *table* begin, or begin earlier, in one step."""
