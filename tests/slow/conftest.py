@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.services.s3 import S3Emulator, s3_emulator
+from tests.servers.s3 import S3Emulator, s3_emulator
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.postgresql import binaries
+from tests.servers.s3 import S3Emulator
 from tests.servers.zookeeper import ZookeeperEnsemble
 from tests.services.compose import ROOT
 from tests.services.native import NativeDeployment
-from tests.services.s3 import S3Emulator
 from tests.services.zookeeper import zookeeper_directory, zookeeper_ensemble
 from tests.system.test_deployment import check_cluster, check_tables, run_pipeline
 

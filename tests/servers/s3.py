@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto, an emulator from PyPI, in an environment and a process of its own.
+"""An S3 server for tests and the demo: moto, an emulator from PyPI, in an environment and a process of its own.
 
 It checks no signatures and keeps objects in memory: it shows that the requests are right, not that a server is.
 """
@@ -21,6 +21,18 @@ ROOT = Path(__file__).parents[2]
 PREPARE = ROOT / "scripts" / "prepare-s3"
 PYTHON = ROOT / ".venv-s3" / "bin" / "python"
 READY_TIMEOUT_S = 120.0
+SERVER = """
+import sys
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+MotoRequestHandler.protocol_version = "HTTP/1.1"
+MotoRequestHandler.log_request = lambda *_: None
+run_simple(
+    "127.0.0.1", int(sys.argv[1]), create_backend_app("s3"), threaded=True, request_handler=MotoRequestHandler
+)
+"""
+"""What ``python -m moto.server`` runs, for S3 alone: that one looks for each request's service in a hundred folders,
+which takes as long as the answer. Connections stay open, and requests are not logged."""
 
 
 class S3Emulator:
@@ -31,8 +43,10 @@ class S3Emulator:
 
     def __init__(self, home: Path) -> None:
         self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_S3": self.url,  # goes before the other, and may lead to another store
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
@@ -40,7 +54,7 @@ class S3Emulator:
         }
         self._process = ManagedProcess(
             name="s3",
-            command=[str(PYTHON), "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+            command=[str(PYTHON), "-c", SERVER, str(self.port)],
             environment=os.environ,
             home=home,
         )
@@ -56,6 +70,13 @@ class S3Emulator:
 
     def stop(self) -> None:
         self._process.stop()
+
+    def check(self) -> None:
+        """Say so when it has ended by itself.
+
+        :raises ProcessFailedError: naming its log.
+        """
+        self._process.check()
 
     def filesystem(self) -> pafs.S3FileSystem:
         """The store as its administrator sees it."""
