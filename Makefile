@@ -13,6 +13,8 @@ WORKERS ?= 2
 # Where the demo keeps its metadata: sqlite, postgresql, zookeeper. FAULT=1 breaks its server while epochs are in publish
 STORE ?= sqlite
 FAULT ?= 0
+# Where the demo keeps its tables: local (folders), or s3, an emulator that it starts
+WAREHOUSE ?= local
 # Days that the demo computes with the package, and as many without, at most 2; empty for all 8
 DAYS ?=
 # What mypy reads; not dags/: types cannot say that Airflow passes a task its arguments
@@ -31,8 +33,9 @@ help: ## List the tasks
 
 .PHONY: demo
 demo: export EPOCHS_STORE := $(STORE)
-demo: prepare ## Run the cascade with epochs and its naive twin, 6 to 8 minutes (DAYS=2, STORE=postgresql or zookeeper, FAULT=1)
-	@$(PY) -m demo run --store '$(STORE)' $(if $(DAYS),--days '$(DAYS)') $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
+demo: export EPOCHS_WAREHOUSE := $(WAREHOUSE)
+demo: prepare ## Run the cascade with epochs and its naive twin, 6 to 8 minutes (DAYS=2, STORE=postgresql or zookeeper, WAREHOUSE=s3, FAULT=1)
+	@$(PY) -m demo run --store '$(STORE)' --warehouse '$(WAREHOUSE)' $(if $(DAYS),--days '$(DAYS)') $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up
 up: prepare ## Start the demo's Airflow and keep it running

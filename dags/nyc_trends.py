@@ -26,13 +26,16 @@ with DAG(
     @task.epoch(job=nyc_tables.CARRIER_TRENDS_JOB, spark_conn_id="spark_connect")
     def carrier_trends(epoch: EpochRun) -> None:
         """Write the states of ``carrier_to_date`` and ``carrier_three_days`` at the barrier."""
-        from spark_jobs import nyc_transforms
+        from spark_jobs import nyc_statements, nyc_transforms
 
         last_day = (epoch.interval.end - timedelta(days=1)).date()
         recent = epoch.read("carrier_daily")
-        before = epoch.read("carrier_to_date", schema=nyc_transforms.CARRIER_TO_DATE)
         today = recent.where(recent["day"] == last_day)
-        epoch.write("carrier_to_date", nyc_transforms.carrier_to_date(before, today))
+        if nyc_statements.HAS_RUNTIME:
+            nyc_statements.write_carrier_to_date(epoch, today)
+        else:
+            before = epoch.read("carrier_to_date", schema=nyc_transforms.CARRIER_TO_DATE)
+            epoch.write("carrier_to_date", nyc_transforms.carrier_to_date(before, today))
         epoch.write("carrier_three_days", nyc_transforms.carrier_three_days(recent, last_day=last_day))
 
     EpochSensor(task_id="wait_for_carriers", job=nyc_tables.CARRIER_TRENDS_JOB) >> carrier_trends()

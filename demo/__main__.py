@@ -13,6 +13,7 @@ from demo.processes import ProcessFailedError
 from demo.run import run
 from demo.stack import CHECKOUT, Plan, StillRunningError
 from demo.stores import STORES, MissingProgramError, ServerStore
+from demo.warehouses import WAREHOUSES
 from tests.servers.postgresql import ServerFailedError
 
 CANNOT_START = (
@@ -43,6 +44,7 @@ def main(argv: list[str] | None = None) -> int:
                 port=given.port,
                 connect_port=given.connect_port,
                 store=given.store,
+                warehouse=given.warehouse,
             )
             return run(home=home, plan=plan, fault=given.fault)
         if given.command == "up":
@@ -76,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_ports(run_command, str(defaults.port), str(defaults.connect_port))
     stores = "where the metadata are; a server is started in the demo's home"
     run_command.add_argument("--store", choices=sorted(STORES), default=defaults.store, help=stores)
+    run_command.add_argument(
+        "--warehouse",
+        choices=sorted(WAREHOUSES),
+        default=defaults.warehouse,
+        help="where the tables are: in the demo's home, or in an S3 emulator that is started",
+    )
     run_command.add_argument(
         "--fault", action="store_true", help="break the store's server while epochs are in publish"
     )

@@ -64,10 +64,17 @@ class AirflowRest:
         :returns: the decoded answer, or None when it has no body.
         :raises AirflowRestError: for an answer of 400 and above.
         """
-        if self._token is None:
-            self._token = self._answer(self._ask_token())["access_token"]
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = {"Authorization": f"Bearer {self.token()}"}
         return self._answer(self._send(method, f"/api/v2{path}", headers=headers, **kwargs))
+
+    def token(self) -> str:
+        """Give the token that requests are sent with; asked for once.
+
+        :raises AirflowRestError: for an answer of 400 and above.
+        """
+        if self._token is None:
+            self._token = str(self._answer(self._ask_token())["access_token"])
+        return self._token
 
     def dag_ids(self) -> set[str]:
         """Name the DAGs that Airflow has parsed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,14 @@ LEAST_READS = 500
 LEAST_CUTS = 60
 LEAST_WAITS = 7
 LEAST_OF_ALL = 100
+LEAST_BY_CATALOG = 40
 LEAST_WORD_READS = 80
 LEAST_WORD_CUTS = 8
 WHOLE_DEMO_DAYS = 8
 """Lower bounds are those of the whole demo; a shorter one is held to its share."""
+
+BY_CATALOG = "catalog"
+"""Name of the reader, of the family ``epochs``, that reads by the REST catalog."""
 
 WITH_CUTS = ("epochs", "words")
 """The families that read with the package."""
@@ -63,6 +67,11 @@ class ReadCounts:
         return self.outcomes.total()
 
     @property
+    def by_catalog(self) -> int:
+        """Those by the REST catalog."""
+        return self.by_reader.get(BY_CATALOG, (0, 0))[0]
+
+    @property
     def bad(self) -> int:
         """Reads that were wrong or failed."""
         return self.outcomes[WRONG] + self.outcomes[FAILED]
@@ -74,11 +83,13 @@ class Least:
 
     :param reads: all of them.
     :param of_all: those that compared all tables of New York.
+    :param by_catalog: those by the REST catalog.
     :param cuts: different ones, of those that can be read at the end, too.
     """
 
     reads: int
     of_all: int = 0
+    by_catalog: int = 0
     cuts: int = 0
 
     def reached(self, counts: ReadCounts) -> bool:
@@ -86,22 +97,28 @@ class Least:
         return (
             counts.reads >= self.reads
             and counts.by_tables[len(TABLES)] >= self.of_all
+            and counts.by_catalog >= self.by_catalog
             and counts.cuts >= self.cuts
         )
 
 
-def least_of(days: int) -> dict[str, Least]:
+def least_of(days: int, *, pace: float = 1.0) -> dict[str, Least]:
     """What a demo of some days promises to read, by the readers' family.
 
     :param days: that it computes with the package.
+    :param pace: of its warehouse: so many reads of those that a folder allows in the same time.
     """
     share = min(1.0, days / WHOLE_DEMO_DAYS)
-    reads = int(LEAST_READS * share)
+    reads = int(LEAST_READS * share * pace)
     return {
         # A week ends with the first day of the whole demo and with the last of any.
-        "epochs": Least(reads=reads, of_all=LEAST_OF_ALL if share == 1 else 1),
+        "epochs": Least(
+            reads=reads,
+            of_all=int(LEAST_OF_ALL * pace) if share == 1 else 1,
+            by_catalog=max(1, int(LEAST_BY_CATALOG * share * pace)),
+        ),
         # Each book's end is a cut that can be read as soon as the last book is there.
-        "words": Least(reads=int(LEAST_WORD_READS * share), cuts=LEAST_WORD_CUTS),
+        "words": Least(reads=int(LEAST_WORD_READS * share * pace), cuts=LEAST_WORD_CUTS),
         "twin": Least(reads=reads),
     }
 
@@ -151,24 +168,28 @@ def reading_figures(family: str, counts: ReadCounts) -> Figures:
 
 
 def cut_figures(epochs: ReadCounts, words: ReadCounts) -> Figures:
-    """Name what only readers with cuts promise: different cuts, and reads of all tables at once."""
+    """Name what only readers with cuts promise: different cuts, and reads of all tables at once, and by the catalog."""
     return {
         "demo.epochs.cuts": epochs.cuts,
         "demo.epochs.tables": max(epochs.by_tables, default=0),
         "demo.epochs.reads_of_all": epochs.by_tables[len(TABLES)],
+        "demo.epochs.reads_by_catalog": epochs.by_catalog,
         "demo.words.cuts": words.cuts,
     }
 
 
-def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int = 0) -> list[str]:
+def broken_promises(
+    figures: Figures, *, days: int, twin_days: int, faults: int = 0, pace: float = 1.0
+) -> list[str]:
     """Say which promises a run did not keep; none is an empty list.
 
     :param figures: of the run.
     :param days: that it computed with the package.
     :param twin_days: that it computed without; 0 when the twin did not run.
     :param faults: times that the store's server was to be broken while an epoch was in publish.
+    :param pace: of its warehouse, as for :func:`least_of`.
     """
-    families = least_of(days)
+    families = least_of(days, pace=pace)
     # The first day has one barrier; later ones add barriers, and commits at which each of them can be read.
     later_share = min(1.0, (days - 1) / (WHOLE_DEMO_DAYS - 1))
     there = figures["demo.epochs.cuts_there"]
@@ -176,9 +197,10 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int 
         "demo.epochs.reads": families["epochs"].reads,
         # The last commit of all leaves each day's end to be read.
         "demo.epochs.cuts_there": days,
-        "demo.epochs.cuts": max(1, int(min(LEAST_CUTS * later_share**2, PART_OF_CUTS * there))),
+        "demo.epochs.cuts": max(1, int(pace * min(LEAST_CUTS * later_share**2, PART_OF_CUTS * there))),
         "demo.epochs.tables": len(TABLES),
         "demo.epochs.reads_of_all": families["epochs"].of_all,
+        "demo.epochs.reads_by_catalog": families["epochs"].by_catalog,
         "demo.words.reads": families["words"].reads,
         "demo.words.cuts": families["words"].cuts,
         "demo.waits.deferred": max(1, int(LEAST_WAITS * min(1.0, days / WHOLE_DEMO_DAYS))),
@@ -203,14 +225,21 @@ def broken_promises(figures: Figures, *, days: int, twin_days: int, faults: int 
     return broken
 
 
-def budget_s(days: int) -> int:
-    """Return the seconds that a demo of *days* days should take on two cores."""
-    return SHORT_BUDGET_S if days <= SHORT_DAYS else BUDGET_S
+def budgets_s(days: int, *, pace: float = 1.0) -> dict[str, int]:
+    """Return the seconds that a demo of *days* days should take on two cores, by the name of the figure.
+
+    :param pace: of its warehouse, as for :func:`least_of`.
+    """
+    whole = SHORT_BUDGET_S if days <= SHORT_DAYS else BUDGET_S
+    return {
+        "demo.seconds": round(whole / pace),
+        "demo.first_publish_seconds": round(FIRST_PUBLISH_BUDGET_S / pace),
+    }
 
 
-def over_budget(figures: Figures, *, days: int) -> list[str]:
+def over_budget(figures: Figures, *, days: int, pace: float = 1.0) -> list[str]:
     """List the times above their budgets; a busy machine is no broken promise."""
-    budgets = {"demo.seconds": budget_s(days), "demo.first_publish_seconds": FIRST_PUBLISH_BUDGET_S}
+    budgets = budgets_s(days, pace=pace)
     return [
         f"{name} is {figures[name]:g}, the budget on 2 cores is {budget}"
         for name, budget in budgets.items()
@@ -241,8 +270,12 @@ def side_by_side(
     table.add_row("failed after retries", *(_share(one, FAILED) for one in columns))
     table.add_row("needed a retry", *(str(one.retried) for one in columns))
     table.add_row("distinct cuts read", *(str(epochs.cuts), "no cuts")[: len(columns)])
-    for title, wanted in (("of these, ad-hoc", False), ("of these, the DAG that waits", True)):
-        table.add_row(title, *(_bad_of(one, dag=wanted) for one in columns))
+    table.add_row("of these, ad-hoc", *(_bad_of(one, _is_ad_hoc) for one in columns))
+    by_catalog = _bad_of(epochs, lambda reader: reader == BY_CATALOG)
+    table.add_row("of these, by the REST catalog", *(by_catalog, "no catalog")[: len(columns)])
+    table.add_row(
+        "of these, the DAG that waits", *(_bad_of(one, lambda name: name == "dag") for one in columns)
+    )
     return table
 
 
@@ -260,6 +293,10 @@ def _share(counts: ReadCounts, outcome: str) -> str:
     return f"{number} ({number / counts.reads:.1%})" if counts.reads else "no reads"
 
 
-def _bad_of(counts: ReadCounts, *, dag: bool) -> str:
-    chosen = [pair for name, pair in counts.by_reader.items() if (name == "dag") is dag]
+def _is_ad_hoc(reader: str) -> bool:
+    return reader.startswith("adhoc-")
+
+
+def _bad_of(counts: ReadCounts, counts_in: Callable[[str], bool]) -> str:
+    chosen = [pair for reader, pair in counts.by_reader.items() if counts_in(reader)]
     return f"{sum(bad for _, bad in chosen)} bad of {sum(seen for seen, _ in chosen)}"

@@ -42,6 +42,8 @@ def up(home: Path, *, port: int | None = None, connect_port: int | None = None) 
             return 2
         time.sleep(0.5)
     print(f"Airflow is up at {stack.airflow.base_url} ; `make down` stops it.")
+    if not stack.warehouse.keeps_tables:
+        print("The rows of the tables ended with the S3 emulator; runs, logs and epochs are there.")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
-from demo.figures import Least, ReadCounts, count_reads
+from demo.figures import BY_CATALOG, Least, ReadCounts, count_reads
 from demo.processes import ManagedProcess, ask_to_end, end
 from demo.progress import Moment, Progress, RunStates
 from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
@@ -34,6 +34,7 @@ class Pipeline:
     :param max_active_runs: of each DAG.
     :param read_period_s: seconds from one read's start to the same reader's next.
     :param stops_at_failure: whether a failed run ends the half; else what can go on goes on.
+    :param by_catalog_period_s: the same of one reader more, of the same tables by the REST catalog; None without it.
     :param beside: further families, each with one reader of its own tables, and that one's seconds between reads.
     """
 
@@ -45,6 +46,7 @@ class Pipeline:
     max_active_runs: int
     read_period_s: float
     stops_at_failure: bool
+    by_catalog_period_s: float | None = None
     beside: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -89,11 +91,13 @@ class Phase:
         families = (pipeline.family, *pipeline.beside)
         self._least = {family: least[family] for family in families}
         self._readers = [
-            stack.reader(pipeline.family, number, period_s=pipeline.read_period_s)
+            stack.reader(pipeline.family, f"adhoc-{number}", period_s=pipeline.read_period_s)
             for number in range(1, readers + 1)
         ]
+        if pipeline.by_catalog_period_s is not None:
+            self._readers.append(stack.reader("catalog", BY_CATALOG, period_s=pipeline.by_catalog_period_s))
         self._readers += [
-            stack.reader(family, 1, period_s=period) for family, period in pipeline.beside.items()
+            stack.reader(family, "adhoc-1", period_s=period) for family, period in pipeline.beside.items()
         ]
         self._notes = notes
         self._waits: set[tuple[str, str, str]] = set()

@@ -19,7 +19,7 @@ from airflow_provider.stores.factory import redacted
 from demo import figures
 from demo.books import A_DAY
 from demo.faults import Aim
-from demo.figures import FIRST_PUBLISH_BUDGET_S, Figures, ReadCounts, budget_s
+from demo.figures import Figures, ReadCounts, budgets_s
 from demo.phase import Outcome, Phase, Pipeline
 from demo.progress import Progress
 from demo.published import Published, cuts_there, published
@@ -31,6 +31,8 @@ READERS = 2
 READ_PERIOD_S = 0.3
 WORDS_READ_PERIOD_S = 0.5
 """Longer: the words are published in the first minutes, and all later reads find the same cuts."""
+CATALOG_READ_PERIOD_S = 2.0
+"""Longer: Airflow's API server, which all tasks talk to, answers ten requests for a read."""
 TWIN_READ_PERIOD_S = 0.1
 """Shorter: the twin's tables can be read only late in its two days, and nothing is to be seen after them."""
 
@@ -135,9 +137,10 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     stages = Stages()
     stack = DemoStack(home=home, plan=plan)
     with stack.claimed():
+        whole_s, first_s = budgets_s(plan.days, pace=stack.warehouse.pace).values()
         console.print(
-            f"Budget: {budget_s(plan.days) // 60} minutes on 2 cores, the first published epoch within "
-            f"{FIRST_PUBLISH_BUDGET_S} seconds. Everything that is written lies in {home}."
+            f"Budget: {whole_s // 60} minutes on 2 cores, the first published epoch within "
+            f"{first_s} seconds. Everything that is written lies in {home}."
         )
         stack.clear()
         with _stopped_at_the_end(stack, console, stages):
@@ -168,6 +171,7 @@ def _prepare(stack: DemoStack, console: Console) -> None:
     console.print("Starting Airflow (API server, scheduler, DAG processor, triggerer) and Spark Connect ...")
     stack.start()
     console.print(f"Metadata: {redacted(stack.store.settings.store_url)}")
+    console.print(f"Tables: {stack.warehouse.uri}")
     console.print(f"Airflow is up: {stack.airflow.base_url}")
 
 
@@ -191,14 +195,14 @@ def _both_halves(
     if fault:
         stack.start_faults(aim_of(plan, reads=stack.reads), console.print)
     with stages.measured("epochs"):
-        epochs = _half(stack, console, started, _with_epochs(plan), notes)
+        epochs = _half(stack, console, started, _with_epochs(plan, stack.warehouse.pace), notes)
     if stack.faults:
         stack.faults.stop()
         stack.faults.check()
     twin = None
     if plan.twin:
         with stages.measured("twin"):
-            twin = _half(stack, console, started, _twin(plan.twin), tuple)
+            twin = _half(stack, console, started, _twin(plan.twin, stack.warehouse.pace), tuple)
     settings = stack.store.settings
     return Result(
         epochs=epochs,
@@ -230,7 +234,7 @@ def aim_of(plan: Plan, *, reads: Path) -> Aim:
     )
 
 
-def _with_epochs(plan: Plan) -> Pipeline:
+def _with_epochs(plan: Plan, pace: float) -> Pipeline:
     days = plan.epochs
     return Pipeline(
         family="epochs",
@@ -243,13 +247,14 @@ def _with_epochs(plan: Plan) -> Pipeline:
         days=days,
         run_date_lag=timedelta(days=1),
         max_active_runs=2,
-        read_period_s=READ_PERIOD_S,
+        read_period_s=READ_PERIOD_S / pace,
         stops_at_failure=True,
-        beside={"words": WORDS_READ_PERIOD_S},
+        by_catalog_period_s=CATALOG_READ_PERIOD_S / pace,
+        beside={"words": WORDS_READ_PERIOD_S / pace},
     )
 
 
-def _twin(days: Days) -> Pipeline:
+def _twin(days: Days, pace: float) -> Pipeline:
     return Pipeline(
         family="twin",
         title="Plain Airflow and Spark",
@@ -257,7 +262,7 @@ def _twin(days: Days) -> Pipeline:
         days=days,
         run_date_lag=timedelta(0),
         max_active_runs=1,
-        read_period_s=TWIN_READ_PERIOD_S,
+        read_period_s=TWIN_READ_PERIOD_S / pace,
         stops_at_failure=False,
     )
 
@@ -275,7 +280,7 @@ def _half(
             stack=stack,
             pipeline=pipeline,
             progress=progress,
-            least=figures.least_of(stack.plan.days),
+            least=figures.least_of(stack.plan.days, pace=stack.warehouse.pace),
             readers=READERS,
             notes=notes,
         )
@@ -315,10 +320,12 @@ def _conclude(
         f"`make down` stops it. Logs are in {stack.home / 'logs'}, every read in {stack.reads}."
     )
     console.print(f"Where the time went: {stages}.")
-    broken = figures.broken_promises(found, days=plan.days, twin_days=plan.twin_days, faults=faults)
+    broken = figures.broken_promises(
+        found, days=plan.days, twin_days=plan.twin_days, faults=faults, pace=stack.warehouse.pace
+    )
     broken += _unpublished(found, plan)
     broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]
-    slow = figures.over_budget(found, days=plan.days)
+    slow = figures.over_budget(found, days=plan.days, pace=stack.warehouse.pace)
     for line in (*[f"broken promise: {promise}" for promise in broken], *slow):
         console.print(line)
     for name, value in found.items():

@@ -50,10 +50,13 @@ def spark_home() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def write_configuration(folder: Path) -> None:
-    """Write spark-defaults.conf and log4j2.properties into a folder for SPARK_CONF_DIR."""
+def write_configuration(folder: Path, more: Mapping[str, str] | None = None) -> None:
+    """Write spark-defaults.conf and log4j2.properties into a folder for SPARK_CONF_DIR.
+
+    :param more: settings beside those of every demo.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{name} {value}" for name, value in SETTINGS.items()]
+    lines = [f"{name} {value}" for name, value in {**SETTINGS, **(more or {})}.items()]
     (folder / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     (folder / "log4j2.properties").write_text(LOGGING)
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from demo import books, faults, landing
 from demo.airflow_cluster import AirflowCluster
 from demo.books import BookTotals
-from demo.connection import environment_of
+from demo.connection import CONN_ID, environment_of
 from demo.faults import Aim, FaultInjector
 from demo.processes import ManagedProcess, end_owned_by, owned_by
 from demo.source import Days
 from demo.spark_connect import SparkConnectServer, write_configuration
 from demo.stores import STORES, ServerStore, SqliteStore
 from demo.totals import SourceTotals
+from demo.warehouses import WAREHOUSES, LocalWarehouse
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PLAN = "plan.json"
@@ -53,6 +54,7 @@ class Plan:
     :param port: of Airflow's API server and UI.
     :param connect_port: of the Spark Connect server.
     :param store: where the metadata are, a name of :data:`demo.stores.STORES`.
+    :param warehouse: where the tables are, a name of :data:`demo.warehouses.WAREHOUSES`.
     """
 
     days: int = 8
@@ -60,6 +62,7 @@ class Plan:
     port: int = 8080
     connect_port: int = 15002
     store: str = SqliteStore.name
+    warehouse: str = LocalWarehouse.name
 
     @property
     def epochs(self) -> Days:
@@ -97,8 +100,8 @@ class DemoStack:
     def __init__(self, *, home: Path, plan: Plan) -> None:
         self.home = home.resolve()
         self.plan = plan
-        warehouse = (self.home / "epochs" / "warehouse").as_uri()
-        self.store = STORES[plan.store](home=self.home, warehouse=warehouse)
+        self.warehouse = WAREHOUSES[plan.warehouse](home=self.home)
+        self.store = STORES[plan.store](home=self.home, warehouse=self.warehouse.uri)
         self.faults: FaultInjector | None = None
         self.reads = self.home / "reads"
         self.airflow = AirflowCluster(
@@ -119,12 +122,13 @@ class DemoStack:
         :returns: the files and sockets that hold them: a process that inherits these holds the claim too.
         :raises StillRunningError: another demo has the home.
         :raises FileExistsError: the home, which gets emptied, holds what no demo wrote.
-        :raises MissingProgramError: the store's server is not installed.
+        :raises MissingProgramError: what store or warehouse need is not installed.
         :raises PortInUseError: naming the port and who holds it.
         """
         with ExitStack() as held:
             home = held.enter_context(self._home_for_this_demo_alone())
             self.store.require()
+            self.warehouse.require()
             ports = [held.enter_context(one.endpoint.hold()) for one in (self.airflow, self.spark)]
             yield [home, *(port.fileno() for port in ports)]
 
@@ -177,13 +181,14 @@ class DemoStack:
         return landing.land(zone, Days.through_blizzard(most)) + books.land(zone, self.plan.books)
 
     def start(self) -> None:
-        """Start the store, Spark and Airflow and wait until all are ready.
+        """Start warehouse, store, Spark and Airflow and wait until all are ready.
 
         :raises ProcessFailedError: when a part does not get ready.
         :raises ServerFailedError: when the store's server does not start.
         """
-        write_configuration(self.home / "spark")
+        write_configuration(self.home / "spark", self.warehouse.spark_settings)
         self.spark.start()
+        self.warehouse.start()
         self.store.start()
         self.airflow.migrate()
         self.airflow.start()
@@ -197,6 +202,7 @@ class DemoStack:
         self.airflow.stop()
         self.spark.stop()
         self.store.stop()
+        self.warehouse.stop()
         end_owned_by(self.home)
 
     def check(self) -> None:
@@ -207,6 +213,7 @@ class DemoStack:
         self.airflow.check()
         self.spark.process.check()
         self.store.check()
+        self.warehouse.check()
         if self.faults is not None:
             self.faults.check()
 
@@ -220,16 +227,16 @@ class DemoStack:
         self.faults = FaultInjector(store=self.store, aim=aim, log=self.home / faults.LOG, say=say)
         self.faults.start()
 
-    def reader(self, family: str, number: int, *, period_s: float) -> ManagedProcess:
-        """Prepare an ad-hoc reader's process.
+    def reader(self, kind: str, name: str, *, period_s: float) -> ManagedProcess:
+        """Prepare a reader's process.
 
-        :param family: ``epochs``, ``words`` or ``twin``.
+        :param kind: ``epochs``, ``catalog``, ``words`` or ``twin``.
+        :param name: its name among the readers of its family.
         :param period_s: seconds from one read's start to the next's.
         """
-        name = f"adhoc-{number}"
-        arguments = ["-m", "demo.readers", family, "--reader", name, "--period", str(period_s)]
+        arguments = ["-m", "demo.readers", kind, "--reader", name, "--period", str(period_s)]
         return ManagedProcess(
-            name=f"reader-{family}-{number}",
+            name=f"reader-{kind}-{name}",
             command=[sys.executable, *arguments],
             environment=self.airflow.environment,
             home=self.home,
@@ -240,7 +247,6 @@ class DemoStack:
 
     def _environment(self) -> Mapping[str, str]:
         """What DAGs, jobs and readers are told."""
-        twin_warehouse = str(self.home / "twin")
         twin = self.plan.twin
         about_twin = (
             {"NYC_TWIN_ORIGIN": twin.start.isoformat(), "NYC_TWIN_DAYS": str(twin.count)} if twin else {}
@@ -254,10 +260,12 @@ class DemoStack:
             "NYC_TOTALS_TWIN": str(self._totals("twin")),
             "NYC_TOTALS_WORDS": str(self._totals("words")),
             "NYC_READS": str(self.reads),
+            "NYC_CATALOG": f"http://127.0.0.1:{self.plan.port}/epochs/catalog/{CONN_ID}",
             "AIRFLOW_VAR_NYC_LANDING": str(self.home / "landing"),
-            "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": twin_warehouse,
+            "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": self.warehouse.twin,
             "NYC_LANDING": str(self.home / "landing"),
-            "NYC_TWIN_WAREHOUSE": twin_warehouse,
+            "NYC_TWIN_WAREHOUSE": self.warehouse.twin,
+            **self.warehouse.environment,
             **environment_of(self.store.connections),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_CONN_SPARK_CONNECT": json.dumps(

@@ -41,6 +41,7 @@ SPARK_MODULES = frozenset(
         "test_airflow_decorator",
         "test_anomalies_plain",
         "test_benchmarks_with_spark",
+        "test_demo_statements",
         "test_demo_transforms",
         "test_demo_twin",
         "test_readme",

@@ -57,12 +57,24 @@ def is_early(error: Exception) -> bool:
 class AdHocReader:
     """Asks by turns for the newest day, for an earlier one, and for the newest with the last week beside it.
 
+    :param read_day: reads the tables that have a barrier each day, at the newest one or at one up to a time.
+    :param read_all: reads all tables at the newest day.
+    :param is_early: whether an error of the latter means that no week has been published.
     :param ends: of the days, from which an earlier one is chosen. :param name: makes its choices its own.
     """
 
-    def __init__(self, epochs: Epochs, totals: SourceTotals, *, ends: Sequence[datetime], name: str) -> None:
-        self._epochs = epochs
-        self._totals = totals
+    def __init__(
+        self,
+        read_day: Callable[[datetime | None], Seen],
+        read_all: Callable[[], Seen],
+        *,
+        is_early: Callable[[Exception], bool],
+        ends: Sequence[datetime],
+        name: str,
+    ) -> None:
+        self._read_day = read_day
+        self._read_all = read_all
+        self._is_early = is_early
         self._ends = ends
         self._random = Random(name)  # noqa: S311 - chooses what to read
         self._turns: cycle[Callable[[], Seen]] = cycle((self._newest, self._earlier, self._with_the_week))
@@ -73,21 +85,35 @@ class AdHocReader:
         return next(self._turns)()
 
     def _newest(self) -> Seen:
-        return read_day(self._epochs, self._totals)
+        return self._read_day(None)
 
     def _earlier(self) -> Seen:
-        return read_day(self._epochs, self._totals, at=self._random.choice(self._ends))
+        return self._read_day(self._random.choice(self._ends))
 
     def _with_the_week(self) -> Seen:
         """Read all tables; without the weekly ones as long as there is no week."""
         try:
-            seen = read_all(self._epochs, self._totals)
-        except (NotReady, UnknownName):
-            if self._has_week:
+            seen = self._read_all()
+        except Exception as error:
+            if self._has_week or not self._is_early(error):
                 raise
             return self._newest()
         self._has_week = True
         return seen
+
+
+def by_cuts(epochs: Epochs, totals: SourceTotals, *, ends: Sequence[datetime], name: str) -> AdHocReader:
+    """Make the reader that asks the package for its cuts.
+
+    :param ends: as :class:`AdHocReader` has it. :param name: likewise.
+    """
+    return AdHocReader(
+        lambda at: read_day(epochs, totals, at=at),
+        lambda: read_all(epochs, totals),
+        is_early=lambda error: isinstance(error, NotReady | UnknownName),
+        ends=ends,
+        name=name,
+    )
 
 
 def read_all_the_time(*, reader: str, period_s: float) -> None:
@@ -97,7 +123,7 @@ def read_all_the_time(*, reader: str, period_s: float) -> None:
     with connect(settings_from_environment(), domain=DOMAIN) as epochs:
         read_until_told(
             ReadLog(settings, family="epochs", reader=reader),
-            AdHocReader(epochs, totals, ends=settings.days.ends, name=reader).read,
+            by_cuts(epochs, totals, ends=settings.days.ends, name=reader).read,
             is_early=is_early,
             is_retryable=is_retryable,
             period_s=period_s,

@@ -80,13 +80,13 @@ class ReaderSettings:
     :param days: the days that the pipeline computes.
     :param totals: file with the source's totals.
     :param reads: folder of the readers' logs.
-    :param warehouse: folder of the naive twin's tables.
+    :param warehouse: folder or URI of the naive twin's tables.
     """
 
     days: Days
     totals: Path
     reads: Path
-    warehouse: Path
+    warehouse: str
 
     @classmethod
     def from_environment(cls, family: str) -> ReaderSettings:
@@ -100,7 +100,7 @@ class ReaderSettings:
             days=Days(first=first, count=int(os.environ[f"{prefix}DAYS"])),
             totals=Path(os.environ[f"NYC_TOTALS_{family.upper()}"]),
             reads=Path(os.environ["NYC_READS"]),
-            warehouse=Path(os.environ["NYC_TWIN_WAREHOUSE"]),
+            warehouse=os.environ["NYC_TWIN_WAREHOUSE"],
         )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +34,7 @@ TO_DATE = ("delay_by_weather", "daily_report")
 DAY = "day"
 
 
-def read_tables(warehouse: Path) -> dict[str, pa.Table]:
+def read_tables(warehouse: str) -> dict[str, pa.Table]:
     """Read every table whole.
 
     :raises OSError: when a folder or file is gone.
@@ -104,8 +103,8 @@ def read_at_run(barrier: datetime | None) -> None:
         print(f"This read was {done.outcome}: {done.wrong or done.error}")
 
 
-def _read(warehouse: Path, table: str) -> pa.Table:
+def _read(warehouse: str, table: str) -> pa.Table:
     dated = [DAY] if table in DATED else []
     partitioning = ds.partitioning(pa.schema([(DAY, pa.string())]), flavor="hive")
-    folder = ds.dataset(warehouse / table, format="parquet", partitioning=partitioning)
+    folder = ds.dataset(f"{warehouse}/{table}", format="parquet", partitioning=partitioning)
     return folder.to_table(columns=[*COLUMNS[table], *dated])

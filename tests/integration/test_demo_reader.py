@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -13,10 +13,15 @@ from airflow_provider import Epochs, connect
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.testing.local_epochs import LocalEpochs
-from demo.readers.epochs import AdHocReader, read_all, read_day
+from demo import figures
+from demo.readers import catalog
+from demo.readers.catalog import CutsByAddress
+from demo.readers.epochs import AdHocReader, by_cuts, read_all, read_day
+from demo.readers.reading import Seen
 from demo.source import midnight
 from demo.totals import TABLES, SourceTotals
 from spark_jobs import nyc_tables
+from tests.services.catalog_server import application, served
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 SATURDAY, SUNDAY = date(2013, 2, 9), date(2013, 2, 10)
@@ -64,11 +69,11 @@ def begun(job: Job, origin: datetime) -> Job:
     return Job(job.name, outputs=job.outputs, cadence=job.cadence, origin=origin)
 
 
-def commit_day(epochs: LocalEpochs, day: date) -> None:
+def commit_day(epochs: LocalEpochs, day: date, *, leave_out: str | None = None) -> None:
     found = rows(day)
     for job in nyc_tables.JOBS:
         tables: list[Table] = [table for table in job.outputs if table.name in found]
-        if tables:
+        if tables and job.name != leave_out:
             epoch = Interval(midnight(day), end_of(day))
             epochs.commit(
                 begun(job, midnight(SATURDAY)), epoch, {table: found[table.name] for table in tables}
@@ -104,8 +109,27 @@ def reading(epochs: LocalEpochs) -> Iterator[Epochs]:
         yield opened
 
 
-def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpochs, reading: Epochs) -> None:
-    reader = AdHocReader(reading, totals(), ends=[end_of(SATURDAY)], name="adhoc-1")
+@pytest.fixture
+def cuts(epochs: LocalEpochs) -> Iterator[CutsByAddress]:
+    """The same by the REST catalog."""
+    with served(application(epochs.service)) as uri:
+        yield CutsByAddress(totals(), uri=uri, token="anything")  # noqa: S106 - this server asks for none
+
+
+@pytest.fixture(params=["by cuts", "by addresses"])
+def reader(request: pytest.FixtureRequest) -> AdHocReader:
+    ends = [end_of(SATURDAY)]
+    if request.param == "by cuts":
+        return by_cuts(request.getfixturevalue("reading"), totals(), ends=ends, name="adhoc-1")
+    found: CutsByAddress = request.getfixturevalue("cuts")
+    return AdHocReader(
+        found.read_day, found.read_all, is_early=catalog.is_early, ends=ends, name=figures.BY_CATALOG
+    )
+
+
+def test_tables_of_three_cadences_are_judged_where_each_stands(
+    epochs: LocalEpochs, reader: AdHocReader
+) -> None:
     before = [reader.read() for _ in range(3)]
     assert {(one.barrier, one.tables, len(one.wrong)) for one in before} == {
         (end_of(SATURDAY), len(TABLES) - 1, 0)
@@ -126,9 +150,44 @@ def test_tables_of_three_cadences_are_judged_where_each_stands(epochs: LocalEpoc
     assert [one.wrong for one in (newest, earlier, day_later)] == [{}, {}, {}]
 
 
-def test_a_week_that_is_not_the_source_s_is_wrong(epochs: LocalEpochs, reading: Epochs) -> None:
+def test_a_week_that_is_not_the_source_s_is_wrong(
+    epochs: LocalEpochs, reading: Epochs, cuts: CutsByAddress
+) -> None:
     commit_week(epochs, FLIGHTS[SATURDAY] + FLIGHTS[SUNDAY])
-    seen = read_all(reading, totals())
-    assert set(seen.wrong) == {"airport_weekly"}
-    assert seen.wrong["airport_weekly"]["flights"] == (5, 2)
-    assert read_day(reading, totals()).wrong == {}
+    for seen in (read_all(reading, totals()), cuts.read_all()):
+        assert set(seen.wrong) == {"airport_weekly"}
+        assert seen.wrong["airport_weekly"]["flights"] == (5, 2)
+    for seen in (read_day(reading, totals()), cuts.read_day()):
+        assert (seen.tables, seen.wrong) == (8, {})
+
+
+def test_a_full_table_that_stays_behind_is_judged_where_it_stands(
+    epochs: LocalEpochs, cuts: CutsByAddress
+) -> None:
+    """A cut of all tables may have its trends of the day before; a day's cut has all of its day."""
+    commit_week(epochs, FLIGHTS[SATURDAY])
+    commit_day(epochs, SUNDAY, leave_out="carrier_trends")
+    newest, day = cuts.read_all(), cuts.read_day()
+    assert (newest.barrier, newest.tables, newest.wrong) == (end_of(SUNDAY), 9, {})
+    assert (day.barrier, day.tables, day.wrong) == (end_of(SATURDAY), 8, {})
+
+
+def test_answers_of_the_catalog_are_early_or_to_be_asked_again(tmp_path: Path) -> None:
+    """Nothing committed, a week that is missing; no server, a wrong address."""
+    with LocalEpochs(tmp_path) as local, served(application(local.service)) as uri:
+        empty = CutsByAddress(totals(), uri=uri, token="anything")  # noqa: S106
+        before = raised(empty.read_day)
+        commit_day(local, SATURDAY)
+        assert empty.read_day().tables == 8
+        no_week = raised(empty.read_all)
+    gone = raised(empty.read_day)
+    assert [catalog.is_early(one) for one in (before, no_week, gone)] == [True, True, False]
+    assert [catalog.is_retryable(one) for one in (before, no_week, gone)] == [False, False, True]
+    for lasting in (ValueError("a defect"), FileNotFoundError("a file of a cut that is held")):
+        assert not catalog.is_retryable(lasting)
+
+
+def raised(read: Callable[[], Seen]) -> Exception:
+    with pytest.raises(Exception) as found:  # noqa: PT011 - which, is what the test asks
+        read()
+    return found.value

@@ -57,11 +57,11 @@ def session_that_stays(classic_session: SparkSession, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("session_that_stays")
 def test_programs_of_the_twin_write_the_tables_its_readers_expect(tmp_path: Path) -> None:
     """It lacks nothing but what keeps tables together: after each day all six agree there."""
-    zone, warehouse = tmp_path / "landing", tmp_path / "twin"
+    zone, warehouse = tmp_path / "landing", str(tmp_path / "twin")
     landing.land(zone, DAYS)
     assert len(programs()) == 5
     for day in DAYS:
-        given = ["--landing", str(zone), "--warehouse", str(warehouse), "--day", day.isoformat()]
+        given = ["--landing", str(zone), "--warehouse", warehouse, "--day", day.isoformat()]
         for program in programs():
             importlib.import_module(f"spark_jobs.{program}").main(given)
         seen = twin.judge(twin.read_tables(warehouse), SourceTotals.of(DAYS), DAYS)

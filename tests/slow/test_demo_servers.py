@@ -119,7 +119,9 @@ def test_a_server_that_ends_by_itself_is_named_and_a_broken_one_is_not(
 
 def read_once(service: EpochService, folder: Path) -> Read:
     """Read the newest cut and write it down, as the demo's readers do."""
-    settings = ReaderSettings(days=Days.through_blizzard(1), totals=folder, reads=folder, warehouse=folder)
+    settings = ReaderSettings(
+        days=Days.through_blizzard(1), totals=folder, reads=folder, warehouse=str(folder)
+    )
 
     def read() -> Seen:
         cut = service.cuts.cut("nyc", ["weather"])

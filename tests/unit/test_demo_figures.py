@@ -24,6 +24,7 @@ from demo.run import aim_of
 from demo.source import BLIZZARD, WEEK, Days, Row, midnight
 from demo.stack import Plan
 from demo.totals import TABLES, SourceTotals
+from demo.warehouses import WAREHOUSES
 
 FIRST, SECOND = date(2013, 2, 8), date(2013, 2, 9)
 DAY = timedelta(days=1)
@@ -150,7 +151,7 @@ def test_totals_survive_their_file(tmp_path: Path) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> ReadLog:
-    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path / "reads", warehouse=tmp_path)
+    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path / "reads", warehouse=str(tmp_path))
     return ReadLog(settings, family="twin", reader="adhoc-1")
 
 
@@ -193,6 +194,7 @@ def test_reads_are_counted_by_outcome_reader_and_cut(log: ReadLog, tmp_path: Pat
         "demo.epochs.cuts": 1,
         "demo.epochs.tables": 9,
         "demo.epochs.reads_of_all": 1,
+        "demo.epochs.reads_by_catalog": 0,
         "demo.words.cuts": 1,
     }
     assert counts.by_reader == {"adhoc-1": (3, 1)}
@@ -207,6 +209,7 @@ KEPT = {
     "demo.epochs.cuts_there": 150,
     "demo.epochs.tables": 9,
     "demo.epochs.reads_of_all": 100,
+    "demo.epochs.reads_by_catalog": 40,
     "demo.words.reads": 80,
     "demo.words.inconsistent": 0,
     "demo.words.failed": 0,
@@ -256,12 +259,12 @@ def test_cuts_that_could_be_read_are_counted_by_commits_and_days() -> None:
     assert count([*both, {("a", first)}]) == 6  # computed again
 
 
-def counted(reads: int, cuts: int, of_all: int = 0) -> figures.ReadCounts:
+def counted(reads: int, cuts: int, of_all: int = 0, by_catalog: int = 0) -> figures.ReadCounts:
     return figures.ReadCounts(
         outcomes=Counter({RIGHT: reads}),
         cuts=cuts,
         by_tables=Counter({len(TABLES): of_all, 6: reads - of_all}),
-        by_reader={},
+        by_reader={figures.BY_CATALOG: (by_catalog, 0)},
         retried=0,
         example={},
         example_barrier=None,
@@ -269,25 +272,32 @@ def counted(reads: int, cuts: int, of_all: int = 0) -> figures.ReadCounts:
 
 
 @pytest.mark.parametrize("days", [1, 2, 8])
-def test_half_goes_on_until_its_promised_reads_were_made(days: int) -> None:
-    """Each bound that more reads at the end can reach is one that they are made for."""
-    least = figures.least_of(days)
+@pytest.mark.parametrize("pace", sorted({one.pace for one in WAREHOUSES.values()}))
+def test_half_goes_on_until_its_promised_reads_were_made(days: int, pace: float) -> None:
+    """Each bound that more reads at the end can reach is one that they are made for, on each warehouse."""
+    least = figures.least_of(days, pace=pace)
     for family, bounds in least.items():
-        enough = counted(bounds.reads, bounds.cuts, bounds.of_all)
+        enough = counted(bounds.reads, bounds.cuts, bounds.of_all, bounds.by_catalog)
         assert bounds.reached(enough), family
         assert not bounds.reached(replace(enough, outcomes=Counter({RIGHT: bounds.reads - 1}))), family
     books, whole = least["words"], least["epochs"]
     assert not books.reached(counted(books.reads, books.cuts - 1))
-    assert not whole.reached(counted(whole.reads, 1, whole.of_all - 1))
+    assert not whole.reached(counted(whole.reads, 1, whole.of_all - 1, whole.by_catalog))
+    assert not whole.reached(counted(whole.reads, 1, whole.of_all, whole.by_catalog - 1))
+    assert whole.by_catalog > 0
     read = {**KEPT, "demo.epochs.reads": whole.reads, "demo.epochs.reads_of_all": whole.of_all}
-    read |= {"demo.words.reads": books.reads, "demo.words.cuts": books.cuts}
+    read |= {
+        "demo.epochs.reads_by_catalog": whole.by_catalog,
+        "demo.words.reads": books.reads,
+        "demo.words.cuts": books.cuts,
+    }
     read |= {"demo.twin.reads": least["twin"].reads}
-    assert figures.broken_promises(read, days=days, twin_days=days) == []
+    assert figures.broken_promises(read, days=days, twin_days=days, pace=pace) == []
 
 
 def test_every_familys_readers_are_read_on_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs are over, the own family has read enough, and the word tables' reader reaches its cuts in time."""
-    own = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path, warehouse=tmp_path)
+    own = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path, warehouse=str(tmp_path))
     logs = {family: ReadLog(own, family=family, reader="adhoc-1") for family in ("epochs", "words")}
     logs["epochs"].perform(failing(0, OSError()), is_retryable=bool)
     waits = []
@@ -319,6 +329,13 @@ def test_a_time_above_its_budget_is_named(days: int, budget: int) -> None:
     ]
 
 
+def test_a_slower_warehouse_has_more_time() -> None:
+    times = {"demo.seconds": 720.0, "demo.first_publish_seconds": 240.0}
+    assert figures.over_budget(times, days=2, pace=0.25) == []
+    slower = {name: seconds + 1 for name, seconds in times.items()}
+    assert len(figures.over_budget(slower, days=2, pace=0.25)) == len(figures.over_budget(times, days=2)) == 2
+
+
 @pytest.mark.parametrize(("twin_days", "columns"), [(2, 3), (0, 2)])
 def test_the_table_has_a_column_for_each_half_that_ran(
     log: ReadLog, tmp_path: Path, twin_days: int, columns: int
@@ -329,7 +346,7 @@ def test_the_table_has_a_column_for_each_half_that_ran(
     table = figures.side_by_side(counts, counts if twin_days else None, facts)
     cells = [list(column.cells) for column in table.columns]
     assert [one[0] for one in cells] == ["days computed", "8", "2"][:columns]
-    assert {len(one) for one in cells} == {9}
+    assert {len(one) for one in cells} == {10}
 
 
 def test_a_file_has_no_server_that_could_be_broken(
@@ -341,8 +358,18 @@ def test_a_file_has_no_server_that_could_be_broken(
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.parametrize("argument", ["--store", "--warehouse"])
+def test_an_unknown_place_is_refused_before_anything_starts(
+    argument: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--home", str(tmp_path / "demo"), "run", argument, "ftp"])
+    assert f"argument {argument}: invalid choice: 'ftp' (choose from" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
 def test_faults_wait_for_a_counted_read_with_the_package(tmp_path: Path) -> None:
-    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path, warehouse=tmp_path)
+    settings = ReaderSettings(days=DAYS, totals=tmp_path, reads=tmp_path, warehouse=str(tmp_path))
     ready = aim_of(Plan(days=2), reads=tmp_path).ready
     for family in ("twin", "epochs"):
         assert not ready()
@@ -355,7 +382,7 @@ def test_a_single_day_is_struck_before_there_is_anything_to_read(tmp_path: Path)
 
 
 def test_a_plan_is_kept_for_the_next_start(tmp_path: Path) -> None:
-    plan = Plan(days=2, twin_days=0, port=8081, store="postgresql")
+    plan = Plan(days=2, twin_days=0, port=8081, store="postgresql", warehouse="s3")
     plan.save(tmp_path)
     assert Plan.load(tmp_path) == plan
     assert plan.twin is None
