@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -10,17 +11,20 @@ from airflow_provider.coordination.attempts.refusals import MOST_PARTICIPANTS, m
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.publishing import MOST_TOGETHER
 from airflow_provider.domain.records import event_key
-from airflow_provider.domain.topology import Job, Table
+from airflow_provider.domain.topology import Job, Table, increment
 from airflow_provider.stores.base import Absent, Transaction
 from airflow_provider.stores.requests import checked
 from airflow_provider.stores.zookeeper import planning
 from airflow_provider.stores.zookeeper.known import SeenHead
 from airflow_provider.stores.zookeeper.paths import Paths
-from tests.contract.coordination_world import World, day
+from tests.contract.coordination_world import ORIGIN, World, day
 from tests.contract.server_worlds import ServerBackend, zookeeper_place
 from tests.servers.zookeeper import ZookeeperServer
 
+HOUR = timedelta(hours=1)
 TABLES = 40
 ROOM = 30
 """So many of the tables fit, where the bound is lowered to what they take."""
@@ -59,6 +63,22 @@ def test_oversized_publish_changes_nothing_and_names_a_next_step(
     published = world.coordinator.publish(attempt)
     assert published.csn == len(before) + 1
     assert world.rows(*names) == {name: [(1, 1)] for name in names}
+
+
+def test_as_many_epochs_as_are_accepted_fit_into_one_commit(world: World) -> None:
+    """R27: of three tables, each with an input, on the store with the smallest transactions."""
+    tables = [world.table(f"t{number}") for number in range(3)]
+    source = world.job("source", cadence="@hourly")
+    job = world.job("wide", tables, inputs=[increment(source.outputs[0])], cadence="@hourly")
+    hours = [Interval(ORIGIN + each * HOUR, ORIGIN + (each + 1) * HOUR) for each in range(MOST_TOGETHER)]
+    for each in (source, job):
+        attempts = [world.begin(each, hour) for hour in hours]
+        for attempt in attempts:
+            world.write(attempt)
+            world.coordinator.complete(attempt)
+        world.coordinator.publish_together(attempts)
+    assert len(world.commits()) == 2
+    assert world.cut("t0", "t2").barrier == hours[-1].end
 
 
 @pytest.mark.parametrize("name", ["d", "d" * 255, "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 85])
