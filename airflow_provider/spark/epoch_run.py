@@ -148,12 +148,21 @@ def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | Non
     epochs = _epochs(order)
     refuse_together(order.job, epochs)
     refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
-    begun = [_begin(service, order.job, epoch, _owner_of(order)) for epoch in epochs]
-    for answer in begun:
-        if isinstance(answer, AlreadyCommitted):
-            log.info("%s %s is committed at CSN %d", answer.job, answer.interval, answer.csn)
-    attempts = [answer for answer in begun if isinstance(answer, Attempt)]
-    return [MemberRun(service, order.job, attempt, spark=spark, publishes=False) for attempt in attempts]
+    runs: list[MemberRun] = []
+    try:
+        for epoch in epochs:
+            answer = _begin(service, order.job, epoch, _owner_of(order))
+            if isinstance(answer, AlreadyCommitted):
+                log.info("%s %s is committed at CSN %d", answer.job, answer.interval, answer.csn)
+            else:
+                runs.append(MemberRun(service, order.job, answer, spark=spark, publishes=False))
+    except Exception as error:
+        # Nothing is computed yet: other runs need not wait until the locks of those that have begun end.
+        for run in runs:
+            if not run.attempt.adopted:
+                run.abandon(error)
+        raise
+    return runs
 
 
 @contextmanager

@@ -424,7 +424,7 @@ def test_nothing_unchecked_is_published(world: World) -> None:
 
     attempt = written(world, job(world, not_null("flights", "id")), GOOD)
     with pytest.raises(InvalidInput, match="checks have not passed"):
-        Publish(world.coordinator.context, attempt).run()
+        Publish(world.coordinator.context, (attempt,)).run()
 
 
 @pytest.mark.parametrize("lost", range(3))

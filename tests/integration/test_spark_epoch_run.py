@@ -226,6 +226,19 @@ def test_a_night_becomes_visible_at_once_and_a_retry_computes_the_rest(
     assert read(service, "hourly").num_rows == 12
 
 
+def test_a_night_whose_last_hour_is_not_ready_keeps_no_lock(
+    connect_session: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R27: all hours begin before any is computed; where the last one waits, other runs may have the others."""
+    with epoch_run(BOTH, HOUR, spark=connect_session, settings=settings) as epoch:
+        compute(epoch)
+    copy = Job("copy", inputs=[HOURLY], outputs=[DAILY], cadence="@hourly", origin=MIDNIGHT)
+    with pytest.raises(NotReady):
+        next(epoch_runs(copy, NIGHT, settings=settings, commit="together"))
+    assert states(service, copy) == [(EpochState.OPEN, ""), (EpochState.ABORTED, "")]
+    assert isinstance(begin(service, RUN, job=copy), Attempt)
+
+
 def test_a_loop_that_ends_early_publishes_none_and_says_so(
     connect_session: SparkSession,
     settings: Settings,
