@@ -230,6 +230,8 @@ def test_a_member_that_is_committed_alone_keeps_the_others_back(world: World) ->
     with pytest.raises(Fenced, match="it has published the epoch"):
         together(world, attempts)
     assert world.rows("d") == {"d": [(1, 10)]}
+    world.coordinator.publish(attempts[1])
+    assert [answer.csn for answer in together(world, attempts)] == [1, 2]
 
 
 def test_a_run_finds_its_own_commit_below_a_later_one(world: World) -> None:

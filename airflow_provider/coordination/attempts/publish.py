@@ -141,10 +141,11 @@ class Publish:
         refuse_other_warehouse(
             self._domain, reading.get(topology_key(self._domain)), self.context.formats.warehouse
         )
-        done = [reading.get(commit_event_key(attempt)) for attempt in attempts]
-        if None not in done:
+        events = (reading.get(commit_event_key(attempt)) for attempt in attempts)
+        done = [event for event in events if event is not None]
+        if len(done) == len(attempts):
             follow(self.context.formats, reading, self._sinks_of_job)
-            return self._published(done[0].csn if done[0] else 0)
+            return self._published([event.csn or 0 for event in done])
         epochs = [open_epoch(store, attempt, reading) for attempt in attempts]
         reserved = race.look(reading)
         if any(is_torn(attempt, reading) for attempt in attempts):
@@ -172,7 +173,8 @@ class Publish:
             return None
         for sink, (publication, version) in zip(sinks, prepared, strict=True):
             self.context.formats[sink.table.format].published(publication, version)
-        return self._answers(receipt.csn or 0, receipt.at, commit.deltas)
+        csn, at = receipt.csn or 0, receipt.at
+        return tuple(_answer(attempt, csn, at, commit.deltas) for attempt in attempts)
 
     def _read(self) -> Reading:
         domain, sinks = self._domain, self._sinks_of_job
@@ -330,15 +332,18 @@ class Publish:
                 Put(sink.log.key, with_rewrites(sink.log, changes, commit.csn, self.context.defaults))
             )
 
-    def _published(self, csn: int | None) -> tuple[Published, ...]:
-        """Return the answers to an earlier call that published at *csn*, from its commit record."""
-        at = csn or 0
-        found = self.context.store.changes(self._domain, at - 1, limit=1)[0]
-        return self._answers(at, found.at, found.record.tables)
+    def _published(self, csns: Sequence[int]) -> tuple[Published, ...]:
+        """Return the answers to earlier calls that published each attempt at its CSN, from the commit records."""
+        commits = {csn: self.context.store.changes(self._domain, csn - 1, limit=1)[0] for csn in set(csns)}
+        return tuple(
+            _answer(attempt, csn, commits[csn].at, commits[csn].record.tables)
+            for attempt, csn in zip(self.attempts, csns, strict=True)
+        )
 
-    def _answers(self, csn: int, at: datetime, tables: Sequence[TableDelta]) -> tuple[Published, ...]:
-        """The same for the first call and for each repetition."""
-        return tuple(Published.of(attempt, csn, tables, at, attempt.incarnation) for attempt in self.attempts)
+
+def _answer(attempt: Attempt, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:
+    """The same for the first call and for each repetition."""
+    return Published.of(attempt, csn, tables, at, attempt.incarnation)
 
 
 def _refuse_moved(attempt: Attempt, table: Table, record: TableRecord) -> None:
