@@ -264,17 +264,18 @@ def side_by_side(
         columns.append(twin)
     for what, *values in facts:
         table.add_row(what, *map(str, values[: len(columns)]))
-    table.add_row("tables", *(str(max(one.by_tables, default=0)) for one in columns))
-    table.add_row("reads", *(str(one.reads) for one in columns))
-    table.add_row("wrong totals", *(_share(one, WRONG) for one in columns))
-    table.add_row("failed after retries", *(_share(one, FAILED) for one in columns))
-    table.add_row("needed a retry", *(str(one.retried) for one in columns))
+    table.add_row("tables", *(str(max(counts.by_tables, default=0)) for counts in columns))
+    table.add_row("reads", *(str(counts.reads) for counts in columns))
+    table.add_row("wrong totals", *(_share(counts, WRONG) for counts in columns))
+    table.add_row("failed after retries", *(_share(counts, FAILED) for counts in columns))
+    table.add_row("needed a retry", *(str(counts.retried) for counts in columns))
     table.add_row("distinct cuts read", *(str(epochs.cuts), "no cuts")[: len(columns)])
-    table.add_row("of these, ad-hoc", *(_bad_of(one, _is_ad_hoc) for one in columns))
+    table.add_row("of these, ad-hoc", *(_bad_of(counts, _is_ad_hoc) for counts in columns))
     by_catalog = _bad_of(epochs, lambda reader: reader == BY_CATALOG)
     table.add_row("of these, by the REST catalog", *(by_catalog, "no catalog")[: len(columns)])
     table.add_row(
-        "of these, the DAG that waits", *(_bad_of(one, lambda name: name == "dag") for one in columns)
+        "of these, by the waiting DAG",
+        *(_bad_of(counts, lambda reader: reader == "dag") for counts in columns),
     )
     return table
 

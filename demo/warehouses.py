@@ -1,4 +1,4 @@
-"""Where the demo's tables lie: in a folder, or in a bucket of an S3 server that the demo starts.
+"""Places of the demo's tables: a folder, or a bucket of an S3 server that the demo starts.
 
 What differs between the two is here: what processes are told, and what Spark is given. DAGs, jobs and readers are the
 same, but that statements write a table where Spark has Iceberg's runtime.
@@ -17,7 +17,7 @@ from tests.servers import s3
 from tests.servers.s3 import S3Emulator
 
 JARS = ("ICEBERG_SPARK_RUNTIME", "HADOOP_AWS", "AWS_SDK")
-"""What Spark needs to read, and to run statements, on S3: names in ``versions.env``."""
+"""Jars with which Spark reads and runs statements on S3: names in ``versions.env``."""
 
 
 class DemoWarehouse(ABC):
@@ -29,9 +29,9 @@ class DemoWarehouse(ABC):
     name: ClassVar[str]
     """As ``--warehouse`` and ``make demo WAREHOUSE=`` have it."""
     pace: ClassVar[float] = 1.0
-    """How fast it is beside a folder: fewer reads are promised, and more time is planned."""
+    """Share of a folder's speed: scales the promised reads down and the budgets up."""
     keeps_tables: ClassVar[bool] = True
-    """Whether they are there when it is started again."""
+    """Return whether the tables outlast a restart."""
 
     def __init__(self, *, home: Path) -> None:
         self.home = home
@@ -53,7 +53,7 @@ class DemoWarehouse(ABC):
 
     @property
     def spark_settings(self) -> Mapping[str, str]:
-        """What Spark is given to open files."""
+        """Settings with which Spark opens the files."""
         return {}
 
     def require(self) -> None:  # noqa: B027 - a folder needs nothing

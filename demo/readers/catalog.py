@@ -72,12 +72,12 @@ class CutsByAddress:
 
 
 def is_early(error: Exception) -> bool:
-    """Whether the catalog answered that there is no such cut yet."""
+    """Return whether the catalog answered that there is no such cut yet."""
     return isinstance(error, RESTError) and str(error).partition(":")[0] in NOTHING_YET
 
 
 def is_retryable(error: Exception) -> bool:
-    """Whether the read may be tried again: the answer says so, or none came. A file that is gone stays gone."""
+    """Return whether to try the read again: the answer says so, or none came. A missing file stays missing."""
     if isinstance(error, RESTError):
         return isinstance(error, ServiceUnavailableError) or str(error).startswith(f"{NOT_READY}:")
     return isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
