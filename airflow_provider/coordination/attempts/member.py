@@ -66,8 +66,10 @@ def refuse_unknown(reader: MetadataReader, attempt: Attempt, reading: Reading) -
         raise fenced(reader, attempt)
 
 
-def open_epoch(reader: MetadataReader, attempt: Attempt, reading: Reading) -> Stamped[EpochRecord]:
-    """Return the record of the epoch, whose newest attempt is *attempt*.
+def open_epoch(
+    reader: MetadataReader, attempt: Attempt, reading: Reading
+) -> tuple[Stamped[EpochRecord], AttemptRecord]:
+    """Return the record of the epoch, and that of its newest attempt, which is *attempt*.
 
     :raises Fenced: it is over.
     """
@@ -75,7 +77,7 @@ def open_epoch(reader: MetadataReader, attempt: Attempt, reading: Reading) -> St
     record = epoch.record.attempt
     if epoch.version != attempt.fence or record is None or record.token != attempt.token:
         raise fenced(reader, attempt)
-    return epoch
+    return epoch, record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,15 +95,18 @@ class MemberAttempt:
 
     @classmethod
     def of(
-        cls, reader: MetadataReader, attempt: Attempt, epoch: Stamped[EpochRecord], reading: Reading
+        cls,
+        reader: MetadataReader,
+        attempt: Attempt,
+        records: tuple[Stamped[EpochRecord], AttemptRecord],
+        reading: Reading,
     ) -> MemberAttempt:
         """Return the member, once nothing refuses it.
 
+        :param records: as :func:`open_epoch` returns them.
         :raises Conflict: its inputs have changed meanwhile. :raises InvalidInput: it is not WRITTEN, or not checked.
         """
-        record = epoch.record.attempt
-        if record is None:  # open_epoch has found it
-            raise fenced(reader, attempt)
+        epoch, record = records
         refuse_invalid(attempt, inputs_to_validate(record, epoch.record), reading)
         refuse_behind_inputs(attempt, record, reading)
         log = events_of_output(reader, attempt, record, reading)

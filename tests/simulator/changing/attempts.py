@@ -164,6 +164,7 @@ class Try:
             self.world.count(Event.INPUTS_REWRITTEN)
             truth, remembered = self.world.truth, self.world.defaults.rewrites_remembered
             refused = [attempt for attempt in attempts if str(attempt) in error.message]
+            expect(bool(refused), "R13", f"{error}: names none of {attempts}")
             for read in (one for attempt in refused for one in attempt.inputs if one.table in error.tables):
                 table = str(read.table)
                 changed = truth.changed_since(table, read.low, read.high, read.csn)
