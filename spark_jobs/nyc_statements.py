@@ -35,5 +35,8 @@ def write_carrier_to_date(epoch: EpochRun, today: DataFrame) -> None:
     :param today: the day's ``carrier_daily``.
     """
     today.createOrReplaceTempView(TODAY)
-    with epoch.draft("carrier_to_date", schema=CARRIER_TO_DATE) as to_date:
-        epoch.spark.sql(ADD_TODAY.format(to_date=to_date, today=TODAY))
+    try:
+        with epoch.draft("carrier_to_date", schema=CARRIER_TO_DATE) as to_date:
+            epoch.spark.sql(ADD_TODAY.format(to_date=to_date, today=TODAY))
+    finally:
+        epoch.spark.catalog.dropTempView(TODAY)

@@ -62,6 +62,7 @@ def test_merge_adds_a_day_as_the_transform_does(
                 nyc_statements.write_carrier_to_date(epoch, today)
                 before = epoch.read(BY_ROWS, schema=schema)
                 epoch.write(BY_ROWS, nyc_transforms.carrier_to_date(before, today))
+            assert nyc_statements.TODAY not in {view.name for view in spark.catalog.listTables()}
         for table in (BY_MERGE, BY_ROWS):
             found = {row["carrier"]: tuple(row[name] for name in names[1:]) for row in local.rows(table)}
             assert found == SUMS, table

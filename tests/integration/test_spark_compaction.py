@@ -84,6 +84,7 @@ def count(spark: SparkSession, settings: Settings, number: int) -> None:
                 f"MERGE INTO {draft} t USING hour s ON t.k = s.k "
                 "WHEN MATCHED THEN UPDATE SET count = t.count + s.count WHEN NOT MATCHED THEN INSERT *"
             )
+    spark.catalog.dropTempView("hour")
 
 
 def run(spark: SparkSession, settings: Settings, job: Job, number: int) -> Any:
