@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.commits import renamed_sources
+from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.unread import abandoned
 from airflow_provider.domain.completeness import none_needed
@@ -298,6 +299,33 @@ def test_file_only_in_superseded_bounds_of_the_old_name_is_named(landing: Landin
     ((text, urgent),) = landing.told()
     assert urgent
     assert "late.csv" in text
+
+
+@pytest.mark.parametrize("how", ["a failed revision", "bound by a person"])
+@pytest.mark.parametrize("then", ["renamed", "left"])
+def test_late_file_bound_but_not_read_is_named_when_the_source_is_left(
+    landing: Landing, how: str, then: str
+) -> None:
+    """I11: the newest bounds have it, and the epoch stands on those before: no begin reads by that name any more."""
+    world, old = landing.world, landing.job("feed", late="revision")
+    landing.land(1, "a.csv")
+    landing.run(old, day(1))
+    landing.land(1, "late.csv")
+    if how == "a failed revision":
+        world.coordinator.abort(world.begin(old, day(1), owner("again"), sources=FILES), "its code failed")
+    else:
+        bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="a file came late", by="ada")
+    if then == "renamed":
+        landing.run(landing.job("feed_2"), day(2))
+    else:
+        world.run(world.job("load"), day(2))
+    ((text, urgent),) = landing.told()
+    assert "1 came late and are read by no epoch" in text
+    assert "late.csv" in text
+    assert urgent is (then == "renamed")
+    if then == "renamed":
+        assert landing.run(landing.job("feed_2"), day(1), owner("again")) == ["a.csv", "late.csv"]
+        assert landing.told() == []
 
 
 @pytest.mark.parametrize("late_window", [7, 31])

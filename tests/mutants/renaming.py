@@ -317,6 +317,15 @@ PLANTED_IN_NAMES = (
         by="test_late_file_read_for_the_taken_over_table_is_not_named",
     ),
     Mutant(
+        name="bounds of a left source count as read, whether or not an epoch stands on them",
+        rule="I11",
+        file="coordination/upkeep/missed_files.py",
+        old="        if not is_declared:\n            lying +=",
+        new="        if False:\n            lying +=",
+        tests=(RENAMED,),
+        by="test_late_file_bound_but_not_read_is_named_when_the_source_is_left",
+    ),
+    Mutant(
         name="files that a job misses by another name count as read",
         rule="I11",
         file="coordination/upkeep/missed_files.py",

@@ -57,12 +57,14 @@ class MissedFiles:
         wanted = [record for record in self.records if record.interval in computed]
         if self.source.kind is not SourceKind.FILES or not wanted:
             return
+        is_declared = any(source.name == self.source.name for source in self.job.sources)
         lying = self.source_readers.unread(self.source, wanted, wanted)[0]
+        if not is_declared:
+            lying += self._bound_in_vain(wanted, epochs, written)
         read = self.read(epochs.values()) if lying else set()
         holders = {
             file.uri: record.interval for record in reversed(self.records) for file in record.whole.files
         }
-        is_declared = any(source.name == self.source.name for source in self.job.sources)
         for epoch, uri in lying:
             holder = holders.get(uri)
             if uri in read:
@@ -73,6 +75,24 @@ class MissedFiles:
                 committed = epochs[holder].committed
                 skipped = committed is not None and bool(committed.skipped)
                 yield MissedFile(uri=uri, epoch=epoch, belongs_to=holder, skipped=skipped)
+
+    def _bound_in_vain(
+        self,
+        records: Sequence[SourceRecord],
+        epochs: Mapping[Interval, EpochRecord],
+        written: Callable[[EpochRecord | None, str], int],
+    ) -> list[tuple[Interval, str]]:
+        """Files of newer bounds than their epochs stand on, such as those of a revision that failed.
+
+        No begin reads them by the name of a source that the job has left.
+        """
+        return [
+            (record.interval, file.uri)
+            for record in records
+            if record.interval
+            and written(epochs[record.interval], self.source.name) != record.bounds.revision
+            for file in record.whole.files
+        ]
 
     def read_for_other_tables(self) -> Iterator[MissedFile]:
         """Yield what was read late for other tables than those that the job has taken over, which never get it.
