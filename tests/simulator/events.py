@@ -138,6 +138,7 @@ PROMISED = (
     Event.HOLE_FILLED,
     Event.OUTDATED,
     Event.BOUND_ANEW,
+    Event.TOGETHER,
     Event.BEHIND_REFUSED,
     Event.BEHIND_LOST,
     Event.BEHIND_MENDED,

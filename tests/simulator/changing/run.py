@@ -281,8 +281,7 @@ class Airflow:
                     self._ask_again(job, epoch, run=f"{_BEHIND} {self._processes}")
             if self.world.regretted:
                 self._ask_again(*self.world.regretted.pop(), run=_REGRET)
-            if not self.quiet:
-                self._go_on()
+            self._go_on()
             self._keep()
             process.sleep(timedelta(seconds=self.world.random.uniform(1, 8)))
 
@@ -350,11 +349,13 @@ class Airflow:
         self._ask_again(job, epoch)
 
     def _go_on(self) -> None:
-        """Let people think again, let a run take several epochs, and let the next epochs be due."""
+        """Let a run take several epochs; until the last fault let people think again, and the next epochs be due."""
         random = self.world.random
-        self._think_again()
         if not self.world.counts and random.random() < _BATCHES:
             self._together()
+        if self.quiet:
+            return
+        self._think_again()
         if self.due < self.world.length and random.random() < self._pace:
             self.due += 1
 
@@ -371,6 +372,9 @@ class Airflow:
             first, *more = missing[version.job][: self.world.random.choice((2, 3, 5))]
             run = f"batch {self._processes}"
             self._again.append(Task(version=version, run=run, interval=first, more=tuple(more)))
+            for epoch in (first, *more):  # most often nothing else computes them meanwhile
+                task = self._tasks.setdefault((version.job, epoch), Task(version, "scheduled", epoch))
+                task.after = self.world.scheduler.clock.monotonic() + self.world.random.choice((0, 60, 120))
 
     def _apart(self) -> list[tuple[Version, Interval]]:
         """Epochs, unread as yet, each with a version that sets its tables apart, as it lacks one, or joins them."""
