@@ -330,9 +330,9 @@ class Operator:
         if self.world.counts:
             return
         missing = self.missing()
-        if missing and random.random() < 0.6:
+        if missing and random.random() < 0.8:
             full = [one for one in missing if self.world.has_full_table(one[0])]
-            version, epoch = random.choice(full if full and random.random() < 0.8 else missing)
+            version, epoch = random.choice(full if full and random.random() < 0.9 else missing)
             self.skip(skip, version.job, epoch)
             return
         deployed = [one.now for one in self.deployed.values() if one.now is not None]
