@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.coordination.service import EpochService
@@ -191,6 +191,7 @@ class Operator:
     missing: Callable[[], list[tuple[Version, Interval]]]
     told: Callable[[], list[str]]
     habits: Sequence[str]
+    _unanswered: list[tuple[str, Interval]] = field(default_factory=list)
 
     def run(self, process: Process) -> None:
         """Do for ever what is to be done."""
@@ -329,6 +330,9 @@ class Operator:
             self.skip(skip, *random.choice(failed))
         if self.world.counts:
             return
+        if self._unanswered and random.random() < 0.8:
+            self.skip(skip, *self._unanswered[-1])
+            return
         missing = self.missing()
         if missing and random.random() < 0.8:
             full = [one for one in missing if self.world.has_full_table(one[0])]
@@ -338,7 +342,10 @@ class Operator:
         deployed = [one.now for one in self.deployed.values() if one.now is not None]
         known = [(one, epoch) for one in deployed for epoch in one.epochs(self.world.length)]
         if known:
-            version, epoch = random.choice(known)
+            has = self.world.truth.has
+            lacking = [one for one in known if not all(has(table, one[1]) for table in one[0].outputs)]
+            full = [one for one in lacking if self.world.has_full_table(one[0])]
+            version, epoch = random.choice((full or lacking) if lacking and random.random() < 0.8 else known)
             self.skip(skip, version.job, epoch)
 
     def skip(self, skip: Callable[..., Skipped], job: str, epoch: Interval) -> None:
@@ -346,12 +353,15 @@ class Operator:
         source = self.world.truth.source
         counted = source.counted
         counted.ask_to_skip(job, epoch)
+        self._unanswered[:] = [(job, epoch)]
         try:
             answer = skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
             counted.answer(job, epoch, left=bool(answer.unread))
             if answer.published and job in counted.readers and source.has_bounds(epoch):
                 self.world.count(Event.SKIPPED_FAILED)
+            self._unanswered.clear()
         except FinalError as error:
+            self._unanswered.clear()
             refuse_full(error)
             if "has no columns yet" in str(error):
                 self.world.unwritten.add((job, epoch))
