@@ -38,7 +38,7 @@ _BATCHES = 0.3
 _BY_OLDER_NAME = 0.5
 """How often an epoch is run by the declaration that a refusal names."""
 _HABITS = ("vacuum", "night", "expire", "skip", "pause", "land")
-_MORE = ((), ("skip",), ("skip", "skip", "skip", "land"))
+_MORE = (("skip",), ("skip", "skip"), ("skip", "skip", "skip", "land"))
 _BINDING, _BINDS = 5, 2
 """Every so many domains have a source that several jobs share, and that a person binds anew: those of these seeds."""
 _COUNTS = 4

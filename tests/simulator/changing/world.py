@@ -110,7 +110,7 @@ class ChangingWorld(Site):
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
         self.doubted: list[Interval] = []
-        self.doubts = 24 if binds else 0
+        self.doubts = 16 if binds else 0
         self.doubted_at = scheduler.clock.now()
         self.unwritten: set[tuple[str, Interval]] = set()
         self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
