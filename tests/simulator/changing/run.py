@@ -222,12 +222,13 @@ class Airflow:
         return any(one.refused > 1 for (job, _), one in self._tasks.items() if job == version.job)
 
     def stuck(self) -> list[tuple[str, Interval]]:
-        """Epochs that were refused, or cleared and kept as they are, again and again."""
+        """Epochs that were refused, or cleared and kept as they are, again and again; the earliest first."""
         left = {(version.job, epoch) for version, epoch in self.left()}
         kept = {name for name, task in self._tasks.items() if task.generation > _CLEARED}
-        return [
+        stuck = [
             name for name, task in self._tasks.items() if (task.refused > 1 or name in kept) and name in left
         ]
+        return sorted(stuck, key=lambda name: name[1].start)  # later ones may wait for them
 
     @property
     def finished(self) -> bool:
@@ -372,7 +373,9 @@ class Airflow:
             first, *more = missing[version.job][: self.world.random.choice((2, 3, 5))]
             run = f"batch {self._processes}"
             self._again.append(Task(version=version, run=run, interval=first, more=tuple(more)))
-            for epoch in (first, *more):  # most often nothing else computes them meanwhile
+            for epoch in (
+                () if self.quiet else (first, *more)
+            ):  # most often nothing else computes them meanwhile
                 task = self._tasks.setdefault((version.job, epoch), Task(version, "scheduled", epoch))
                 task.after = self.world.scheduler.clock.monotonic() + self.world.random.choice((0, 60, 120))
 
