@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider import __version__
 from airflow_provider.stores.factory import backends
+from airflow_provider.tables.iceberg.catalogs.connecting import catalogs
 
 INTEGRATION = "Epochs"
 
@@ -59,7 +60,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def _connection_type() -> dict[str, Any]:
-    known = backends()
+    known = backends() | catalogs()
     return {
         "connection-type": "epochs",
         "hook-class-name": "airflow_provider.hooks.epochs.EpochsHook",
@@ -101,7 +102,7 @@ _TEXT_FIELDS = {
     ),
     "catalog": (
         "Catalog",
-        "Connection to the database of the Iceberg catalog; a store that holds none needs one.",
+        "Connection to the Iceberg catalog elsewhere; a store that holds none needs one.",
     ),
 }
 """Text fields of every connection, each with its label and description."""
@@ -109,7 +110,11 @@ _TEXT_FIELDS = {
 
 def _placeholder(place: str) -> str:
     """Return the placeholder of the field *place*: an example for each backend that uses the field."""
-    used = {name: backend.places[place] for name, backend in backends().items() if place in backend.places}
+    used = {
+        name: backend.places[place]
+        for name, backend in (backends() | catalogs()).items()
+        if place in backend.places
+    }
     return "; ".join(f"{name}: {example}" for name, example in used.items())
 
 

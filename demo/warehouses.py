@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from demo.stores import MissingProgramError
-from tests.servers import s3
-from tests.servers.s3 import S3Emulator
+from tests.servers import aws
+from tests.servers.aws import S3Emulator
 
 JARS = ("ICEBERG_SPARK_RUNTIME", "HADOOP_AWS", "AWS_SDK")
 """Jars with which Spark reads and runs statements on S3: names in ``versions.env``."""
@@ -132,7 +132,7 @@ class S3Warehouse(DemoWarehouse):
 
     def require(self) -> None:
         missing = [path.name for path in pinned_jars() if not path.exists()]
-        missing += [] if s3.PYTHON.exists() else ["the S3 emulator"]
+        missing += [] if aws.PYTHON.exists() else ["the S3 emulator"]
         if missing:
             raise MissingProgramError(
                 f"missing: {', '.join(missing)}. `make demo WAREHOUSE=s3` fetches what Maven Central and PyPI have"
@@ -151,10 +151,10 @@ class S3Warehouse(DemoWarehouse):
 
 def pinned_jars() -> list[Path]:
     """Where ``scripts/prepare-iceberg`` puts the jars."""
-    lines = (s3.ROOT / "versions.env").read_text().splitlines()
+    lines = (aws.ROOT / "versions.env").read_text().splitlines()
     pins = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     named = (pins[name].split(":") for name in JARS)
-    return [s3.ROOT / ".jars" / f"{module}-{revision}.jar" for _, module, revision in named]
+    return [aws.ROOT / ".jars" / f"{module}-{revision}.jar" for _, module, revision in named]
 
 
 WAREHOUSES: Mapping[str, type[DemoWarehouse]] = {one.name: one for one in (LocalWarehouse, S3Warehouse)}

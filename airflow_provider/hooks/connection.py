@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.connecting import ConnectionFields, StoreConnection, refused, text_of
 from airflow_provider.stores.factory import backends, catalog_holders
+from airflow_provider.tables.iceberg.catalogs.connecting import catalog_names, catalogs
 from airflow_provider.tables.locations import checked_warehouse
 
 __all__ = [
@@ -45,7 +47,7 @@ class Addresses:
 
     :param store_url: URL of the metadata store; may hold a password, hence never shown.
     :param warehouse: URI below which the tables are.
-    :param catalog: id of the connection to the database that holds the tables' pointers; None for the store's own.
+    :param catalog: id of the connection to the catalog with the tables' pointers; None for the store's own.
     :param require: capabilities that the store must have.
     """
 
@@ -99,7 +101,7 @@ def place_of(connection: ConnectionFields) -> Addresses:
 
     :raises InvalidInput: a field of the connection is wrong; names it. No message holds a password.
     """
-    store = _store(connection)
+    store = _declaration(connection, backends())
     return Addresses(
         store_url=store.url_of(connection),
         warehouse=_warehouse(connection),
@@ -109,17 +111,11 @@ def place_of(connection: ConnectionFields) -> Addresses:
 
 
 def catalog_url_of(connection: ConnectionFields) -> str:
-    """Return the database URL of a connection that another connection names as its ``catalog``.
+    """Return the URL of a connection that another connection names as its ``catalog``.
 
     :raises InvalidInput: a field of the connection is wrong; names it.
     """
-    store = _store(connection)
-    if store.backend not in catalog_holders():
-        expected = f"one of {list(catalog_holders())}: the connection is the catalog of another one"
-        raise refused(connection, "backend", store.backend, expected)
-    if "catalog" in connection.extra:
-        raise refused(connection, "catalog", connection.extra["catalog"], "nothing: it is a catalog itself")
-    return store.url_of(connection)
+    return _named_by_another(connection, catalogs(), "the catalog")
 
 
 def database_url_of(connection: ConnectionFields) -> str:
@@ -135,21 +131,32 @@ def database_url_of(connection: ConnectionFields) -> str:
     if connection.conn_type in known:
         extra = {**connection.extra, "backend": known[connection.conn_type]}
         connection = replace(connection, conn_type=CONN_TYPE, extra=extra)
-    return catalog_url_of(connection)
+    databases = {name: form for name, form in backends().items() if name in catalog_holders()}
+    return _named_by_another(connection, databases, "a source")
 
 
-def _store(connection: ConnectionFields) -> StoreConnection:
-    """Return the reader of *connection*'s fields by its backend.
+def _named_by_another(connection: ConnectionFields, fitting: Mapping[str, StoreConnection], what: str) -> str:
+    """Return the URL of a connection that is *what* of another one. :param fitting: the backends that it may have."""
+    found = _declaration(connection, backends() | dict(fitting))
+    if found.backend not in fitting:
+        expected = f"one of {list(fitting)}: the connection is {what} of another one"
+        raise refused(connection, "backend", found.backend, expected)
+    if "catalog" in connection.extra:
+        raise refused(connection, "catalog", connection.extra["catalog"], f"nothing: it is {what} itself")
+    return found.url_of(connection)
+
+
+def _declaration(connection: ConnectionFields, known: Mapping[str, StoreConnection]) -> StoreConnection:
+    """Return the reader of *connection*'s fields by its backend. :param known: the backends by their names.
 
     :raises InvalidInput: another type of connection, an unknown backend, or an extra that the backend does not have.
     """
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
-    known = backends()
     for name in ("host", "schema", "login", "password"):
         given = getattr(connection, name)
         text_of(connection, name, "" if given is None else given)
-    backend = connection.extra.get("backend", next(iter(known)))
+    backend = connection.extra.get("backend", next(iter(backends())))
     if not isinstance(backend, str) or backend not in known:
         raise refused(connection, "backend", backend, f"one of {sorted(known)}")
     extras = {*COMMON_EXTRAS, *known[backend].extras}
@@ -164,8 +171,8 @@ def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
     if named is None and not needed:
         return None
     if not isinstance(named, str) or not _CONN_ID.fullmatch(named) or named == connection.conn_id:
-        databases = " or ".join(catalog_holders().values())
-        expected = f"the id of a connection of type {CONN_TYPE} to {databases}, for the tables' pointers"
+        known = " or ".join(catalog_names())
+        expected = f"the id of a connection of type {CONN_TYPE} to {known}, for the tables' pointers"
         raise refused(connection, "catalog", named, expected)
     return named
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from threading import RLock
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Job, Table, as_job
-from airflow_provider.stores.factory import catalog_of, catalog_properties, memory_name
+from airflow_provider.stores.factory import catalog_of, memory_name
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
 from airflow_provider.tables.locations import checked_warehouse, names_files
+
+if TYPE_CHECKING:
+    from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog
 
 
 class TableFormats(Mapping[str, TableFormat]):
@@ -111,7 +114,7 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
     Memory tables keep their pointers in the store's own memory, unless the catalog lies in memory, too.
 
     :param warehouse: absolute path or URI below which tables lie; memory tables do not use it.
-    :param catalog_url: URL of the database that holds the tables' pointers, if it is not the store's own.
+    :param catalog_url: URL of the catalog that holds the tables' pointers, if it is not the store's own database.
     :raises InvalidInput: *warehouse* is not a valid location.
     """
     checked = checked_warehouse(warehouse)
@@ -130,7 +133,9 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
         return IcebergFormat(catalog, checked, swaps="iceberg" not in following)
 
     def refuse_unfit_iceberg() -> None:
-        catalog_properties(catalog)
+        from airflow_provider.tables.iceberg.catalogs.opening import check_url
+
+        check_url(catalog)
         if not names_files(checked):
             raise InvalidInput(
                 field="warehouse",
@@ -167,20 +172,22 @@ def _rows_of(url: str) -> str:
 
 
 def check_catalog(url: str) -> bool:
-    """Return whether the database at *url* holds an Iceberg catalog; read-only.
+    """Return whether the Iceberg catalog at *url* can take tables; read-only.
 
-    :raises InvalidInput: no catalog can be in such a database. :raises StoreUnavailable: the database does not answer.
+    :raises InvalidInput: no catalog can be there. :raises StoreUnavailable: the catalog does not answer.
     """
-    from airflow_provider.tables.iceberg.catalog import has_tables
-
-    return has_tables(url)
+    return _catalog(url).is_ready()
 
 
 def make_catalog(url: str) -> None:
-    """Create an Iceberg catalog in the database at *url* unless it has one.
+    """Create an Iceberg catalog in the database at *url* unless it has one; a catalog of its own has to answer.
 
-    :raises InvalidInput: no catalog can be in such a database. :raises StoreUnavailable: the database does not answer.
+    :raises InvalidInput: no catalog can be there. :raises StoreUnavailable: the catalog does not answer.
     """
-    from airflow_provider.tables.iceberg.catalog import make_tables
+    _catalog(url).make()
 
-    make_tables(url)
+
+def _catalog(url: str) -> PointerCatalog:
+    from airflow_provider.tables.iceberg.catalogs.opening import open_catalog
+
+    return open_catalog(url, warehouse="")

@@ -8,10 +8,11 @@ difference comes from another program. See docs/decisions/projection.md.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider.domain.errors import EpochError, ForeignCommit
+from airflow_provider.domain.errors import EpochError, ForeignCommit, StoreUnavailable
 from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
@@ -22,6 +23,9 @@ from airflow_provider.tables.errors import TablesAhead
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 log = logging.getLogger(__name__)
+
+_PAUSES = tuple(min(0.02 * 2**number, 1.0) for number in range(12))
+"""Seconds to wait before each try at moving a pointer that the catalog refused to move."""
 
 REMEMBERED = 25
 """Number of earlier descriptions that a description of a table names, and that are kept."""
@@ -71,13 +75,18 @@ def attempted(table_format: TableFormat, table: Table, recorded: TableRef) -> Pr
     try:
         return table_format.project(table, recorded)
     except EpochError as error:
-        log.warning(
-            "The catalog's pointer of table %s stays behind for now: %s",
-            table.name,
-            error,
-            extra={"domain": table.domain, "table": table.name},
-        )
+        note_lag(table, error)
         return None
+
+
+def note_lag(table: Table, error: EpochError) -> None:
+    """Log why the pointer of *table* stays behind a commit."""
+    log.warning(
+        "The catalog's pointer of table %s stays behind for now: %s",
+        table.name,
+        error,
+        extra={"domain": table.domain, "table": table.name},
+    )
 
 
 def project(
@@ -87,8 +96,8 @@ def project(
 
     :param move: compare-and-set of the pointer from its argument to the recorded version; returns its success.
     """
-    # A failed compare-and-set means that another process moved the pointer in between: compare it again.
-    while True:
+    refused = ""
+    for pause in _PAUSES:
         compared = table_format.compare(table, recorded)
         if compared.status is PointerStatus.FOREIGN:
             raise foreign_commit(table, recorded, compared)
@@ -96,8 +105,17 @@ def project(
             raise stopped(table, recorded, compared.stops)
         if compared.status is not PointerStatus.BEHIND:
             return Projected(moved=False, csn=compared.csn, ahead=compared.status is PointerStatus.AHEAD)
+        if (
+            compared.pointer == refused
+        ):  # The catalog is busy. Else another process moved the pointer in between.
+            time.sleep(pause)
         if move(compared.pointer):
             return Projected(moved=True, csn=compared.csn)
+        refused = compared.pointer
+    raise StoreUnavailable(
+        f"the catalog did not move the pointer of table {table.name!r}, {len(_PAUSES)} times.",
+        next_step="nothing: the next touch of the table moves it.",
+    )
 
 
 def restore(table_format: TableFormat, table: Table, recorded: TableRef, move: Callable[[str], bool]) -> bool:

@@ -14,10 +14,15 @@ from tests.architecture.sources import PACKAGE, ROOMS, ROOT, imports_of, modules
 
 AIRFLOW_ROOMS = frozenset({"hooks", "operators", "sensors", "triggers", "links", "plugins", "cli"})
 
-DISTRIBUTIONS = {"airflow": "apache-airflow", "xdist": "pytest-xdist", "yaml": "pyyaml"}
+DISTRIBUTIONS = {
+    "airflow": "apache-airflow",
+    "hive_metastore": "pyiceberg",
+    "xdist": "pytest-xdist",
+    "yaml": "pyyaml",
+}
 """Distributions whose name is not the import's."""
 
-FEATURES = ("postgres", "zookeeper", "duckdb")
+FEATURES = ("postgres", "zookeeper", "duckdb", "hive", "glue")
 """Extras that bring what a user asks for; what needs one imports it on demand."""
 
 

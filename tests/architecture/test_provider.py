@@ -18,6 +18,7 @@ from airflow_provider import __version__
 from airflow_provider.hooks.connection import COMMON_EXTRAS
 from airflow_provider.provider_info import get_provider_info
 from airflow_provider.stores.factory import backends
+from airflow_provider.tables.iceberg.catalogs.connecting import catalogs
 
 DISTRIBUTION = "airflow-provider-epochs"
 INFO = get_provider_info()
@@ -93,7 +94,9 @@ def test_airflow_finds_the_provider() -> None:
 
 def test_the_connections_form_has_every_field_of_every_backend() -> None:
     fields = INFO["connection-types"][0]["conn-fields"]
-    assert fields["backend"]["schema"]["enum"] == list(backends()) == ["sqlite", "postgresql", "zookeeper"]
-    assert set(fields) == set(COMMON_EXTRAS).union(*(one.extras for one in backends().values()))
+    known = backends() | catalogs()
+    assert fields["backend"]["schema"]["enum"] == list(known)
+    assert list(known) == ["sqlite", "postgresql", "zookeeper", "hive", "glue"]
+    assert set(fields) == set(COMMON_EXTRAS).union(*(one.extras for one in known.values()))
     places = INFO["connection-types"][0]["ui-field-behaviour"]["placeholders"]
-    assert set(places) == set().union(*(one.places for one in backends().values()))
+    assert set(places) == set().union(*(one.places for one in known.values()))

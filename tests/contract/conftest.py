@@ -14,6 +14,7 @@ from tests.contract.coordination_world import Backend, World
 from tests.contract.lakes import Lake
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.contract.statement_worlds import FormatsOpener, statement_formats
+from tests.servers.hive import HiveMetastore
 from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.directories import quick_directory
@@ -34,6 +35,13 @@ def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "store.db"
     path.write_bytes(empty_sqlite_file())
     return path
+
+
+@pytest.fixture(scope="session")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A Hive metastore, for tables that are cleared by each test which uses it."""
+    with HiveMetastore(tmp_path_factory.mktemp("hive")) as server:
+        yield server
 
 
 @pytest.fixture

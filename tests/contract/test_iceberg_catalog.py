@@ -36,9 +36,9 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
 from airflow_provider.tables.errors import WarehouseUnavailable
-from airflow_provider.tables.factory import open_formats
-from airflow_provider.tables.iceberg import catalog
-from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, make_tables
+from airflow_provider.tables.factory import make_catalog, open_formats
+from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
+from airflow_provider.tables.iceberg.catalogs import sql
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
@@ -229,8 +229,8 @@ def test_one_question_finds_many_tables(publisher: Publisher, monkeypatch: pytes
     one, unknown, two = (publisher.table(name) for name in ("one", "unknown", "two"))
     known = [publisher.create(table).table_uuid for table in (one, two)]
     answers: list[object] = []
-    selected = catalog._selected
-    monkeypatch.setattr(catalog, "_selected", lambda *asked: answers.append(asked) or selected(*asked))
+    selected = sql._selected
+    monkeypatch.setattr(sql, "_selected", lambda *asked: answers.append(asked) or selected(*asked))
     assert publisher.format.identities([two, unknown, one]) == [known[1], None, known[0]]
     assert len(answers) == 1
 
@@ -384,7 +384,7 @@ def test_a_place_that_cannot_be_written_is_told_apart(tmp_path: Path) -> None:
     """No such disk, and a file where a directory should be: neither is a file that is missing from a state."""
     (tmp_path / "file").write_text("no directory")
     for warehouse in ("file:///proc/none", f"file://{tmp_path}/file/warehouse"):
-        make_tables(url := f"sqlite:///{tmp_path}/catalog.db")
+        make_catalog(url := f"sqlite:///{tmp_path}/catalog.db")
         formats = open_formats(url, warehouse)
         with pytest.raises(WarehouseUnavailable, match=f"{warehouse} cannot be written") as told:
             formats["iceberg"].create(Table("t"), pa.schema([("id", pa.int64())]))

@@ -10,6 +10,7 @@ from typing import Self
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import ManifestEntryStatus
@@ -192,7 +193,7 @@ class IcebergBackend(DraftingBackend, ChangesBackend, CutFileBackend):
             one.close()
         self._store.close()
 
-    def _outsider(self) -> SqlCatalog:
+    def _outsider(self) -> Catalog:
         return SqlCatalog(CATALOG_NAME, uri=self.catalog_url)
 
 

@@ -1,6 +1,6 @@
-"""An S3 server for tests and the demo: moto, an emulator from PyPI, in an environment and a process of its own.
+"""Servers of AWS for tests and the demo: moto, an emulator from PyPI, in an environment and a process of its own.
 
-It checks no signatures and keeps objects in memory: it shows that the requests are right, not that a server is.
+It checks no signatures and keeps everything in memory: it shows that the requests are right, not that a server is.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pyarrow.fs as pafs
 
@@ -27,34 +26,51 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 MotoRequestHandler.protocol_version = "HTTP/1.1"
 MotoRequestHandler.log_request = lambda *_: None
+service, port = sys.argv[1], int(sys.argv[2])
 run_simple(
-    "127.0.0.1", int(sys.argv[1]), create_backend_app("s3"), threaded=True, request_handler=MotoRequestHandler
+    "127.0.0.1", port, create_backend_app(service), threaded=True, request_handler=MotoRequestHandler
 )
 """
-"""What ``python -m moto.server`` runs, for S3 alone: that one looks for each request's service in a hundred folders,
-which takes as long as the answer. Connections stay open, and requests are not logged."""
+"""What ``python -m moto.server`` runs, for one service alone: that one looks for each request's service in a hundred
+folders, which takes as long as the answer. Connections stay open, and requests are not logged."""
+
+COMPARED = """
+import threading
+from moto.core.exceptions import JsonRESTError
+from moto.glue.responses import GlueResponse
+lock, update = threading.Lock(), GlueResponse.update_table
+def compared(self):
+    given, database, name = (self.parameters.get("VersionId"), self.parameters["DatabaseName"],
+        self.parameters["TableInput"]["Name"])
+    with lock:
+        if given not in (None, self.glue_backend.get_table(database, name).as_dict()["VersionId"]):
+            raise JsonRESTError("ConcurrentModificationException", "another update was faster")
+        return update(self)
+GlueResponse.update_table = compared
+"""
+"""What the emulator's Glue lacks: it takes an update whatever version the request names. Glue compares it."""
 
 
-class S3Emulator:
-    """A running emulator; :attr:`environment` leads any program to it.
+class Emulator:
+    """A running emulator of one service; :attr:`environment` leads any program to it.
 
-    :param home: its log goes to ``home/logs``.
+    :param service: such as ``s3``. :param home: its log goes to ``home/logs``.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, service: str, home: Path) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
-            "AWS_ENDPOINT_URL_S3": self.url,  # goes before the other, and may lead to another store
+            f"AWS_ENDPOINT_URL_{service.upper()}": self.url,  # goes before the other, and may lead to another store
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         self._process = ManagedProcess(
-            name="s3",
-            command=[str(PYTHON), "-c", SERVER, str(self.port)],
+            name=service,
+            command=[str(PYTHON), "-c", COMPARED * (service == "glue") + SERVER, service, str(self.port)],
             environment=os.environ,
             home=home,
         )
@@ -71,12 +87,26 @@ class S3Emulator:
     def stop(self) -> None:
         self._process.stop()
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def check(self) -> None:
         """Say so when it has ended by itself.
 
         :raises ProcessFailedError: naming its log.
         """
         self._process.check()
+
+
+class S3Emulator(Emulator):
+    """An object store."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__("s3", home)
 
     def filesystem(self) -> pafs.S3FileSystem:
         """The store as its administrator sees it."""
@@ -96,14 +126,3 @@ class S3Emulator:
         """The objects of a bucket, without the marks that stand for directories."""
         found = self.filesystem().get_file_info(pafs.FileSelector(bucket, recursive=True))
         return sorted(info.path for info in found if info.type is pafs.FileType.File)
-
-
-@contextmanager
-def s3_emulator(home: Path) -> Iterator[S3Emulator]:
-    """Run one."""
-    server = S3Emulator(home)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()

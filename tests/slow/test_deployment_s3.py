@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.aws import S3Emulator
 from tests.servers.postgresql import binaries
-from tests.servers.s3 import S3Emulator
 from tests.servers.zookeeper import ZookeeperEnsemble
 from tests.services.compose import ROOT
 from tests.services.native import NativeDeployment

@@ -14,7 +14,7 @@ from airflow_provider import Job, Table, connect, epoch_run, previous
 from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.factory import upgrade_schema
-from tests.servers.s3 import S3Emulator
+from tests.servers.aws import S3Emulator
 from tests.services import iceberg_runtime
 from tests.services.spark import UNCLOSED, classic_spark
 

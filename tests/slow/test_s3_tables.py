@@ -14,7 +14,7 @@ from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.testing.table_cases.backend import batch, day, new_publisher
 from airflow_provider.testing.table_contract import TableBackend, TableContract
 from tests.contract.test_table_contract import IcebergBackend
-from tests.servers.s3 import S3Emulator
+from tests.servers.aws import S3Emulator
 from tests.services.directories import quick_directory
 
 

@@ -266,6 +266,57 @@ def test_a_catalog_needs_no_warehouse_and_no_catalog() -> None:
     assert caught.value.details["field"] == "catalog"
 
 
+def hive(**given: Any) -> ConnectionFields:
+    fields = {"host": "a.example,b.example:9084", "extra": {"backend": "hive"}, **given}
+    return ConnectionFields(conn_id="metastore", **fields)
+
+
+def glue(**given: Any) -> ConnectionFields:
+    return ConnectionFields(conn_id="lake", extra={"backend": "glue", "region": "eu-central-1", **given})
+
+
+def test_a_catalog_may_be_outside_of_the_stores() -> None:
+    assert catalog_url_of(hive()) == "hive://a.example:9083,b.example:9084"
+    assert catalog_url_of(hive(login="ada l", port=9085)) == "hive://ada%20l@a.example:9085,b.example:9084"
+    assert catalog_url_of(glue()) == "glue://eu-central-1"
+    assert catalog_url_of(glue(account="123456789012")) == "glue://123456789012@eu-central-1"
+
+
+@pytest.mark.parametrize(
+    ("connection", "field"),
+    [
+        (hive(host="metastore:x"), "host"),
+        (hive(password="secret"), "password"),  # noqa: S106
+        (hive(schema="default"), "schema"),
+        (hive(extra={"backend": "hive", "sslmode": "require"}), "extra"),
+        (glue(region="nowhere"), "region"),
+        (glue(region=7), "region"),
+        (glue(account=123456789012), "account"),
+        (glue(account="123"), "account"),
+        (replace(glue(), host="glue.example"), "host"),
+        (replace(glue(), password="secret"), "password"),  # noqa: S106
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_wrong_field_of_a_catalog_is_named(connection: ConnectionFields, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        catalog_url_of(connection)
+    assert caught.value.details["field"] == field
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("connection", [hive(), glue()], ids=["hive", "glue"])
+def test_a_catalog_alone_is_neither_a_store_nor_a_source(connection: ConnectionFields) -> None:
+    warehouse = {**connection.extra, "warehouse": WAREHOUSE}
+    for refuse in (
+        lambda: place_of(replace(connection, extra=warehouse)),
+        lambda: database_url_of(connection),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            refuse()
+        assert caught.value.details["field"] == "backend"
+
+
 def test_a_source_names_a_database_by_airflows_own_connection() -> None:
     fields = replace(postgres(), conn_type="postgres", extra={"sslmode": "verify-full"})
     url = database_url_of(fields)

@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table as IcebergTable
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
+from airflow_provider.domain.errors import EpochError, InvalidInput
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import Table
@@ -52,6 +52,7 @@ from airflow_provider.tables.iceberg import (
     verifying,
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
+from airflow_provider.tables.iceberg.catalogs.opening import open_catalog
 from airflow_provider.tables.iceberg.descriptions import description
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -68,7 +69,7 @@ log = logging.getLogger(__name__)
 class IcebergFormat(DraftingFormat, CutFileFormat):
     """Iceberg tables in *warehouse*.
 
-    :param catalog_url: SQLAlchemy URL of the database that holds their catalog.
+    :param catalog_url: URL of the catalog: SQLAlchemy's of a database, or that of a catalog outside.
     :param warehouse: absolute path or URI.
     :param swaps: whether the catalog is in the metadata store's database, whose transactions move the pointers;
         otherwise the pointers follow the store (R17).
@@ -81,7 +82,8 @@ class IcebergFormat(DraftingFormat, CutFileFormat):
     def __init__(self, catalog_url: str, warehouse: str, *, swaps: bool = True) -> None:
         self._warehouse = checked_warehouse(warehouse)
         self._io: FileIO = DurableFileIO()
-        self._catalog = IcebergCatalog(self._io, catalog_url, self._warehouse, makes_tables=not swaps)
+        pointers = open_catalog(catalog_url, self._warehouse, makes_tables=not swaps)
+        self._catalog = IcebergCatalog(self._io, pointers, self._warehouse)
         self._swaps = swaps
         self._lists = Remembered(self._io, manifest_files.read_list)
         self._reader = StateReader(self._io)
@@ -272,10 +274,16 @@ class IcebergFormat(DraftingFormat, CutFileFormat):
         return projection.restore(self, table, recorded, move)
 
     def _followed(self, table: Table, prepared: Prepared) -> bool:
-        """Move the pointer to the version published just now; one statement if it names what that was made from."""
-        with suppress(StoreUnavailable):
+        """Move the pointer to the version published just now; one request if it names what that was made from.
+
+        Never raises: the commit stands, and the next touch moves the pointer.
+        """
+        try:
             if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
                 return True
+        except EpochError as error:
+            projection.note_lag(table, error)
+            return False
         return projection.attempted(self, table, prepared.ref) is not None
 
     def published(self, publication: Publication, prepared: Prepared) -> None:

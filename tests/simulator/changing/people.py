@@ -363,7 +363,9 @@ class Operator:
         except FinalError as error:
             self._unanswered.clear()
             refuse_full(error)
-            if "has no columns yet" in str(error) and self.quiet():  # before, a later epoch may still be computed
+            if (
+                "has no columns yet" in str(error) and self.quiet()
+            ):  # before, a later epoch may still be computed
                 self.world.unwritten.add((job, epoch))
             if isinstance(error, Fenced):
                 raise

@@ -1,0 +1,90 @@
+"""Contract of a catalog: for each table the URI of the metadata file by which engines load it, its pointer (R17).
+
+A catalog decides nothing. Either the store's transaction moves its pointers, where both are in one database, or they
+follow the store's commits. See docs/decisions/projection.md.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from pyiceberg.table.metadata import TableMetadata
+
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.topology import Table
+
+_NAME = re.compile(r"[a-z0-9_]{1,128}")
+
+
+class PointerCatalog(ABC):
+    """Catalog of tables, each in the namespace of its domain. Opens its connections on first use.
+
+    All methods raise :class:`~airflow_provider.domain.errors.StoreUnavailable` if the catalog does not answer, or
+    refuses the request; nothing has changed then, or what a repeated call finds done.
+    """
+
+    @abstractmethod
+    def pointers(self, tables: Sequence[Table]) -> list[str | None]:
+        """Return the pointers of *tables* in their order; None for a table that the catalog lacks.
+
+        :raises InvalidInput: the catalog can have no table of that name, or has another kind of table under it.
+        """
+
+    @abstractmethod
+    def insert(self, table: Table, pointer: str, metadata: TableMetadata) -> bool:
+        """Make an entry for *table*, and its namespace; return False if there is an entry, whatever its pointer.
+
+        It may be the entry of this call, where a request was repeated because its reply was lost.
+
+        :param metadata: content of the file at *pointer*.
+        :raises InvalidInput: the catalog refuses the columns.
+        """
+
+    @abstractmethod
+    def move(self, table: Table, expected: str, pointer: str, metadata: Callable[[], TableMetadata]) -> bool:
+        """Move the pointer from *expected* to *pointer* by compare-and-set; return whether this call moved it.
+
+        False also where a repeated request of this call found the pointer moved by the first.
+
+        :param metadata: returns the content of the file at *pointer*.
+        """
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Return whether the catalog can take tables; read-only."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make what :meth:`is_ready` asks for; idempotent."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close connections; the next call opens them again. May be called twice."""
+
+
+def refuse_name(table: Table, catalog: str) -> None:
+    """Refuse a name that a catalog which folds names to lower case would give to two tables.
+
+    :param catalog: name of the catalog within a sentence.
+    :raises InvalidInput: names the field ``domain`` or ``table``.
+    """
+    for field, name in (("domain", table.domain), ("table", table.name)):
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(
+                field=field,
+                value=name,
+                expected=f"a name that {catalog} keeps as it is: 1 to 128 of a-z, 0-9 and _",
+                next_step=f"choose another name for the {field}, or a SQL catalog.",
+            )
+
+
+def other_table(table: Table, catalog: str, found: str) -> InvalidInput:
+    """Build the error for an entry that is no Iceberg table. :param found: kind of that entry."""
+    return InvalidInput(
+        field="table",
+        value=f"{table.domain}.{table.name}",
+        expected=f"a name that {catalog} does not have yet, or an Iceberg table; found: {found}",
+        next_step="choose another name, or move the table that is there.",
+    )

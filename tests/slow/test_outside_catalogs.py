@@ -1,0 +1,136 @@
+"""Tables in catalogs outside of the stores' databases: the table contract on Hive and Glue, the catalogs' on Glue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from airflow_provider import Interval, Job, Table, epoch_run
+from airflow_provider.coordination.service import Settings
+from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend
+from tests.contract.outside_catalogs import GluePlace, HivePlace, OutsidePlace
+from tests.contract.test_iceberg_catalogs import CatalogContract, RemarkCases
+from tests.contract.test_table_contract import IcebergBackend
+from tests.servers.aws import Emulator
+from tests.servers.hive import HiveMetastore
+from tests.services import iceberg_runtime
+from tests.services.directories import quick_directory
+from tests.services.spark import UNCLOSED, classic_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOAD = Job(
+    "load",
+    outputs=[Table("shop"), Table("totals", kind="full")],
+    cadence="@hourly",
+    origin=datetime(2024, 5, 1, tzinfo=UTC),
+)
+
+
+class OutsideBackend(IcebergBackend):
+    """Iceberg tables beside a SQLite store, in a catalog of another kind."""
+
+    def __init__(self, folder: Path, place: OutsidePlace) -> None:
+        super().__init__(folder, elsewhere=True)
+        self.catalog_url = place.url
+        self._place = place
+
+    def _outsider(self) -> Catalog:
+        return self._place.outsider()
+
+
+@pytest.fixture(scope="module")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    with HiveMetastore(tmp_path_factory.mktemp("hive")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def glue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GluePlace]:
+    """Glue; this process's environment leads to its emulator."""
+    with pytest.MonkeyPatch.context() as patch, Emulator("glue", tmp_path_factory.mktemp("glue")) as server:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield GluePlace()
+
+
+class TestTablesInHive(ProjectedTableContract):
+    """Iceberg, its pointers in a Hive metastore."""
+
+    examples = 3
+
+    @pytest.fixture
+    def backend(self, hive: HiveMetastore) -> Iterator[TableBackend]:
+        hive.clear()
+        with quick_directory("epochs-tables-") as folder, OutsideBackend(folder, HivePlace(hive)) as backend:
+            yield backend
+
+
+class TestTablesInGlue(ProjectedTableContract):
+    """Iceberg, its pointers in Glue."""
+
+    examples = 3
+
+    @pytest.fixture
+    def backend(self, glue: GluePlace) -> Iterator[TableBackend]:
+        glue.clear()
+        with quick_directory("epochs-tables-") as folder, OutsideBackend(folder, glue) as backend:
+            yield backend
+
+
+class TestGlue(RemarkCases, CatalogContract):
+    """Glue as a catalog."""
+
+    @pytest.fixture
+    def place(self, glue: GluePlace) -> GluePlace:
+        glue.clear()
+        return glue
+
+
+@pytest.mark.filterwarnings(UNCLOSED)
+def test_spark_reads_and_compacts_by_the_metastore(hive: HiveMetastore, tmp_path: Path) -> None:
+    """R17: epochs are published, Iceberg's own Hive catalog loads and rewrites the tables, and epochs go on."""
+    hive.clear()
+    if (jar := iceberg_runtime.jar()) is None:
+        pytest.skip("Maven Central does not answer")
+    url = f"sqlite:///{tmp_path}/epochs.db"
+    upgrade_schema(url)
+    settings = Settings(store_url=url, warehouse=f"file://{tmp_path}/warehouse", catalog_url=hive.url)
+    catalog = {
+        "spark.jars": str(jar),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hive",
+        "spark.sql.catalog.lake.uri": hive.thrift,
+        "spark.sql.catalog.lake.cache-enabled": "false",
+    }
+    with classic_spark("local[2]", catalog) as spark:
+        for hour in range(3):
+            load(spark, settings, hour)
+        for table in ("shop", "totals"):
+            rows = spark.table(f"lake.default.{table}")
+            (found,) = rows.selectExpr("count(*)", "count(DISTINCT _epoch)").collect()
+            assert tuple(found) == {"shop": (300, 3), "totals": (1, 1)}[table]
+        options = "options => map('rewrite-all', 'true')"
+        spark.sql(f"CALL lake.system.rewrite_data_files(table => 'default.shop', {options})").collect()
+        load(spark, settings, 3)
+        assert spark.table("lake.default.shop").count() == 400
+        (total,) = spark.table("lake.default.totals").select("rows").collect()
+        assert total["rows"] == 400
+
+
+def load(spark: SparkSession, settings: Settings, hour: int) -> None:
+    """An hour of a hundred rows, and the number of all rows since."""
+    start = datetime(2024, 5, 1, hour, tzinfo=UTC)
+    with epoch_run(
+        LOAD, Interval(start, start + timedelta(hours=1)), settings=settings, spark=spark
+    ) as epoch:
+        epoch.write("shop", spark.range(100 * hour, 100 * hour + 100, 1, 2).toDF("id"))
+        epoch.write("totals", spark.range(1).selectExpr(f"{100 * hour + 100}L AS rows"))
