@@ -114,6 +114,7 @@ class HiveCatalog(PointerCatalog):
         return True
 
     def move(self, table: Table, expected: str, pointer: str, metadata: Callable[[], TableMetadata]) -> bool:
+        described = metadata()
         with self._client() as client:
             lock = _Lock(self._client, table, self._user)
             try:
@@ -123,7 +124,6 @@ class HiveCatalog(PointerCatalog):
                     return False
                 entry.parameters |= {_POINTER: pointer, _BEFORE: expected}
                 before = entry.sd.cols, entry.sd.location
-                described = metadata()
                 entry.sd.cols, entry.sd.location = _columns(described, entry.sd.cols), described.location
                 try:
                     return _altered(client, entry, expected, lock)
@@ -229,7 +229,7 @@ def _pointer(table: Table, entry: Any) -> str | None:
 def _storage(metadata: TableMetadata) -> Any:
     """Return the columns and the folder as the metastore shows them; engines take both from the metadata file."""
     return ttypes.StorageDescriptor(
-        _columns(metadata, ()),
+        _columns(metadata, None),
         metadata.location,
         "org.apache.hadoop.mapred.FileInputFormat",
         "org.apache.hadoop.mapred.FileOutputFormat",
@@ -238,9 +238,9 @@ def _storage(metadata: TableMetadata) -> Any:
     )
 
 
-def _columns(metadata: TableMetadata, before: Sequence[Any]) -> list[Any]:
+def _columns(metadata: TableMetadata, before: Sequence[Any] | None) -> list[Any]:
     """Return the columns of *metadata*; their comments, or those that columns of that name had *before*."""
-    comments = {column.name: column.comment for column in before}
+    comments = {column.name: column.comment for column in before or ()}
     return [
         ttypes.FieldSchema(column.name, column.type_name, column.comment or comments.get(column.name))
         for column in columns_of(metadata.schema())
