@@ -7,7 +7,8 @@ Only this program has places to stop at; the package knows nothing of them. A st
 transactions of begin, of the barriers and of publish; a function in front of the sink stops inside a Spark task.
 
 :Environment: ``KILL_FOLDER`` holds ``plan.json`` (a list of stops, one for each epoch) and the files by which this
-    program and the test tell each other how far they are; ``KILL_TRY`` is this process's number.
+    program and the test tell each other how far they are; ``KILL_TRY`` is this process's number. ``KILL_COMMIT`` is
+    "together" where all epochs of the task become visible in one commit.
 """
 
 from __future__ import annotations
@@ -92,9 +93,10 @@ class StoppingStore(MetadataStore):
 
 
 def _step(transaction: Transaction) -> tuple[str, int] | None:
-    """Which step of which epoch (its hour) a transaction is."""
+    """Which step of which epoch (its hour) a transaction is; the publish of several comes after all of them."""
     if transaction.number is not None:
-        return "publish", hour_of(transaction.number.commit.members[0].interval.start)
+        hours = [hour_of(member.interval.start) for member in transaction.number.commit.members]
+        return "publish", hours[0] if len(hours) == 1 else hours[-1] + 1  # after the stops in its epochs
     for update in transaction.updates:
         if isinstance(update, Put) and isinstance(update.record, AttemptEvent):
             state, sink = update.record.state, update.record.sink
@@ -168,7 +170,7 @@ def execute_task(epochs: int) -> None:
     from tests.airflow_runs import task_context
 
     with DAG("dag", schedule=None) as dag:
-        task.epoch(job=JOB, interval=span(epochs))(compute)()
+        task.epoch(job=JOB, interval=span(epochs), commit=os.environ.get("KILL_COMMIT", "each"))(compute)()
     (operator,) = dag.tasks
     operator.execute(task_context(dag_id="dag", run_id="run", try_number=int(TRY), retries=10 * epochs))
 

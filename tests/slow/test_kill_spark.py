@@ -193,11 +193,11 @@ def kill_through(task: Task, plan: list[str], kill: Callable[[], None], hammer: 
     assert hammer.wrong == []
 
 
-def check_commits(settings: Settings, epochs: int) -> None:
+def check_commits(settings: Settings, epochs: int, *, together: bool = False) -> None:
     """Each epoch was published once, in its first revision, and both tables hold exactly its rows."""
     with EpochService.open(settings) as service:
         commits = service.store.changes(JOB.domain, 0)
-        assert [one.csn for one in commits] == list(range(1, epochs + 1))
+        assert [one.csn for one in commits] == ([1] if together else list(range(1, epochs + 1)))
         members = [member for one in commits for member in one.record.members]
         assert [one.interval.start for one in members] == [
             START + timedelta(hours=hour) for hour in range(epochs)
@@ -328,3 +328,24 @@ def test_the_task(airflows: Task, capsys: pytest.CaptureFixture[str]) -> None:
         airflows.process.wait()
 
     run(airflows, kill, capsys, "the task")
+
+
+@pytest.mark.parametrize("stop", WINDOWS["in publish"])
+def test_the_task_that_commits_its_epochs_together(
+    airflows: Task, stop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R27: readers see none of them before the commit, and all of them after; complete ones are not computed again."""
+    places = [place for window, stops in WINDOWS.items() if window != "in publish" for place in stops]
+    airflows.environment["KILL_COMMIT"] = "together"
+    airflows.epochs = len(places)
+
+    def kill() -> None:
+        airflows.process.kill()
+        airflows.process.wait()
+
+    with Hammer(airflows.settings) as hammer:
+        kill_through(airflows, [*places, stop], kill, hammer)
+        check_commits(airflows.settings, len(places), together=True)
+    with capsys.disabled():
+        print(f"\nkill -9 of the task, {len(places)} epochs in one commit: {hammer.reads} reads, 0 wrong")
+    assert hammer.cuts == {1}
