@@ -97,6 +97,6 @@ def test_the_connections_form_has_every_field_of_every_backend() -> None:
     known = backends() | catalogs()
     assert fields["backend"]["schema"]["enum"] == list(known)
     assert list(known) == ["sqlite", "postgresql", "zookeeper", "hive", "glue"]
-    assert set(fields) == set(COMMON_EXTRAS).union(*(one.extras for one in known.values()))
+    assert set(fields) == set(COMMON_EXTRAS).union(*(backend.extras for backend in known.values()))
     places = INFO["connection-types"][0]["ui-field-behaviour"]["placeholders"]
-    assert set(places) == set().union(*(one.places for one in known.values()))
+    assert set(places) == set().union(*(backend.places for backend in known.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -62,7 +63,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> OutsidePlace:
 
 
 class CatalogContract:
-    """What every catalog does."""
+    """Cases of every catalog."""
 
     @pytest.fixture
     def tables(self, place: OutsidePlace, tmp_path: Path) -> Iterator[IcebergFormat]:
@@ -103,7 +104,7 @@ class CatalogContract:
         assert catalog.pointers([other]) == [None]
 
     def test_one_of_many_moves_at_once_wins(self, tables: IcebergFormat, catalog: PointerCatalog) -> None:
-        """R17: whoever else is at it."""
+        """R17: the others are told that they have not moved it."""
         pointer = tables.create(TABLE, COLUMNS).pointer
         loaded = tables._catalog.load(TABLE)
         assert loaded is not None
@@ -148,7 +149,7 @@ class CatalogContract:
             assert tables.describe(TABLE) == made
 
     def test_the_catalog_is_checked_and_made(self, place: OutsidePlace) -> None:
-        """What `airflow epochs db check` and `db upgrade` ask."""
+        """Questions of `airflow epochs db check` and `db upgrade`, which may be repeated."""
         make_catalog(place.url)
         make_catalog(place.url)
         assert check_catalog(place.url)
@@ -288,3 +289,13 @@ def test_a_region_without_credentials_does_not_answer(
     monkeypatch.setenv("AWS_CONFIG_FILE", f"{tmp_path}/none")
     with pytest.raises(StoreUnavailable, match="the Glue catalog does not answer, .*credentials"):
         open_catalog("glue://eu-central-1", str(tmp_path)).pointers([TABLE])
+
+
+@pytest.mark.parametrize(("scheme", "client"), [("hive", "thrift"), ("glue", "boto3")])
+def test_a_catalog_without_its_client_names_the_extra(
+    scheme: str, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"airflow_provider.tables.iceberg.catalogs.{scheme}", raising=False)
+    monkeypatch.setitem(sys.modules, client, None)
+    with pytest.raises(InvalidInput, match=f"an installed client of .*{client}.* extra '{scheme}'"):
+        open_catalog(f"{scheme}://eu-central-1", "/srv/warehouse")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Table
 
+POINTER, BEFORE = "metadata_location", "previous_metadata_location"
+"""Parameters of an entry in Hive and Glue: its pointer, and the pointer before."""
+_TYPE, _ICEBERG = "table_type", "ICEBERG"
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
 
 
@@ -55,9 +58,9 @@ class PointerCatalog(ABC):
     def is_ready(self) -> bool:
         """Return whether the catalog can take tables; read-only."""
 
-    @abstractmethod
     def make(self) -> None:
-        """Make what :meth:`is_ready` asks for; idempotent."""
+        """Make what :meth:`is_ready` asks for; idempotent. A server of its own has only to answer."""
+        self.is_ready()
 
     @abstractmethod
     def close(self) -> None:
@@ -80,11 +83,23 @@ def refuse_name(table: Table, catalog: str) -> None:
             )
 
 
-def other_table(table: Table, catalog: str, found: str) -> InvalidInput:
-    """Build the error for an entry that is no Iceberg table. :param found: kind of that entry."""
-    return InvalidInput(
+def new_parameters(pointer: str) -> dict[str, str]:
+    """Return the parameters by which clients of Hive and Glue know an entry for an Iceberg table."""
+    return {_TYPE: _ICEBERG, POINTER: pointer}
+
+
+def pointer_in(table: Table, catalog: str, parameters: Mapping[str, str], kind: str) -> str:
+    """Return the pointer that an entry's *parameters* hold.
+
+    :param catalog: name of the catalog within a sentence. :param kind: the catalog's word for such an entry.
+    :raises InvalidInput: the entry is no Iceberg table.
+    """
+    said = parameters.get(_TYPE, "")
+    if said.upper() == _ICEBERG and POINTER in parameters:
+        return parameters[POINTER]
+    raise InvalidInput(
         field="table",
         value=f"{table.domain}.{table.name}",
-        expected=f"a name that {catalog} does not have yet, or an Iceberg table; found: {found}",
+        expected=f"a name that {catalog} does not have yet, or an Iceberg table; found: {f'{kind} {said}'.strip()}",
         next_step="choose another name, or move the table that is there.",
     )

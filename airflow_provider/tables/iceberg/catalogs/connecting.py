@@ -85,10 +85,12 @@ class OutsideCatalog:
 
 
 OUTSIDE: Mapping[str, OutsideCatalog] = {
-    "hive": OutsideCatalog(name="a Hive metastore", connection=HiveConnection(), opener="hive:HiveCatalog"),
-    "glue": OutsideCatalog(name="AWS Glue", connection=GlueConnection(), opener="glue:GlueCatalog"),
+    "hive": OutsideCatalog(
+        name="a Hive metastore", connection=HiveConnection(), opener="hive:HivePointerCatalog"
+    ),
+    "glue": OutsideCatalog(name="AWS Glue", connection=GlueConnection(), opener="glue:GluePointerCatalog"),
 }
-"""Every kind of them, by the scheme of its URLs."""
+"""Every kind of them, by the scheme of its URLs, which is the name of the extra with its client, too."""
 
 
 def catalogs() -> dict[str, StoreConnection]:

@@ -13,34 +13,30 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.topology import Table
-from airflow_provider.stores.opening import redacted, with_extra
-from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog, other_table, refuse_name
+from airflow_provider.stores.opening import redacted
+from airflow_provider.tables.iceberg.catalogs.base import (
+    BEFORE,
+    POINTER,
+    PointerCatalog,
+    new_parameters,
+    pointer_in,
+    refuse_name,
+)
 from airflow_provider.tables.iceberg.catalogs.columns import Column, columns_of
 
-try:
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError as error:
-    raise InvalidInput(
-        field="catalog",
-        value="glue",
-        expected=f"an installed client of AWS Glue ({error})",
-        next_step=with_extra("glue"),
-    ) from error
-
-SCHEME = "glue"
 FORM = "glue://[ACCOUNT@]REGION"
 _URL = re.compile(r"glue://(?:(?P<account>\d{12})@)?(?P<region>[a-z0-9-]+)")
-_POINTER, _BEFORE, _TYPE = "metadata_location", "previous_metadata_location", "table_type"
 _NAME = "the Glue catalog"
 
 
-class GlueCatalog(PointerCatalog):
+class GluePointerCatalog(PointerCatalog):
     """Tables in the Glue Data Catalog at *url*: databases are domains.
 
     :param url: as :data:`FORM`; without an account, that of the credentials.
@@ -74,7 +70,7 @@ class GlueCatalog(PointerCatalog):
         entry = {
             "Name": table.name,
             "TableType": "EXTERNAL_TABLE",
-            "Parameters": {_TYPE: "ICEBERG", _POINTER: pointer},
+            "Parameters": new_parameters(pointer),
             "StorageDescriptor": _storage(metadata),
         }
         with _translated():
@@ -92,7 +88,7 @@ class GlueCatalog(PointerCatalog):
             # Glue drops the fields of an entry that an update does not repeat.
             taken = self._glue.meta.service_model.shape_for("TableInput").members
             wanted = {name: value for name, value in entry.items() if name in taken} | {
-                "Parameters": entry["Parameters"] | {_POINTER: pointer, _BEFORE: expected},
+                "Parameters": entry["Parameters"] | {POINTER: pointer, BEFORE: expected},
                 "StorageDescriptor": storage | _storage(metadata(), storage.get("Columns", ())),
             }
             return self._done(
@@ -108,9 +104,6 @@ class GlueCatalog(PointerCatalog):
         with _translated():
             self._glue.get_databases(MaxResults=1, **self._account)
         return True
-
-    def make(self) -> None:
-        self.is_ready()
 
     def close(self) -> None:
         with self._lock:
@@ -170,11 +163,7 @@ def _code(error: ClientError) -> str:
 def _pointer(table: Table, entry: dict[str, Any] | None) -> str | None:
     if entry is None:
         return None
-    parameters = entry.get("Parameters", {})
-    kind = parameters.get(_TYPE, "")
-    if kind.upper() != "ICEBERG" or _POINTER not in parameters:
-        raise other_table(table, _NAME, f"{entry.get('TableType', '')} {kind}".strip())
-    return str(parameters[_POINTER])
+    return pointer_in(table, _NAME, entry.get("Parameters", {}), entry.get("TableType", ""))
 
 
 def _version(table: Table, entry: dict[str, Any]) -> str:

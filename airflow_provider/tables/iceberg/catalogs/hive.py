@@ -18,35 +18,30 @@ from getpass import getuser
 from typing import Any
 from urllib.parse import unquote
 
+from hive_metastore import ThriftHiveMetastore, ttypes
 from pyiceberg.table.metadata import TableMetadata
+from thrift import Thrift
+from thrift.protocol import TBinaryProtocol
+from thrift.transport import TSocket, TTransport
 
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreUnavailable
 from airflow_provider.domain.topology import Table
-from airflow_provider.stores.opening import with_extra
-from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog, other_table, refuse_name
+from airflow_provider.tables.iceberg.catalogs.base import (
+    BEFORE,
+    POINTER,
+    PointerCatalog,
+    new_parameters,
+    pointer_in,
+    refuse_name,
+)
 from airflow_provider.tables.iceberg.catalogs.columns import columns_of
 
-try:
-    from hive_metastore import ThriftHiveMetastore, ttypes
-    from thrift import Thrift
-    from thrift.protocol import TBinaryProtocol
-    from thrift.transport import TSocket, TTransport
-except ImportError as error:
-    raise InvalidInput(
-        field="catalog",
-        value="hive",
-        expected=f"an installed client of the Hive metastore ({error})",
-        next_step=with_extra("hive"),
-    ) from error
-
-SCHEME = "hive"
 FORM = "hive://[USER@]HOST:PORT[,HOST:PORT...]"
 _URL = re.compile(r"hive://(?:(?P<user>[^@/:?#]+)@)?(?P<hosts>[^@/?#]+)")
 _CONNECT_TIMEOUT_MS = 5_000
 _TIMEOUT_MS = 20_000
 _LOCK_WAIT_S = 10.0
 _LOCK_PAUSE_S = 0.1
-_POINTER, _BEFORE, _TYPE = "metadata_location", "previous_metadata_location", "table_type"
 _NAME = "the Hive metastore"
 _AGENT = "airflow-provider-epochs"
 
@@ -59,7 +54,7 @@ class _Server:
     port: int
 
 
-class HiveCatalog(PointerCatalog):
+class HivePointerCatalog(PointerCatalog):
     """Tables in the Hive metastore at *url*: databases are domains.
 
     :param url: as :data:`FORM`; the first server that answers is asked. Without a user, that of this process.
@@ -95,7 +90,7 @@ class HiveCatalog(PointerCatalog):
             createTime=int(time.time()),
             sd=_storage(metadata),
             partitionKeys=[],
-            parameters={"EXTERNAL": "TRUE", _TYPE: "ICEBERG", _POINTER: pointer},
+            parameters={"EXTERNAL": "TRUE", **new_parameters(pointer)},
             tableType="EXTERNAL_TABLE",
         )
         with self._client() as client:
@@ -122,7 +117,7 @@ class HiveCatalog(PointerCatalog):
                 entry = _entry(client, table)
                 if entry is None or _pointer(table, entry) != expected:
                     return False
-                entry.parameters |= {_POINTER: pointer, _BEFORE: expected}
+                entry.parameters |= {POINTER: pointer, BEFORE: expected}
                 before = entry.sd.cols, entry.sd.location
                 entry.sd.cols, entry.sd.location = _columns(described, entry.sd.cols), described.location
                 try:
@@ -139,9 +134,6 @@ class HiveCatalog(PointerCatalog):
         with self._client() as client:
             client.get_all_databases()
         return True
-
-    def make(self) -> None:
-        self.is_ready()
 
     def close(self) -> None:
         """Do nothing: each call has a connection of its own, which no fork and no thread shares."""
@@ -218,12 +210,7 @@ def _entry(client: Any, table: Table) -> Any:
 
 
 def _pointer(table: Table, entry: Any) -> str | None:
-    if entry is None:
-        return None
-    kind = entry.parameters.get(_TYPE, "")
-    if kind.upper() != "ICEBERG" or _POINTER not in entry.parameters:
-        raise other_table(table, _NAME, f"{entry.tableType} {kind}".strip())
-    return str(entry.parameters[_POINTER])
+    return None if entry is None else pointer_in(table, _NAME, entry.parameters, entry.tableType)
 
 
 def _storage(metadata: TableMetadata) -> Any:
@@ -260,7 +247,7 @@ def _altered(client: Any, entry: Any, expected: str, lock: _Lock) -> bool:
     :raises StoreUnavailable: the lock is not held any more.
     """
     lock.renew(client)
-    compared = {"expected_parameter_key": _POINTER, "expected_parameter_value": expected}
+    compared = {"expected_parameter_key": POINTER, "expected_parameter_value": expected}
     try:
         client.alter_table_with_environment_context(
             entry.dbName, entry.tableName, entry, _context(**compared)

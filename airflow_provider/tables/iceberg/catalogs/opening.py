@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.factory import catalog_properties
+from airflow_provider.stores.opening import with_extra
 from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog
 from airflow_provider.tables.iceberg.catalogs.connecting import OUTSIDE
 
@@ -29,12 +32,24 @@ def open_catalog(url: str, warehouse: str, *, makes_tables: bool = False) -> Poi
     :raises InvalidInput: *url* is no catalog's, or a library is not installed.
     """
     if _is_outside(url):
-        module, _, name = OUTSIDE[_scheme(url)].opener.partition(":")
-        opened: PointerCatalog = getattr(import_module(f"{__package__}.{module}"), name)(url, warehouse)
-        return opened
-    from airflow_provider.tables.iceberg.catalogs.sql import SqlPointers
+        return _outside(_scheme(url))(url, warehouse)
+    from airflow_provider.tables.iceberg.catalogs.sql import SqlPointerCatalog
 
-    return SqlPointers(url, warehouse, makes_tables=makes_tables)
+    return SqlPointerCatalog(url, warehouse, makes_tables=makes_tables)
+
+
+def _outside(scheme: str) -> Callable[[str, str], PointerCatalog]:
+    module, _, name = OUTSIDE[scheme].opener.partition(":")
+    try:
+        opener: Callable[[str, str], PointerCatalog] = getattr(import_module(f"{__package__}.{module}"), name)
+    except ImportError as error:
+        raise InvalidInput(
+            field="catalog",
+            value=scheme,
+            expected=f"an installed client of {OUTSIDE[scheme].name} ({error})",
+            next_step=with_extra(scheme),
+        ) from error
+    return opener
 
 
 def _is_outside(url: object) -> bool:

@@ -36,7 +36,7 @@ _MOVE = (
 )
 
 
-class SqlPointers(PointerCatalog):
+class SqlPointerCatalog(PointerCatalog):
     """Tables in the SQL catalog of the database at *url*; opens it on first use.
 
     :param url: SQLAlchemy URL of the database. :param warehouse: URI below which tables lie.
