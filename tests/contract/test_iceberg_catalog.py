@@ -37,7 +37,7 @@ from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
 from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.tables.factory import make_catalog, open_formats
-from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES
+from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, IcebergCatalog
 from airflow_provider.tables.iceberg.catalogs import sql
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
@@ -392,3 +392,25 @@ def test_a_place_that_cannot_be_written_is_told_apart(tmp_path: Path) -> None:
         assert str(told.value.path).startswith(warehouse.removeprefix("file://"))
         assert "cannot be read" not in str(told.value)
         assert "permissions" in told.value.next_step
+
+
+@pytest.mark.parametrize("failed", [StoreUnavailable("no answer"), WarehouseUnavailable("no answer")])
+def test_a_pointer_that_cannot_be_moved_fails_no_publish(
+    folder: Path, failed: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R17: the commit stands, whatever the catalog or the warehouse says then; the next publish moves the pointer."""
+
+    def fail(*_: object) -> bool:
+        raise failed
+
+    with IcebergBackend(folder, elsewhere=True) as backend:
+        publisher = new_publisher(backend)
+        table = publisher.table()
+        publisher.publish(table, day(0), [1])
+        with monkeypatch.context() as patch:
+            patch.setattr(IcebergCatalog, "move", fail)
+            publisher.publish(table, day(1), [2])
+        assert "stays behind for now: no answer" in caplog.text
+        assert backend.engine_rows(table) == expected((0, [1]))
+        publisher.publish(table, day(2), [3])
+        assert backend.engine_rows(table) == expected((0, [1]), (1, [2]), (2, [3]))

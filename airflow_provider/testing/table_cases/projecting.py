@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider.domain.columns import rename
-from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.errors import ForeignCommit, StoreUnavailable
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
+from airflow_provider.tables import projection
 from airflow_provider.tables.base import EPOCH_COLUMN, Prepared, Publication, TableInfo
 from airflow_provider.tables.errors import TableRecreated
 from airflow_provider.tables.pointer_status import PointerStatus
@@ -55,6 +56,24 @@ class ProjectingCases(TableCases):
     def test_the_transaction_moves_no_pointer(self, publisher: Publisher, table: Table) -> None:
         _, one = prepared(publisher, table, 0)
         assert one.swap is None
+
+    def test_a_catalog_that_moves_no_pointer_is_asked_a_few_times(
+        self, publisher: Publisher, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R17: and not for ever; the commit stands, and the next touch moves it."""
+        publisher.create(table)
+        (ref,) = recorded(publisher, table, 0)
+        monkeypatch.setattr(projection, "_PAUSES", (0.0,) * 3)
+        asked: list[str] = []
+
+        def refuse(pointer: str) -> bool:
+            asked.append(pointer)
+            return False
+
+        with pytest.raises(StoreUnavailable, match="did not move the pointer of table"):
+            projection.project(publisher.format, table, ref, refuse)
+        assert asked == [pointed(publisher, table).pointer] * 3
+        assert publisher.format.project(table, ref).moved
 
     def test_the_pointer_is_never_ahead_of_the_store(self, publisher: Publisher, table: Table) -> None:
         """R17, I10: it moves after the commit, not before."""
