@@ -31,7 +31,7 @@ class DemoWarehouse(ABC):
     pace: ClassVar[float] = 1.0
     """Share of a folder's speed: scales the promised reads down and the budgets up."""
     keeps_tables: ClassVar[bool] = True
-    """Return whether the tables outlast a restart."""
+    """True if the tables outlast a restart."""
 
     def __init__(self, *, home: Path) -> None:
         self.home = home

@@ -9,17 +9,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Self
 
 import pyarrow.fs as pafs
 
-from demo.processes import ManagedProcess, wait_for_port
+from tests.servers.managed import ManagedServer
 from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PREPARE = ROOT / "scripts" / "prepare-s3"
 PYTHON = ROOT / ".venv-s3" / "bin" / "python"
-READY_TIMEOUT_S = 120.0
 SERVER = """
 import sys
 from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
@@ -31,7 +29,7 @@ run_simple(
     "127.0.0.1", port, create_backend_app(service), threaded=True, request_handler=MotoRequestHandler
 )
 """
-"""What ``python -m moto.server`` runs, for one service alone: that one looks for each request's service in a hundred
+"""Program of ``python -m moto.server``, for one service alone: that one looks for each request's service in a hundred
 folders, which takes as long as the answer. Connections stay open, and requests are not logged."""
 
 COMPARED = """
@@ -48,18 +46,20 @@ def compared(self):
         return update(self)
 GlueResponse.update_table = compared
 """
-"""What the emulator's Glue lacks: it takes an update whatever version the request names. Glue compares it."""
+"""Addition to the emulator's Glue, which takes an update whatever version the request names. Glue compares it."""
 
 
-class Emulator:
+class Emulator(ManagedServer):
     """A running emulator of one service; :attr:`environment` leads any program to it.
 
     :param service: such as ``s3``. :param home: its log goes to ``home/logs``.
     """
 
     def __init__(self, service: str, home: Path) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        port = free_port()
+        command = [str(PYTHON), "-c", COMPARED * (service == "glue") + SERVER, service, str(port)]
+        super().__init__(name=service, command=command, port=port, home=home)
+        self.url = f"http://127.0.0.1:{port}"
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
             f"AWS_ENDPOINT_URL_{service.upper()}": self.url,  # goes before the other, and may lead to another store
@@ -68,12 +68,6 @@ class Emulator:
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
-        self._process = ManagedProcess(
-            name=service,
-            command=[str(PYTHON), "-c", COMPARED * (service == "glue") + SERVER, service, str(self.port)],
-            environment=os.environ,
-            home=home,
-        )
 
     def start(self) -> None:
         """Install what is not there yet, once per change of its requirements, and start it.
@@ -81,25 +75,7 @@ class Emulator:
         :raises subprocess.CalledProcessError: it cannot be installed.
         """
         subprocess.run([PREPARE], env={**os.environ, "PYTHON": sys.executable}, check=True)
-        self._process.start()
-        wait_for_port(self._process, self.port, timeout_s=READY_TIMEOUT_S)
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def check(self) -> None:
-        """Say so when it has ended by itself.
-
-        :raises ProcessFailedError: naming its log.
-        """
-        self._process.check()
+        super().start()
 
 
 class S3Emulator(Emulator):

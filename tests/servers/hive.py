@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from xml.sax.saxutils import escape
 
 from hive_metastore import ThriftHiveMetastore
 from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
 
-from demo.processes import ManagedProcess, wait_for_port
+from demo.spark_connect import spark_home
+from tests.servers.managed import ManagedServer
 from tests.servers.ports import free_port
 
-READY_TIMEOUT_S = 120.0
 JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 SETTINGS = {
     "datanucleus.connectionPoolingType": "NONE",
@@ -29,53 +27,32 @@ SETTINGS = {
 }
 
 
-class HiveMetastore:
+class HiveMetastore(ManagedServer):
     """A running metastore at :attr:`url`.
 
     :param home: its settings, its log (``home/logs``) and its own warehouse lie there.
     """
 
     def __init__(self, home: Path) -> None:
-        self.port = free_port()
-        self.url = f"hive://127.0.0.1:{self.port}"
-        self.thrift = f"thrift://127.0.0.1:{self.port}"
-        settings = {
-            **SETTINGS,
-            "hive.metastore.warehouse.dir": f"file://{home}/warehouse",
-            "hive.exec.scratchdir": f"file://{home}/scratch",
-        }
-        _write_settings(home / "conf" / "hive-site.xml", settings)
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        jars = Path(spec.origin).parent / "jars" / "*"
-        folders = (
+        port = free_port()
+        _write_settings(
+            home / "conf" / "hive-site.xml",
+            {
+                **SETTINGS,
+                "hive.metastore.warehouse.dir": f"file://{home}/warehouse",
+                "hive.exec.scratchdir": f"file://{home}/scratch",
+            },
+        )
+        folders = [
             f"-Djava.io.tmpdir={home}",
             f"-Duser.home={home}",
             f"-Dderby.stream.error.file={home}/derby.log",
-        )
-        main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-        self._process = ManagedProcess(
-            name="hive",
-            command=["java", *JAVA, *folders, "-cp", f"{home}/conf:{jars}", main, "-p", str(self.port)],
-            environment=os.environ,
-            home=home,
-        )
-
-    def start(self) -> None:
-        """:raises ProcessFailedError: it does not get ready."""
-        self._process.start()
-        wait_for_port(self._process, self.port, timeout_s=READY_TIMEOUT_S)
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+        ]
+        main = ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
+        command = ["java", *JAVA, *folders, "-cp", f"{home}/conf:{spark_home()}/jars/*", *main]
+        super().__init__(name="hive", command=command, port=port, home=home)
+        self.url = f"hive://127.0.0.1:{port}"
+        self.thrift = f"thrift://127.0.0.1:{port}"
 
     @contextmanager
     def client(self) -> Iterator[Any]:
