@@ -71,6 +71,13 @@ class Hammer:
         self._stop.set()
         self._thread.join()
 
+    def wait_for_a_read(self) -> None:
+        """Wait until there is something to read, and it was read."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.reads:
+            assert time.monotonic() < deadline, f"nothing was read: {self.wrong}"
+            time.sleep(0.05)
+
     def _run(self) -> None:
         with EpochService.open(self.settings) as service:
             while not self._stop.wait(0.3):
@@ -346,6 +353,9 @@ def test_the_task_that_commits_its_epochs_together(
     with Hammer(airflows.settings) as hammer:
         kill_through(airflows, [*places, stop], kill, hammer)
         check_commits(airflows.settings, len(places), together=True)
+        hammer.wait_for_a_read()
     with capsys.disabled():
-        print(f"\nkill -9 of the task, {len(places)} epochs in one commit: {hammer.reads} reads, 0 wrong")
+        counts = f"{len(places)} epochs in one commit: {hammer.reads} reads, {len(hammer.wrong)} wrong"
+        print(f"\nkill -9 of the task, {counts}")
+    assert hammer.wrong == []
     assert hammer.cuts == {1}

@@ -343,8 +343,12 @@ class Operator:
         known = [(one, epoch) for one in deployed for epoch in one.epochs(self.world.length)]
         if known:
             has = self.world.truth.has
-            lacking = [one for one in known if not all(has(table, one[1]) for table in one[0].outputs)]
-            full = [one for one in lacking if self.world.has_full_table(one[0])]
+            lacking = [
+                (version, epoch)
+                for version, epoch in known
+                if not all(has(table, epoch) for table in version.outputs)
+            ]
+            full = [pair for pair in lacking if self.world.has_full_table(pair[0])]
             version, epoch = random.choice((full or lacking) if lacking and random.random() < 0.8 else known)
             self.skip(skip, version.job, epoch)
 
