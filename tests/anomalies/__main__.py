@@ -40,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         save(found)
         PAGE.write_text(page(found))
-    known = schedules()
-    return int(any(known[one.name].is_prevented and not one.is_prevented(known[one.name]) for one in found))
+    return int(not all(one.stands for one in found))
 
 
 def without_this_package(names: Sequence[str]) -> Mapping[str, Mapping[str, Observed]]:

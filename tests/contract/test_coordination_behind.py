@@ -387,10 +387,12 @@ def test_a_job_that_is_retired_while_it_is_behind(world: World, tmp_path: Path) 
     assert {str(one.table) for one in world.cut("d", "e", "f").outdated} == {"d", "f"}
 
 
-def test_no_part_of_an_epoch_is_left_behind(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", [True, False], ids=["the source", "nothing"])
+def test_no_part_of_an_epoch_is_left_behind(world: World, tmp_path: Path, reads: bool) -> None:
     """R7, R18: by an older declaration, or by leaving a table: once a reader has the rest it could not be computed."""
     both = [world.table("d"), world.table("d2")]
-    small, more = (world.job("d", outputs=outputs, inputs=[feed(tmp_path)]) for outputs in (both[:1], both))
+    small = world.job("d", outputs=both[:1], inputs=[feed(tmp_path)] if reads else [])
+    more = world.job("d", outputs=both, inputs=[feed(tmp_path)])
     for job in (small, more):
         world.coordinator.register(job)
     late_file(world, tmp_path, more)

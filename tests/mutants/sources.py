@@ -265,6 +265,7 @@ PLANTED_IN_SOURCES = (
         old="refuse_part(reading, self.job, self.interval)",
         new="pass",
         tests=(BEHIND,),
+        by="test_no_part_of_an_epoch_is_left_behind",
     ),
     Mutant(
         name="a part of an epoch reads a later revision than the rows that stay",

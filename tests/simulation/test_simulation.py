@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
 from airflow_provider.coordination.service import EpochService
 from tests.simulator import __main__ as command
 from tests.simulator.run import Outcome, simulate
+from tests.simulator.scheduler import Process, Scheduler
 from tests.simulator.totals import Totals, simulate_all
 
 FAULTS = 10_000
@@ -55,6 +58,28 @@ def test_a_seed_is_one_history() -> None:
     )
     assert json.loads(told.stdout) == here
     assert len(set(here)) == len(seeds)
+
+
+def test_a_process_that_another_has_started_waits_like_any() -> None:
+    """Each sleeps for as long as it says: what a child does wakes no parent."""
+    woken: list[float] = []
+    scheduler = Scheduler(Random(0), datetime(2024, 1, 1, tzinfo=UTC))
+
+    def child(process: Process) -> None:
+        for _ in range(20):
+            process.sleep(timedelta(seconds=1))
+
+    def parent(process: Process) -> None:
+        scheduler.spawn("child", child)
+        for _ in range(2):
+            process.sleep(timedelta(seconds=10))
+            woken.append(scheduler.clock.monotonic())
+
+    scheduler.spawn("parent", parent)
+    while scheduler.processes:
+        scheduler.step()
+    assert woken[0] >= 10
+    assert woken[1] >= woken[0] + 10
 
 
 def test_trace_lists_the_events() -> None:

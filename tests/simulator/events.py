@@ -87,6 +87,7 @@ class Event(StrEnum):
     BIND_REFUSED = "bind refused"
     RENAMED = "source renamed"
     OTHER_NAME_REFUSED = "refused: read by another name"
+    SAME_END = "epoch begun that ends with one of another calendar"
     UNREAD_NAMED = "doctor named a file that no epoch reads"
 
 
@@ -150,6 +151,7 @@ PROMISED = (
     Event.RENAMED,
     Event.OTHER_NAME_REFUSED,
     Event.UNREAD_NAMED,
+    Event.SAME_END,
     Event.IN_SESSION,
     Event.NEARLY_FULL,
     Event.DOCTOR,

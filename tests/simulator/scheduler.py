@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from random import Random
 
-from greenlet import greenlet
+from greenlet import getcurrent, greenlet
 
 from airflow_provider.testing.manual_clock import ManualClock
 
@@ -39,7 +39,7 @@ class Process:
         self.error: Exception | None = None
         self._scheduler = scheduler
         self._body = body
-        self._stack = greenlet(self._live)
+        self._stack = greenlet(self._live, parent=scheduler.stack)
 
     @property
     def over(self) -> bool:
@@ -51,7 +51,7 @@ class Process:
         :raises Stopped: the process is to end.
         """
         self.wakes = self._scheduler.clock.now() + max(duration, _NO_TIME)
-        self._stack.parent.switch()
+        self._scheduler.stack.switch()
 
     def go(self) -> None:
         """Give it the baton; return when it gives it back (the scheduler's side)."""
@@ -76,13 +76,15 @@ class Scheduler:
     """Owns the baton, the virtual time and the trace.
 
     :param lines: is filled with the trace as text.
-    :ivar clock: the store's clock, and what the processes' own clocks are made of.
+    :ivar clock: the store's clock, and what the processes' own clocks are made of. :ivar stack: its own, to which each
+        process gives the baton back, also one that another process has started.
     """
 
     def __init__(self, random: Random, start: datetime, lines: list[str] | None = None) -> None:
         self.random = random
         self.clock = ManualClock(start)
         self.processes: list[Process] = []
+        self.stack = getcurrent()
         self._trace = blake2b(digest_size=16)
         self._lines = lines
 

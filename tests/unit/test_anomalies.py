@@ -123,6 +123,8 @@ def test_partly_prevented_anomaly_is_not_counted() -> None:
     counted = figures(found, {"ISO6": partly})
     assert (counted["anomalies.run"], counted["anomalies.prevented"]) == (1, 0)
     assert counted["anomalies.plain_parquet.prevented"] == 0
+    (failed,) = verdicts(["ISO6"], ran(failed="sqlite"), {})
+    assert [found[0].stands, failed.stands] == [True, False], "the command fails where a part does"
 
 
 def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:

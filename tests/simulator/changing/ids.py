@@ -23,6 +23,7 @@ class Ids:
     seen: list[int] = field(default_factory=list)
     _late: list[int] = field(default_factory=list)
     _last: int = 0
+    _counted: dict[tuple[int | None, int | None], int] = field(default_factory=dict)
 
     def grow(self) -> None:
         """Let some rows come; the transaction of a few of them goes on."""
@@ -53,9 +54,10 @@ class Ids:
         return [] if span.is_empty else sorted(self.within(span)[: span.rows])
 
     def settle(self, spans: Iterable[Span]) -> None:
-        """Take away what came late."""
+        """Take away what came late, and was not counted by an attempt that is yet to record it."""
         for span in spans:
-            late = set() if span.is_empty else set(self.within(span)[span.rows :])
+            rows = max(span.rows or 0, self._counted.get((span.low, span.high), 0))
+            late = set() if span.is_empty else set(self.within(span)[rows:])
             self.seen = [one for one in self.seen if one not in late]
 
     # --- as begin asks for it ------------------------------------------------------------------------------------
@@ -72,6 +74,7 @@ class Ids:
             self._refuse_late(asked.before)
         span = Span(low=low, high=high)
         rows = 0 if span.is_empty else len(self.within(span))
+        self._counted[low, high] = rows
         return SourceBounds(source=asked.source.name, span=Span(low=low, high=high, rows=rows))
 
     def _refuse_late(self, records: Iterable[SourceRecord]) -> None:

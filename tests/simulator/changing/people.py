@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -57,6 +57,9 @@ _EVENTS = {
     Change.BACK: Event.CAME_BACK,
     Change.RENAMED: Event.RENAMED,
 }
+CALENDARS = (Change.FINER, Change.COARSER)
+_TURNS = 0.8
+"""How often an author looks for a job whose epochs fail, to give it another cadence, where they fail often."""
 _VACUUMED_AFTER = 40
 _BEHIND_A_SKIP = "behind the skip"
 
@@ -76,11 +79,18 @@ class Deployment:
 
     :ivar versions: those that were registered, oldest first. :ivar now: that of the DAG that runs; None for none yet.
     :ivar unsure: one whose registration may have been done: its answer was lost, or its program died.
+    :ivar paused: whether its DAG starts nothing.
     """
 
     versions: list[Version]
     now: Version | None = None
     unsure: Version | None = None
+    paused: bool = False
+
+    @property
+    def runs(self) -> Version | None:
+        """The declaration of what its DAG starts."""
+        return None if self.paused else self.now
 
     @property
     def newest(self) -> Version:
@@ -120,10 +130,16 @@ class Author:
         """Change one declaration after the other."""
         random = self.world.random
         coordinator = self.world.coordinator(process)
-        left = random.choice((6, 9, 12, 15)) + (0 if self.world.binds or self.world.counts else 3)
-        process.sleep(timedelta(seconds=random.choice((1, 20, 120))))
+        more = 0 if self.world.binds or self.world.counts else 18 if self.world.turns else 3
+        left = random.choice((6, 9, 12, 15)) + more
+        process.sleep(timedelta(seconds=1 if self.world.binds else random.choice((1, 20, 120))))
+        if self.world.binds:
+            self._add_tables(coordinator.register)
         while left and not self.quiet():
             left -= 1
+            if self.world.turns and random.random() < _TURNS:
+                self._turn(coordinator.register, process)
+                continue
             job = random.choice(list(self.deployed.values()))
             if job.now is None:
                 job.now = job.newest
@@ -133,6 +149,40 @@ class Author:
             else:
                 self._change(coordinator.register)
             process.sleep(timedelta(seconds=random.choice((5, 30, 100))))
+
+    def _add_tables(self, register: Callable[[Job], object]) -> None:
+        """Give readers of the source a second table, which an older declaration of theirs lacks ever since."""
+        for job in self.deployed.values():
+            new = changed(self.world.random, job.versions, Change.ADDED, (0, self.world.length))
+            if job.now is not None and job.newest.late is not None and new is not None:
+                with suppress(RetryableError, OutcomeUnknown):
+                    register(job.newest.declaration)
+                    self._deploy(job, Change.ADDED, new, register)
+
+    def _turn(self, register: Callable[[Job], object], process: Process) -> None:
+        """Stop the DAG of a job whose epochs have failed, until what runs has ended, and give it another cadence."""
+        random = self.world.random
+        process.sleep(timedelta(seconds=random.choice((10, 30))))
+        turns = [job for job in self.deployed.values() if job.now is job.newest and self._other_cadence(job)]
+        if not turns:
+            return
+        job = random.choice(turns)
+        job.paused = True
+        process.sleep(timedelta(seconds=random.choice((40, 100))))
+        other = self._other_cadence(job)
+        if other is not None:
+            self._deploy(job, *other, register)
+        job.paused = False
+
+    def _other_cadence(self, job: Deployment) -> tuple[Change, Version] | None:
+        """Another cadence of *job*, from an epoch on of which an attempt was aborted and none is committed."""
+        random = self.world.random
+        epochs = [one for (name, _), one in self.world.truth.epochs.items() if name == job.newest.job]
+        attempts = [(one, one.attempt) for one in epochs if not one.committed]
+        failed = [one for one, attempt in attempts if attempt is not None and attempt.aborted is not None]
+        hours = [(one.interval.start - ZERO) // HOUR for one in failed]
+        drawn = ((change, self._changed(job, change, hours)) for change in random.sample(CALENDARS, 2))
+        return next(((change, new) for change, new in drawn if new is not None), None)
 
     def _change(self, register: Callable[[Job], object]) -> None:
         """Make one of the favourite changes, of any job that can be changed so."""
@@ -144,11 +194,12 @@ class Author:
                     self._deploy(job, change, new, register)
                     return
 
-    def _changed(self, job: Deployment, change: Change) -> Version | None:
+    def _changed(self, job: Deployment, change: Change, at: Collection[int] | None = None) -> Version | None:
+        """Another declaration of *job*, or None. :param at: the hours at which another cadence may begin."""
         job.settle(self.world.store)
         end = self.world.truth.last_end(job.newest.outputs)
         after = 0 if end is None else (end - ZERO) // HOUR
-        return changed(self.world.random, job.versions, change, (after, self.world.length))
+        return changed(self.world.random, job.versions, change, (after, self.world.length), at)
 
     def _deploy(
         self, job: Deployment, change: Change, new: Version, register: Callable[[Job], object]
@@ -192,6 +243,7 @@ class Operator:
     told: Callable[[], list[str]]
     habits: Sequence[str]
     _unanswered: list[tuple[str, Interval]] = field(default_factory=list)
+    _followed: set[str] = field(default_factory=set)
 
     def run(self, process: Process) -> None:
         """Do for ever what is to be done."""
@@ -230,8 +282,10 @@ class Operator:
         elif job:
             self._keep_name(job, name, coordinator)
         elif bound is not None and _BEHIND_A_SKIP not in error:
-            if any(epoch.end.isoformat() == bound[2] for _, epoch in self.world.truth.behind()):
+            behind = any(epoch.end.isoformat() == bound[2] for _, epoch in self.world.truth.behind())
+            if behind and error in self._followed:
                 return  # it is bound anew, and its epochs are being computed again
+            self._followed.add(error)
             refused = self._bind_to_source(_span(bound[1], bound[2]), coordinator, process)
             if "no longer declares" in refused:
                 self.follow(refused, coordinator, process)

@@ -6,7 +6,7 @@ version by the arithmetic here, a second time beside the package's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -215,6 +215,20 @@ def draw_sharing(random: Random, *, counted: bool = False, renamed: bool = False
     return jobs
 
 
+def draw_turning(random: Random) -> list[Version]:
+    """Two jobs whose cadence is to change: mostly of epochs that may be computed in any order."""
+    jobs: list[Version] = []
+    for name in ("a", "b"):
+        drawn = _draw_job(random, name, (), None, 0.0)
+        past = drawn.reads if random.random() < 0.2 else ()
+        jobs.append(replace(drawn, reads=past, steps=((0, random.choice((1, 2, 2, 3))),), origin=0))
+    if random.random() < 0.2 and jobs[0].steps == jobs[1].steps:
+        kinds = {**jobs[0].kinds, **jobs[1].kinds}
+        read = _draw_read(random, jobs[0].outputs[0], kinds, 0.0)
+        jobs[1] = replace(jobs[1], kinds=kinds, reads=(*jobs[1].reads, read))
+    return jobs
+
+
 def _draw_job(
     random: Random, name: str, before: Sequence[Version], late: Late | None, ignoring: float
 ) -> Version:
@@ -256,11 +270,16 @@ def _draw_read(random: Random, table: str, kinds: Mapping[str, TableKind], ignor
 
 
 def changed(
-    random: Random, versions: Sequence[Version], change: Change, hours: tuple[int, int]
+    random: Random,
+    versions: Sequence[Version],
+    change: Change,
+    hours: tuple[int, int],
+    at: Collection[int] | None = None,
 ) -> Version | None:
     """Another declaration of the job; None when the newest of its *versions* cannot be changed so.
 
-    :param hours: the one before which the cadence is history, and the last of the domain.
+    :param hours: the one before which the cadence is history, and the last of the domain. :param at: the hours at
+        which another cadence may begin; None for any.
     """
     now, earlier = versions[-1], versions[:-1]
     match change:
@@ -268,7 +287,7 @@ def changed(
             step = now.steps[0][1]
             return replace(now, origin=random.randrange(0, now.origin, step))
         case Change.FINER | Change.COARSER:
-            return _other_cadence(random, now, change, hours)
+            return _other_cadence(random, now, change, hours, at)
         case Change.ADDED if len(now.outputs) == 1:
             return replace(now, outputs=(*now.outputs, f"{now.job}2"))
         case Change.LEFT if len(now.outputs) == 2:
@@ -280,7 +299,9 @@ def changed(
     return None
 
 
-def _other_cadence(random: Random, now: Version, change: Change, hours: tuple[int, int]) -> Version | None:
+def _other_cadence(
+    random: Random, now: Version, change: Change, hours: tuple[int, int], at: Collection[int] | None
+) -> Version | None:
     (after, length), (since, step) = hours, now.steps[-1]
     wanted = [one for one in (1, 2, 3) if (one > step) == (change is Change.COARSER) and one != step]
     if not wanted:
@@ -288,6 +309,8 @@ def _other_cadence(random: Random, now: Version, change: Change, hours: tuple[in
     new = random.choice(wanted)
     least = max(after, since + 1, now.origin or 0)
     places = [one for one in range(least, length) if one % new == 0 and one % step == 0]
+    if at is not None:
+        places = [one for one in places if one in at]
     return replace(now, steps=(*now.steps, (random.choice(places[:2]), new))) if places else None
 
 

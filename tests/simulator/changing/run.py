@@ -12,7 +12,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.stores import codec
 from tests.simulator.changing.attempts import Task, Try
-from tests.simulator.changing.people import Author, Deployment, Operator
+from tests.simulator.changing.people import CALENDARS, Author, Deployment, Operator
 from tests.simulator.changing.plan import DOMAIN, ZERO, Change, Version, hour
 from tests.simulator.changing.reading import Reader
 from tests.simulator.changing.renaming import read_by
@@ -35,6 +35,8 @@ _CLEARED = 3
 """How often an epoch that lacks a table is cleared before a person does what doctor says."""
 _BATCHES = 0.3
 """How often a run computes several epochs, and commits them together."""
+_OUT_OF_TURN = 0.01
+"""How often an epoch is begun before the last that is missing, where the last runs first."""
 _BY_OLDER_NAME = 0.5
 """How often an epoch is run by the declaration that a refusal names."""
 _HABITS = ("vacuum", "night", "expire", "skip", "pause", "land")
@@ -45,6 +47,8 @@ _COUNTS = 4
 """In half as many, a source of which attempts have recorded bounds that come to nothing."""
 _RENAMES = 9
 """In half as many, a source that jobs read by one name after the other."""
+_TURNS = 1
+"""In as many, epochs that fail often, and another cadence from where they failed; often the last runs first."""
 
 
 def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
@@ -71,6 +75,7 @@ def simulate_changing(seed: int, *, trace: list[str] | None = None) -> Outcome:
             binds=kind == _BINDS,
             counts=rare == _COUNTS,
             renames=rare == _RENAMES,
+            turns=kind == _TURNS,
         )
         try:
             _live(world, Airflow(world))
@@ -93,7 +98,6 @@ def _early(world: ChangingWorld, job: Version) -> float:
 
 
 _PARTING = [Change.ADDED, Change.ADDED, Change.BACK, Change.BACK, Change.LEFT]
-_CALENDARS = (Change.FINER, Change.COARSER)
 _TIMES = [*(Change.FINER,) * 4, *(Change.COARSER,) * 2, *(Change.ORIGIN,) * 3]
 _EMPHASES = (_TIMES, _TIMES, _PARTING)
 """What a domain's author is fond of: a change that is rare among six shows nothing."""
@@ -119,9 +123,12 @@ class Airflow:
         self._running: list[Process] = []
         self._processes = 0
         self.quiet = False
-        self.due = 2 if world.counts or world.renames else random.randrange(1, world.length + 1)
+        most = 6 if world.turns else world.length
+        self.due = 2 if world.counts or world.renames else random.randrange(1, most + 1)
         self._pace = 0.2 if world.counts else 0.1 if world.renames else 0.06
-        self._fails = random.choice((0.2, 0.4, 0.6) if world.counts else (0.0, 0.1, 0.2, 0.5))
+        often = (0.2, 0.4, 0.6) if world.counts else (0.3, 0.5, 0.7) if world.turns else (0.0, 0.1, 0.2, 0.5)
+        self._fails = random.choice(often)
+        self._backwards = world.turns and random.random() < 0.9
         for barrier in range(1, world.length + 1):
             if random.random() < 0.9:
                 world.landing.land(hour(barrier))
@@ -132,13 +139,13 @@ class Airflow:
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
-            changes = [one for one in changes if one not in _CALENDARS]
+            changes = [one for one in changes if one not in CALENDARS]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
-            changes = [one for one in changes if one not in (*_CALENDARS, Change.ORIGIN, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*CALENDARS, Change.ORIGIN, Change.RENAMED)]
         if world.renames:
             habits = [*habits, *("land",) * (len(habits) + 2), "skip", "skip"]
-            changes = [one for one in changes if one not in (*_CALENDARS, Change.RENAMED)]
+            changes = [one for one in changes if one not in (*CALENDARS, Change.RENAMED)]
             changes += [Change.RENAMED] * (2 * len(changes) + 1)
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         quiet, told = (lambda: self.quiet), self.reasons
@@ -156,7 +163,7 @@ class Airflow:
     def missing(self) -> list[tuple[Version, Interval]]:
         """Epochs of the newest declarations that some table lacks, and whose inputs are there."""
         refused = sum(one.refused for one in self._tasks.values()) if self.quiet else 0
-        now = tuple(one.now for one in self.deployed.values())
+        now = tuple(one.runs for one in self.deployed.values())
         asked = self.world.truth.changes, refused, self.due, len(self.world.unwritten), now
         if asked != self._asked:
             self._asked, self._missing = asked, self._look_for_missing()
@@ -175,7 +182,7 @@ class Airflow:
     def _look_for_missing(self) -> list[tuple[Version, Interval]]:
         found = []
         for job in self.deployed.values():
-            version = job.now
+            version = job.runs
             if version is not None:
                 found += [(version, one) for one in version.epochs(self.due) if self._lacks(version, one)]
         return found
@@ -254,7 +261,7 @@ class Airflow:
         self.due = self.world.length
         self._again.clear()
         for job in self.deployed.values():
-            job.now = job.newest
+            job.now, job.paused = job.newest, False
         self.world.settle_landing()
 
     # --- what runs ---------------------------------------------------------------------------------------------
@@ -262,7 +269,7 @@ class Airflow:
     def _live(self, process: Process) -> None:
         while True:
             now = self.world.scheduler.clock.monotonic()
-            for version, epoch in self.missing():
+            for version, epoch in self._in_turn():
                 task = self._tasks.setdefault(
                     (version.job, epoch), Task(version=version, run="scheduled", interval=epoch)
                 )
@@ -286,6 +293,14 @@ class Airflow:
             self._keep()
             process.sleep(timedelta(seconds=self.world.random.uniform(1, 8)))
 
+    def _in_turn(self) -> list[tuple[Version, Interval]]:
+        """What is missing; where the last runs first, of a job whose cadence was changed the last epoch alone."""
+        missing = self.missing()
+        if self.quiet or not self._backwards or self.world.random.random() < _OUT_OF_TURN:
+            return missing
+        last = dict(missing)
+        return [one for one in missing if len(one[0].steps) == 1 or last[one[0]] == one[1]]
+
     def _look_at(self, task: Task, version: Version, airflow: Process, now: float) -> None:
         running = task.process
         if running is not None:
@@ -307,6 +322,8 @@ class Airflow:
         named = [one for one in older if one.source == read_by(task.reason)]
         if named and random.random() < _BY_OLDER_NAME:
             version = random.choice(named)
+        elif older and not self.quiet and (task.version.job, task.interval) in world.truth.behind():
+            version = random.choice((older[0], version))  # computes a part, unless it is refused
         elif older and not self.quiet and random.random() < (0.3 if world.renames else 0.1):
             version = random.choice(older)
         # Programs outside Airflow do not number their tries: one that seemed dead has the owner of the next.
@@ -432,7 +449,7 @@ class Airflow:
 
 def _live(world: ChangingWorld, airflow: Airflow) -> None:
     """Go on with faults until little is left, then without until all has ended (I9)."""
-    least = world.random.choice((1000, 2000, 3000))
+    least = world.random.choice((2000, 3000) if world.turns else (1000, 2000, 3000))
     turns = 0
     while (world.weather.steps < least or len(airflow.left()) > 2) and turns < _MOST_TURNS:
         turns += 1

@@ -37,6 +37,7 @@ from tests.simulator.changing.plan import (
     Version,
     draw_jobs,
     draw_sharing,
+    draw_turning,
     hour,
     table_of,
 )
@@ -82,6 +83,7 @@ class ChangingWorld(Site):
         to prepare then; empty for none. :ivar forks: whether processes are forked.
     :ivar binds: its source is bound anew. :ivar counts: epochs that have recorded bounds of it fail, and are skipped.
     :ivar renames: jobs read it by one name after the other.
+    :ivar turns: epochs fail often, and their job has another cadence from there.
     :ivar skipped: epochs, all of them. :ivar regretted: those that are to be computed at once.
     :ivar doubted: those whose source is to be bound anew at once: a reader of them is about to publish.
     :ivar doubts: how many more there may be. :ivar doubted_at: when the last was doubted.
@@ -97,11 +99,14 @@ class ChangingWorld(Site):
         binds: bool = False,
         counts: bool = False,
         renames: bool = False,
+        turns: bool = False,
     ) -> None:
         super().__init__(scheduler, random, defaults)
-        self.binds, self.counts, self.renames = binds, counts, renames
-        self.streams = 0 if binds or counts or renames else random.choice((0, 0, 40, 90))
-        if binds or counts or renames:
+        self.binds, self.counts, self.renames, self.turns = binds, counts, renames, turns
+        self.streams = 0 if binds or counts or renames or turns else random.choice((0, 0, 40, 90))
+        if turns:
+            self.jobs = draw_turning(random)
+        elif binds or counts or renames:
             self.jobs = draw_sharing(random, counted=counts, renamed=renames)
         else:
             self.jobs = draw_jobs(random, "s1" if self.streams else "")
@@ -113,7 +118,8 @@ class ChangingWorld(Site):
         self.doubts = 16 if binds else 0
         self.doubted_at = scheduler.clock.now()
         self.unwritten: set[tuple[str, Interval]] = set()
-        self.length = random.choice((9, 12, 15) if counts else (6, 9, 9, 12))
+        lengths = (9, 12, 15) if counts else (12, 15, 18) if turns else (6, 9, 9, 12)
+        self.length = random.choice(lengths)
         self.landing = Landing(random, self.length, Ids(random, least=1 if counts else 0))
         kinds["s1"] = TableKind.INCREMENTAL
         readers = frozenset(one.job for one in self.jobs if one.late is not None)
@@ -181,7 +187,18 @@ class ChangingWorld(Site):
         name = str(attempt.job), attempt.interval.start, attempt.token
         holder = self._holders.setdefault(name, process)
         expect(holder is process, "R10", f"{attempt} of {process.name} is that of {holder.name}, too")
+        if self._shares_its_end(attempt):
+            self.count(Event.SAME_END)
         self.truth.begun[name] = version
+
+    def _shares_its_end(self, attempt: Attempt) -> bool:
+        """Whether an attempt at an epoch of another calendar has the same end."""
+        return any(
+            job == attempt.job
+            and epoch.interval.end == attempt.interval.end
+            and start != attempt.interval.start
+            for (job, start), epoch in self.truth.epochs.items()
+        )
 
     def _applied(self, transaction: Transaction, receipt: Receipt, line: Line) -> None:  # noqa: ARG002
         self._events_of(transaction)
