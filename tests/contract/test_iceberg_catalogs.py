@@ -237,6 +237,20 @@ class TestHive(RemarkCases):
             tables._catalog.move(TABLE, pointer, pointer)
         assert tables._catalog.move(TABLE, pointer, pointer)
 
+    def test_a_pointer_is_compared_where_the_metastore_does_not(
+        self, place: HivePlace, catalog: PointerCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """R17: servers before HIVE-26882 take an entry whatever its pointer is."""
+        tables = IcebergFormat(place.url, f"{tmp_path}/w", swaps=False)
+        pointer = tables.create(TABLE, COLUMNS).pointer
+        made = tables._catalog.load(TABLE)
+        assert made is not None
+        context = hive_catalog._context
+        monkeypatch.setattr(hive_catalog, "_context", lambda **_compared: context())
+        for expected, moves in ((f"{pointer}.2", False), (pointer, True)):
+            assert catalog.move(TABLE, expected, f"{pointer}.3", lambda: made.metadata) is moves
+            assert catalog.pointers([TABLE]) == [f"{pointer}.3" if moves else pointer]
+
     def test_nothing_moves_under_a_lock_that_the_metastore_has_ended(
         self, place: HivePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,6 +10,7 @@ FORMATS = "tests/contract/test_table_contract.py"
 CUT_FILES = "tests/contract/test_iceberg_cut_files.py"
 CUT_FILE_READERS = "tests/contract/test_coordination_cut_files.py"
 ESTIMATES = "tests/unit/test_spark_estimates.py"
+CATALOGS = "tests/contract/test_iceberg_catalogs.py"
 
 PLANTED_IN_TABLES = (
     Mutant(
@@ -173,5 +174,23 @@ PLANTED_IN_TABLES = (
         new="if cut.level is Level.REPEATABLE_READ:",
         tests=(CUT_FILE_READERS,),
         by="test_unpublished_rows_are_refused",
+    ),
+    Mutant(
+        name="a pointer in a Hive metastore moves from wherever it is",
+        rule="R17",
+        file="tables/iceberg/catalogs/hive.py",
+        old="if entry is None or _pointer(table, entry) != expected:",
+        new="if entry is None:",
+        tests=(CATALOGS,),
+        by="test_a_pointer_is_compared_where_the_metastore_does_not",
+    ),
+    Mutant(
+        name="a pointer in a Hive metastore moves without its lock",
+        rule="R17",
+        file="tables/iceberg/catalogs/hive.py",
+        old="                lock.take(client)\n",
+        new="",
+        tests=(CATALOGS,),
+        by="test_a_lock_of_another_program_is_waited_for_and_named",
     ),
 )

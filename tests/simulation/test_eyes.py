@@ -20,16 +20,16 @@ from airflow_provider.domain.version import Rewrite
 from airflow_provider.tables.memory_versions import Version
 from tests.simulator.run import simulate
 
-LABELLED = (17, 47, 59, *range(1, 100))
+LABELLED = (47, 59, *range(1, 100))
 """Seeds in which edges without revisions leave rows behind; the first ones do so at once, until draws change."""
 
-STAYED = (49, 88, *range(1, 300))
+STAYED = (8, 38, *range(1, 300))
 """Seeds in which a job computes epochs again without a table that has rows of them."""
 
-RENAMED = (89, 2089, 259, 79, *range(9, 1200, 10))
+RENAMED = (269, 2089, 89, 79, *range(9, 1200, 10))
 """Seeds in which jobs read a source by one name after the other."""
 
-SHARED = (82, *(seed for seed in range(2, 900, 5) if seed % 3))
+SHARED = (7, *(seed for seed in range(2, 900, 5) if seed % 3))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
 
 
