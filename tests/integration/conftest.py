@@ -22,6 +22,21 @@ MASTER = "local[2,3]"
 """Two cores; a task may fail twice before its job does."""
 
 
+IN_BOTH_SESSIONS = frozenset(
+    {"test_spark_columns", "test_spark_epoch_run", "test_spark_reads", "test_spark_views"}
+)
+"""Modules whose tests run in a classic and in a Connect session; those of others run in the second in the slow tier."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test with a session each kind of it, unless the test names its own or the module has another session."""
+    named = any("spark" in marker.args[0] for marker in metafunc.definition.iter_markers("parametrize"))
+    if "spark" in metafunc.fixturenames and not named and not hasattr(metafunc.module, "spark"):
+        _, _, module = metafunc.module.__name__.rpartition(".")
+        marks = () if module in IN_BOTH_SESSIONS else pytest.mark.slow
+        metafunc.parametrize("spark", ["classic", pytest.param("connect", marks=marks)], indirect=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of them may use Spark."""
     here = Path(__file__).parent
@@ -77,9 +92,9 @@ def connect_session(connect_server: SparkConnectServer) -> Iterator[SparkSession
     session.stop()
 
 
-@pytest.fixture(params=["classic", "connect"])
+@pytest.fixture
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A session of each kind; settings that a test changes are put back."""
+    """A session of the kind that the test has; settings that the test changes are put back."""
     session: SparkSession = request.getfixturevalue(f"{request.param}_session")
     names = ("spark.sql.session.timeZone", "spark.sql.files.ignoreMissingFiles")
     before = {name: session.conf.get(name, None) for name in names}

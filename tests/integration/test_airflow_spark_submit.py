@@ -185,6 +185,7 @@ def test_try_after_a_lost_success_computes_nothing_and_emits_the_same_events(
     assert count(service, "rows") == 5
 
 
+@pytest.mark.slow
 def test_a_cleared_task_publishes_the_next_revision(tmp_path: Path, service: EpochService) -> None:
     operator(tmp_path, ONE, "5").execute(task_context())
     context = task_context(cleared_after=1, try_number=2)
@@ -202,6 +203,7 @@ def test_a_failed_program_aborts_and_the_next_try_computes(tmp_path: Path, servi
     assert list(tmp_path.glob("epochs-launch-*")) == []
 
 
+@pytest.mark.slow
 def test_complete_output_of_a_failed_try_is_published_by_the_next(
     tmp_path: Path, service: EpochService
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_program_that_leaves_its_block_early_is_no_success(tmp_path: Path, ser
     assert states(service)[-1] is EpochState.ABORTED
 
 
+@pytest.mark.slow
 def test_a_batch_publishes_each_epoch(tmp_path: Path, service: EpochService) -> None:
     context = task_context()
     operator(tmp_path, BATCH, job=SIX_HOURLY, batch="@daily").execute(context)

@@ -24,6 +24,8 @@ from tests.services.stores import empty_sqlite_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 
 def test_correct_run_keeps_the_invariants(classic_session: SparkSession, tmp_path: Path) -> None:
     cascade = Cascade(ParquetTables(classic_session, tmp_path / "whole"))
@@ -41,7 +43,6 @@ def test_a_torn_read_and_a_replay_are_told_apart(classic_session: SparkSession, 
     assert att9(Cascade(ParquetTables(classic_session, tmp_path / "replay"))).holds is True
 
 
-@pytest.mark.slow
 def test_schedules_run_with_rows_written_by_spark(classic_session: SparkSession, tmp_path: Path) -> None:
     if iceberg_runtime.jar() is None:
         pytest.skip("Iceberg's Spark runtime cannot be had: Maven Central, or its mirror, does not answer")

@@ -38,7 +38,6 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize("spark", ["classic", pytest.param("connect", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.usefixtures("runtime_jar")
 def test_merge_adds_a_day_as_the_transform_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 DAYS = Days(first=source.BLIZZARD, count=2)
 
 
-both_kinds = pytest.mark.parametrize(
-    "spark", ["classic", pytest.param("connect", marks=pytest.mark.slow)], indirect=True
-)
-"""The long ones run in a Connect session with the slow tier."""
-
-
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("landing")
@@ -47,7 +41,7 @@ def measured(table: str, rows: DataFrame) -> dict[str, int]:
     return measure(table, rows.select(*COLUMNS[table]).toArrow())
 
 
-@both_kinds
+@pytest.mark.slow
 def test_all_tables_agree_with_the_source(spark: SparkSession, landed: Path) -> None:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     flight_files = [str(path) for path in sorted((landed / "flights").iterdir())]
@@ -98,7 +92,7 @@ def test_an_airport_without_weather_or_without_flights_stays_in_its_week(spark: 
     assert sorted(tuple(row) for row in found.collect()) == [("EWR", 5, 1, 30, 0, 0), ("JFK", 0, 0, 0, 3, 1)]
 
 
-@both_kinds
+@pytest.mark.slow
 def test_the_word_tables_of_two_books_agree_with_the_text(spark: SparkSession, tmp_path: Path) -> None:
     day = Days(first=DAYS.first, count=1)
     books.land(tmp_path, day)

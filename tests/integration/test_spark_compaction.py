@@ -196,6 +196,7 @@ def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 40
 
 
+@pytest.mark.slow
 def test_r33_copy_of_compacted_tables_replaces_the_original(
     spark: SparkSession, settings: Settings, postgresql: PostgresqlServer, tmp_path: Path
 ) -> None:
