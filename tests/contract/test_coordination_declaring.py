@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.domain.errors import EpochError, SourceUnavailable, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Kind
 from airflow_provider.domain.source_bounds import BoundsRequest, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, increment, previous, state
+from airflow_provider.stores.base import Reading
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
 
 WHY: Mapping[str, Any] = {"reason": "replaced", "by": "me"}
@@ -149,3 +152,28 @@ def test_a_job_is_not_brought_back_from_a_successor_at_work(world: World, done: 
     with pytest.raises(EpochError, match=r"belongs to job 'successor' now|is at work"):
         world.coordinator.revive(DOMAIN, "e")
     assert world.exactly() == before
+
+
+@pytest.mark.parametrize("kind", [Kind.TOPOLOGY, Kind.REWRITE_LOG])
+def test_first_registrations_race_between_the_reads_of_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """R7: the other, of a later origin, lies between the reads of records that it makes; then it is read again."""
+    world.coordinator.register(world.job("d", origin=barrier(1)))
+    store = type(world.store)
+    read, torn = store.read, [kind]
+
+    def torn_once(self: Any, domain: Any, keys: Any, *given: Any, **named: Any) -> Reading:
+        reading = read(self, domain, keys, *given, **named)
+        if len(keys) > 1 and torn:
+            missing = torn.pop()
+            known = {key: record for key, record in reading.records.items() if key.kind is not missing}
+            return replace(reading, records=known)
+        return reading
+
+    monkeypatch.setattr(store, "read", torn_once)
+    job = world.job("d", origin=barrier(0))
+    assert world.coordinator.register(job).origin == barrier(0)
+    assert torn == []
+    monkeypatch.undo()
+    world.run(job, day(1), [1])

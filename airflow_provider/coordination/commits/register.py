@@ -18,6 +18,7 @@ from airflow_provider.coordination.commits.warehouses import (
     refuse_other_warehouse,
 )
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.calendars import check_change
 from airflow_provider.domain.epoch import EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
@@ -131,6 +132,7 @@ class Register:
     def plan(self) -> tuple[JobRecord, Transaction | None]:
         """Decide, and change nothing: the job's record, and what would make it known; None where it is.
 
+        :raises ReadAgain: the records that were read do not belong together.
         :raises TopologyError: the topology cannot hold it. :raises WrongWarehouse: the domain's files are elsewhere.
         """
         job = self.job
@@ -138,6 +140,9 @@ class Register:
         tables = [table_key(job.domain, table.name) for table in job.outputs]
         logs = [rewrite_log_key(job.domain, table.name) for table in job.outputs]
         reading = self.context.store.read(job.domain, [topology, own, *tables, *logs, *self._chains])
+        for table, log in zip(tables, logs, strict=True):
+            if reading.get(table) and not (reading.get(topology) and reading.get(log)):
+                raise ReadAgain  # another registration, which makes all three, came between these reads
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
         current = reading.get(own)
