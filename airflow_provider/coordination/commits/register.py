@@ -141,7 +141,7 @@ class Register:
         logs = [rewrite_log_key(job.domain, table.name) for table in job.outputs]
         reading = self.context.store.read(job.domain, [topology, own, *tables, *logs, *self._chains])
         for table, log in zip(tables, logs, strict=True):
-            if reading.get(table) and not (reading.get(topology) and reading.get(log)):
+            if table in reading.records and not {topology, log} <= {*reading.records}:
                 raise ReadAgain  # another registration, which makes all three, came between these reads
         refuse_sealed(job.domain, reading.get(topology))
         refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
