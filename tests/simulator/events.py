@@ -43,7 +43,7 @@ class Event(StrEnum):
     CUT_READ = "cut read and checked"
     CUT_READ_AGAIN = "cut read again after other commits"
     # Of domains that change.
-    ORIGIN_MOVED = "declared origin moved earlier"
+    ORIGIN_MOVED = "declared origin moved"
     FINER = "cadence made finer"
     COARSER = "cadence made coarser"
     OUTPUT_ADDED = "output added"

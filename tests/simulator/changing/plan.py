@@ -24,13 +24,15 @@ ZERO = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LOCATION = "memory:///landing/{end:%Y-%m-%d/%H}"
 _CRONS = {0: "*/5 * * * *", 1: "0 * * * *", 2: "0 */2 * * *", 3: "0 */3 * * *"}
+_LATER = 0.3
+"""How often an origin moves to a later barrier, where that is allowed."""
 _DIVISORS = {1: (1,), 2: (1, 2), 3: (1, 3)}
 
 
 class Change(StrEnum):
     """How an author changes a job."""
 
-    ORIGIN = "origin moved to an earlier barrier"
+    ORIGIN = "origin moved"
     FINER = "cadence made finer"
     COARSER = "cadence made coarser"
     ADDED = "output added"
@@ -283,6 +285,8 @@ def changed(
     """
     now, earlier = versions[-1], versions[:-1]
     match change:
+        case Change.ORIGIN if now.origin is not None and not hours[0] and random.random() < _LATER:
+            return replace(now, origin=now.origin + now.steps[0][1])  # nothing is committed as yet
         case Change.ORIGIN if now.origin:
             step = now.steps[0][1]
             return replace(now, origin=random.randrange(0, now.origin, step))
