@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         save(found)
         PAGE.write_text(page(found))
-    return int(not all(one.stands for one in found))
+    return int(not all(verdict.stands for verdict in found))
 
 
 def without_this_package(names: Sequence[str]) -> Mapping[str, Mapping[str, Observed]]:

@@ -58,13 +58,13 @@ class Verdict:
     plain: dict[str, Observed] = field(default_factory=dict)
 
     def is_prevented(self, schedule: Schedule) -> bool:
-        """Whether the docs claim it, and it stands."""
+        """Return True if the docs claim that it is prevented and its tests show it."""
         return schedule.is_prevented and self.stands
 
     @property
     def stands(self) -> bool:
-        """Whether its tests ran wherever they have to and none failed: what the docs say of it is so."""
-        return not self.failed and all(self.passed.get(one) for one in stores_of(self.name))
+        """Return True if its tests ran on every store of :func:`stores_of` and none failed."""
+        return not self.failed and all(self.passed.get(store) for store in stores_of(self.name))
 
 
 def stores_of(schedule: str) -> list[str]:

@@ -59,7 +59,7 @@ _EVENTS = {
 }
 CALENDARS = (Change.FINER, Change.COARSER)
 _TURNS = 0.8
-"""How often an author looks for a job whose epochs fail, to give it another cadence, where they fail often."""
+"""Share of an author's moves that give a job whose epochs fail another cadence, in domains where they fail often."""
 _VACUUMED_AFTER = 40
 _BEHIND_A_SKIP = "behind the skip"
 
@@ -177,10 +177,12 @@ class Author:
     def _other_cadence(self, job: Deployment) -> tuple[Change, Version] | None:
         """Another cadence of *job*, from an epoch on of which an attempt was aborted and none is committed."""
         random = self.world.random
-        epochs = [one for (name, _), one in self.world.truth.epochs.items() if name == job.newest.job]
-        attempts = [(one, one.attempt) for one in epochs if not one.committed]
-        failed = [one for one, attempt in attempts if attempt is not None and attempt.aborted is not None]
-        hours = [(one.interval.start - ZERO) // HOUR for one in failed]
+        hours = [
+            (epoch.interval.start - ZERO) // HOUR
+            for (name, _), epoch in self.world.truth.epochs.items()
+            if name == job.newest.job and not epoch.committed
+            if epoch.attempt is not None and epoch.attempt.aborted is not None
+        ]
         drawn = ((change, self._changed(job, change, hours)) for change in random.sample(CALENDARS, 2))
         return next(((change, new) for change, new in drawn if new is not None), None)
 

@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 LOCATION = "memory:///landing/{end:%Y-%m-%d/%H}"
 _CRONS = {0: "*/5 * * * *", 1: "0 * * * *", 2: "0 */2 * * *", 3: "0 */3 * * *"}
 _LATER = 0.3
-"""How often an origin moves to a later barrier, where that is allowed."""
+"""Share of the changes of an origin that move it to a later barrier, where R7 allows that."""
 _DIVISORS = {1: (1,), 2: (1, 2), 3: (1, 3)}
 
 
