@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from airflow_provider.client.cuts import CutTable, ReadableCut
     from airflow_provider.client.epochs import Epochs
     from airflow_provider.client.leases import HeldLease
+    from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse
     from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
-    from airflow_provider.coordination.commits.warehouses import WrongWarehouse
     from airflow_provider.coordination.reading.differences import Difference
     from airflow_provider.coordination.reading.queries import Engine
     from airflow_provider.coordination.service import Settings
@@ -219,7 +219,8 @@ _HOMES = {
     "TableRecreated": "tables.errors",
     "TablesAhead": "tables.errors",
     "WarehouseUnavailable": "tables.errors",
-    "WrongWarehouse": "coordination.commits.warehouses",
+    "WrongCatalog": "coordination.commits.places",
+    "WrongWarehouse": "coordination.commits.places",
 }
 """The module of each name, in the groups of docs/reference/python.md."""
 
@@ -293,6 +294,7 @@ __all__ = [
     "UnknownConnection",
     "UnknownName",
     "WarehouseUnavailable",
+    "WrongCatalog",
     "WrongWarehouse",
     "accepted",
     "add",

@@ -110,6 +110,11 @@ ARG_AFTER = _arg(
     default=None,
 )
 ARG_FOLLOW = _arg("--follow", help="wait for further commits", action="store_true")
+ARG_NEW_CATALOG = _arg(
+    "--new-catalog",
+    help="the connection names another catalog than before: enter the domain's tables there",
+    action="store_true",
+)
 ARG_FROM = _arg("--from", help="connection of the store that has the domain", dest="source", required=True)
 ARG_TO = _arg("--to", help="connection of the store that gets the domain", dest="target", required=True)
 ARG_COPIED = _arg(
@@ -271,9 +276,10 @@ _COMMANDS = (
     _command(
         "recover",
         "Move the catalog's pointers to what the store recorded",
-        _ANSWERS_ON_DOMAIN,
+        (ARG_NEW_CATALOG, *_ANSWERS_ON_DOMAIN),
         calls="recover.recover",
-        more="Repairs what a killed process left behind. Safe to repeat, and to run beside jobs and readers.",
+        more="Repairs what a killed process left behind. Safe to repeat, and to run beside jobs and readers; "
+        "with --new-catalog the jobs must rest.",
     ),
     _command(
         "serve",

@@ -17,7 +17,7 @@ def recover(arguments: Namespace) -> None:
     :raises FinalError: a table's pointer cannot be repaired; a script sees exit code 1.
     """
     with hook_of(arguments).get_conn(create=False) as service:
-        found = service.recover(arguments.domain)
+        found = service.recover(arguments.domain, new_catalog=arguments.new_catalog)
     told = [
         {
             "table": recovered.name,

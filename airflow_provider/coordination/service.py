@@ -285,9 +285,9 @@ class EpochService:
         """Return the state log of one epoch, by token and participant."""
         return state_log(self.context.store, EpochId(domain, job, interval))
 
-    def recover(self, domain: str) -> Recovery:
+    def recover(self, domain: str, *, new_catalog: bool = False) -> Recovery:
         """Move the catalog's pointers of all tables of *domain* to the store's versions: see :func:`recover`."""
-        return recover(self.context, domain)
+        return recover(self.context, domain, new_catalog=new_catalog)
 
     def bind(self, domain: str, source: str, interval: ExplicitInterval, *, reason: str, by: str) -> Bound:
         """Bind the epoch of *interval* to the present data of *source*: see :func:`bind`.

@@ -1,4 +1,4 @@
-"""The record of a domain: its generation, a move between stores, its warehouse, and its epochs behind their source."""
+"""The record of a domain: its generation, a move between stores, its places, and its epochs behind their source."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class TopologyRecord:
     :param generation: counter of registrations, retirements and moves; each of them writes this record.
     :param move: move of the whole domain, from this store or to it.
     :param warehouse: location of the files of its tables; empty in the records of older versions.
+    :param catalog: address of the catalog of its tables, without a user; empty in the records of older versions.
     :param behind: epochs computed from an older revision of a source than the one bound since, and some that were.
     :param binds: number of times that a source was bound anew with epochs behind it.
     :param stayed: rows of an earlier revision of their epochs than the rows of the job's other tables. A store of an
@@ -47,6 +48,7 @@ class TopologyRecord:
     generation: int
     move: Move | None = None
     warehouse: str = field(default="", metadata=since(2, optional=True))
+    catalog: str = field(default="", metadata=since(2, optional=True))
     behind: tuple[Behind, ...] = field(default=(), metadata=since(2))
     binds: int = field(default=0, metadata=since(2))
     stayed: tuple[Stayed, ...] = field(default=(), metadata=since(2, optional=True))

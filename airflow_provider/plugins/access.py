@@ -17,8 +17,8 @@ from airflow.configuration import conf
 from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 
+from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
-from airflow_provider.coordination.commits.warehouses import WrongWarehouse
 from airflow_provider.domain.errors import (
     InvalidInput,
     OutcomeUnknown,
@@ -65,9 +65,10 @@ _ADDRESSED = (
     StoreIncompatible,
     StoreUnavailable,
     UnknownConnection,
+    WrongCatalog,
     WrongWarehouse,
 )
-"""Errors that may name the address of a store or of a warehouse."""
+"""Errors that may name the address of a store, a warehouse or a catalog."""
 
 
 @contextmanager

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog
 
 
+OWN_CATALOG = "own"
+"""Address of the catalog in the store's own database, whatever store that is."""
+
+
 class TableFormats(Mapping[str, TableFormat]):
     """Formats of one metadata store and one warehouse; iteration is over those that the store can serve.
 
     :param following: formats whose pointers follow the store's commits instead of moving with them (R17).
     :param warehouse: URI below which tables lie; empty for formats without a warehouse.
+    :param catalog: address of the catalog, without a user: what a domain remembers of it (R33). Empty: not compared.
     :param unfit: functions that raise InvalidInput if the store cannot serve a format; formats without one fit. They
         connect to nothing.
     """
@@ -33,10 +38,12 @@ class TableFormats(Mapping[str, TableFormat]):
         *,
         following: Collection[str] = (),
         warehouse: str = "",
+        catalog: str = "",
         unfit: Mapping[str, Callable[[], object]] | None = None,
     ) -> None:
         self.following = frozenset(following)
         self.warehouse = warehouse
+        self.catalog = catalog
         self._unfit = dict(unfit or {})
         self._openers = dict(openers)
         self._opened: dict[str, TableFormat] = {}
@@ -117,6 +124,8 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
     :param catalog_url: URL of the catalog that holds the tables' pointers, if it is not the store's own database.
     :raises InvalidInput: *warehouse* is not a valid location.
     """
+    from airflow_provider.tables.iceberg.catalogs.connecting import shown_catalog
+
     checked = checked_warehouse(warehouse)
     catalog, _ = catalog_of(store_url, catalog_url)
     pointers = {"memory": catalog if memory_name(catalog) else store_url, "iceberg": catalog}
@@ -148,6 +157,7 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
         {"memory": memory, "iceberg": iceberg},
         following=following,
         warehouse=checked,
+        catalog=OWN_CATALOG if catalog == store_url else shown_catalog(catalog),
         unfit={
             "memory": lambda: _rows_of(pointers["memory"]),
             "iceberg": refuse_unfit_iceberg,

@@ -14,8 +14,8 @@ import pytest
 from pyarrow.fs import FileSystem
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider.coordination.commits.places import WrongWarehouse
 from airflow_provider.coordination.commits.sealed import DomainMoving
-from airflow_provider.coordination.commits.warehouses import WrongWarehouse
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService, Settings

@@ -13,8 +13,8 @@ from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_a
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi.testclient import TestClient
 
+from airflow_provider.coordination.commits.places import WrongWarehouse
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
-from airflow_provider.coordination.commits.warehouses import WrongWarehouse
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreUnavailable

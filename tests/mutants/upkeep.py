@@ -11,6 +11,7 @@ FORMATS = "tests/contract/test_coordination_formats.py"
 INHERITED = "tests/contract/test_coordination_inherited_holes.py"
 RETENTION = "tests/contract/test_coordination_retention.py"
 UPKEEP = "tests/contract/test_coordination_upkeep.py"
+CATALOGS = "tests/contract/test_coordination_catalogs.py"
 WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
 EXPIRED = "tests/unit/test_expired.py"
 
@@ -190,8 +191,7 @@ PLANTED_IN_UPKEEP = (
         name="a vacuum does not look which warehouse it deletes from",
         rule="R33",
         file="coordination/upkeep/vacuum.py",
-        old="    retried(context, lambda: refuse_other_warehouse_of(context.store, domain, "
-        "context.formats.warehouse))\n",
+        old="    retried(context, lambda: refuse_elsewhere_of(context.store, domain, context.formats))\n",
         new="",
         tests=(WAREHOUSES,),
         by="test_another_warehouse_is_refused",
@@ -199,7 +199,7 @@ PLANTED_IN_UPKEEP = (
     Mutant(
         name="a domain that knows no warehouse takes any for its own",
         rule="R33",
-        file="coordination/commits/warehouses.py",
+        file="coordination/commits/places.py",
         old="if places and not any(lies_in(place, warehouse) for place in places):",
         new="if places and not any(places):",
         tests=(WAREHOUSES,),
@@ -213,6 +213,42 @@ PLANTED_IN_UPKEEP = (
         new="",
         tests=(WAREHOUSES,),
         by="test_another_warehouse_is_refused",
+    ),
+    Mutant(
+        name="whatever writes takes any catalog",
+        rule="R33",
+        file="coordination/commits/places.py",
+        old="    if recorded and formats.catalog and recorded != formats.catalog:\n",
+        new="    if False:\n",
+        tests=(CATALOGS,),
+        by="test_another_catalog_is_refused",
+    ),
+    Mutant(
+        name="a catalog is changed under live attempts",
+        rule="R33",
+        file="coordination/upkeep/change_catalog.py",
+        old="        _record(context, domain, before)\n        raise busy(",
+        new="        return\n        raise busy(",
+        tests=(CATALOGS,),
+        by="test_a_change_waits_for_live_attempts",
+    ),
+    Mutant(
+        name="a refused change of catalogs stays recorded",
+        rule="R33",
+        file="coordination/upkeep/change_catalog.py",
+        old="        _record(context, domain, before)\n",
+        new="",
+        tests=(CATALOGS,),
+        by="test_a_change_waits_for_live_attempts",
+    ),
+    Mutant(
+        name="a changed catalog may have other tables of the same names",
+        rule="R33",
+        file="coordination/upkeep/change_catalog.py",
+        old="    _refuse_others_tables(context, domain)\n    # Recorded",
+        new="    # Recorded",
+        tests=(CATALOGS,),
+        by="test_a_change_refuses_a_catalog_that_has_another_table_of_the_name",
     ),
     Mutant(
         name="manifests of a copy still name the original's files",

@@ -25,6 +25,7 @@ from airflow_provider.hooks.connection import (
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.zookeeper.address import parsed as parsed_zookeeper
+from airflow_provider.tables.iceberg.catalogs.connecting import shown_catalog
 from airflow_provider.triggers.epochs import EpochTrigger
 
 WAREHOUSE = "file:///srv/epochs/warehouse"
@@ -303,6 +304,23 @@ def test_a_wrong_field_of_a_catalog_is_named(connection: ConnectionFields, field
         catalog_url_of(connection)
     assert caught.value.details["field"] == field
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("hive://ada@b.example:9083,a.example:9084", "hive://a.example:9084,b.example:9083"),
+        ("glue://123456789012@eu-central-1", "glue://123456789012@eu-central-1"),
+        (
+            "postgresql://me:secret@db.example:5432/epochs?sslmode=require",
+            "postgresql://db.example:5432/epochs",
+        ),
+        ("sqlite:////srv/epochs/catalog.db", "sqlite:////srv/epochs/catalog.db"),
+    ],
+)
+def test_a_catalogs_address_has_no_user_and_an_order(url: str, address: str) -> None:
+    """R33: a domain remembers it, and compares it as text."""
+    assert shown_catalog(url) == address
 
 
 @pytest.mark.parametrize("connection", [hive(), glue()], ids=["hive", "glue"])

@@ -105,6 +105,7 @@ def begin(
     :raises InvalidInput: an interval that is none of the job's epochs, a source without bounds.
     :raises SourceUnavailable: a source did not answer. :raises Unavailable: what it had is gone, or grew.
     :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
+    :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
     # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
     by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)

@@ -21,9 +21,9 @@ from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import rewrite_requirements, together
+from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.epoch_id import change_set_of
@@ -138,9 +138,7 @@ class Publish:
         reading = self._read()
         for attempt in attempts:
             refuse_unknown(store, attempt, reading)
-        refuse_other_warehouse(
-            self._domain, reading.get(topology_key(self._domain)), self.context.formats.warehouse
-        )
+        refuse_elsewhere(self._domain, reading.get(topology_key(self._domain)), self.context.formats)
         events = (reading.get(commit_event_key(attempt)) for attempt in attempts)
         done = [event for event in events if event is not None]
         if len(done) == len(attempts):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, written_out
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
@@ -75,7 +75,7 @@ class _Adoption:
         own, of_log, of_domain = table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)
         reading = self.context.store.read(domain, [own, of_log, of_domain])
         refuse_sealed(domain, reading.get(of_domain))
-        refuse_other_warehouse(domain, reading.get(of_domain), self.context.formats.warehouse)
+        refuse_elsewhere(domain, reading.get(of_domain), self.context.formats)
         stamped = reading.of(own)
         found = self.context.formats[self.table.format].compare(self.table, stamped.record.ref)
         if found.status is not PointerStatus.FOREIGN:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.register import Register
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import domain_name, job_name
@@ -41,12 +41,12 @@ class Declaring:
         """Return *reading* as registering would leave it; None if the store is to be read again.
 
         :raises TopologyError: the topology cannot hold the job (R6).
-        :raises WrongWarehouse: the domain's files are elsewhere (R33).
+        :raises WrongWarehouse: the domain's files are elsewhere (R33). :raises WrongCatalog: its tables are.
         """
         job = self.job
         topology = reading.get(topology_key(job.domain))
         refuse_sealed(job.domain, topology)
-        refuse_other_warehouse(job.domain, topology, self.context.formats.warehouse)
+        refuse_elsewhere(job.domain, topology, self.context.formats)
         current = reading.get(job_key(job.domain, job.name))
         record = declared(job, current.record if current else None, fingerprint(job))
         register = Register(self.context, job)

@@ -9,14 +9,15 @@ from datetime import datetime
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import refuse_aligned_readers
+from airflow_provider.coordination.commits.places import (
+    PLACES_SINCE_FORMAT,
+    refuse_elsewhere,
+    remembers_places,
+    with_places,
+)
 from airflow_provider.coordination.commits.renamed_sources import refuse_from_the_beginning
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.tell_readers import tell_readers
-from airflow_provider.coordination.commits.warehouses import (
-    WAREHOUSE_SINCE_FORMAT,
-    found_warehouse,
-    refuse_other_warehouse,
-)
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.calendars import check_change
@@ -96,7 +97,7 @@ def _other_source(source: Source, field: str) -> str:
 def register(context: Context, job: Job) -> JobRecord:
     """Make *job* and its tables known, or find that they are.
 
-    :raises WrongWarehouse: the domain's files are in another one (R33).
+    :raises WrongWarehouse: the domain's files are in another one (R33). :raises WrongCatalog: its tables are.
     :raises TopologyError: the topology cannot hold it (R6). Of two racing registrations one wins.
     """
     own = context.formats.writable(job)
@@ -109,11 +110,6 @@ class Register:
 
     context: Context
     job: Job
-
-    @property
-    def _warehouse(self) -> str:
-        """Address of the tables; empty where they have none."""
-        return self.context.formats.warehouse
 
     def run(self) -> JobRecord:
         lost = Conflict(
@@ -134,6 +130,7 @@ class Register:
 
         :raises ReadAgain: the records that were read do not belong together.
         :raises TopologyError: the topology cannot hold it. :raises WrongWarehouse: the domain's files are elsewhere.
+        :raises WrongCatalog: its tables are.
         """
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
@@ -144,7 +141,7 @@ class Register:
             if table in reading.records and not {topology, log} <= {*reading.records}:
                 raise ReadAgain  # another registration, which makes all three, came between these reads
         refuse_sealed(job.domain, reading.get(topology))
-        refuse_other_warehouse(job.domain, reading.get(topology), self._warehouse)
+        refuse_elsewhere(job.domain, reading.get(topology), self.context.formats)
         current = reading.get(own)
         record = declared(job, current.record if current else None, fingerprint(job))
         if serves_once(record):
@@ -173,21 +170,21 @@ class Register:
         return record, self._transaction(reading, record, others)
 
     def remembers(self, topology: Stamped[TopologyRecord] | None) -> bool:
-        """Return True if the domain knows its warehouse, or its store cannot keep it (R33)."""
-        known = topology is None or bool(topology.record.warehouse)
-        return known or not self._warehouse or self.context.store.format < WAREHOUSE_SINCE_FORMAT
+        """Return True if the domain knows its places, or its store cannot keep them (R33)."""
+        known = topology is None or remembers_places(topology.record, self.context.formats)
+        return known or self.context.store.format < PLACES_SINCE_FORMAT
 
     def _remembering(self, reading: Reading) -> Transaction | None:
-        """Return the transaction that lets a domain of an older version know its warehouse; None where it does."""
+        """Return the transaction that lets a domain of an older version know its places; None where it does."""
         domain, before = self.job.domain, reading.get(topology_key(self.job.domain))
         if before is None or self.remembers(before):
             return None
-        found = found_warehouse(self.context.store, domain, before, self._warehouse)
+        found = with_places(self.context.store, domain, before, self.context.formats)
         return Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
             requires=(Exists(before.key, before.version),),
-            updates=(Put(before.key, replace(before.record, warehouse=found)),),
+            updates=(Put(before.key, found),),
         )
 
     def _refuse_forward(self, reading: Reading, before: JobRecord) -> None:
@@ -270,12 +267,8 @@ class Register:
         job = self.job
         topology, own = topology_key(job.domain), job_key(job.domain, job.name)
         before = reading.get(topology)
-        known = before.record if before else TopologyRecord(generation=0)
-        changed = replace(
-            known,
-            generation=known.generation + 1,
-            warehouse=found_warehouse(self.context.store, job.domain, before, self._warehouse),
-        )
+        known = with_places(self.context.store, job.domain, before, self.context.formats)
+        changed = replace(known, generation=known.generation + 1)
         commit = CommitBuilder(job.domain, reading, self.context.defaults)
         commit.require(
             unchanged(reading, topology),

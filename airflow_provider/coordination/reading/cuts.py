@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
+from airflow_provider.coordination.commits.places import refuse_other_warehouse
 from airflow_provider.coordination.reading.engine_names import refuse_names_alike
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.resolve import (

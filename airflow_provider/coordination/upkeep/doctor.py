@@ -10,9 +10,9 @@ from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
+from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse, refuse_elsewhere_of
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
-from airflow_provider.coordination.commits.warehouses import WrongWarehouse, refuse_other_warehouse_of
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.explain import explain
@@ -144,11 +144,12 @@ class _Doctor:
         return f"`airflow epochs {words} --domain {self.domain}`"
 
     def _elsewhere(self) -> Iterator[Symptom]:
-        """Report files in another warehouse: the folder was moved or copied, or a setting is wrong."""
+        """Report another warehouse or catalog: the folder was moved or copied, or a setting is wrong."""
         try:
-            refuse_other_warehouse_of(self.reader, self.domain, self.formats.warehouse)
-        except WrongWarehouse as error:
-            found = f"its files are in {error.recorded}, not in {error.given}"
+            refuse_elsewhere_of(self.reader, self.domain, self.formats)
+        except (WrongWarehouse, WrongCatalog) as error:
+            what = "files" if isinstance(error, WrongWarehouse) else "tables"
+            found = f"its {what} are in {error.recorded}, not in {error.given}"
             yield Symptom(subject="domain", found=found, next_step=error.next_step)
 
     def _moves(self) -> Iterator[Symptom]:

@@ -19,6 +19,7 @@ from airflow_provider.coordination.commits.expired_states import (
     retention_of,
 )
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
+from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import (
     expiry,
@@ -26,7 +27,6 @@ from airflow_provider.coordination.commits.table_commits import (
     told_hull,
     written_out,
 )
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.cut import newest_version, reached
 from airflow_provider.domain.errors import Conflict, InvalidInput
@@ -61,7 +61,7 @@ def _expire(context: Context, domain: DomainName, name: TableName, barrier: date
     table, retention, topology = table_key(domain, name), retention_key(domain), topology_key(domain)
     reading = context.store.read(domain, [table, retention, topology])
     refuse_sealed(domain, reading.get(topology))
-    refuse_other_warehouse(domain, reading.get(topology), context.formats.warehouse)
+    refuse_elsewhere(domain, reading.get(topology), context.formats)
     stamped = reading.get(table)
     if stamped is None or not reached(stamped.record, newest_version(stamped), barrier):
         raise _refused(name, barrier, "a barrier that the table has reached")

@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from airflow_provider.coordination.attempts.end import fence_silent
-from airflow_provider.coordination.commits.claims import end_expired
+from airflow_provider.coordination.commits.places import refuse_elsewhere, refuse_other_warehouse
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import DomainMoved
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.live import busy, live_attempts
 from airflow_provider.coordination.upkeep.relocate import Relocating
-from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord, has_expired
-from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput, UnknownName
+from airflow_provider.domain.epoch import AttemptEvent, EpochRecord
+from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
 from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.lease import LeaseRecord
@@ -92,6 +91,7 @@ def move_domain(
     :raises InvalidInput: the target has the domain, cannot keep its tables, or is the source.
     :raises DomainMoved: it has moved elsewhere already.
     :raises WrongWarehouse: its files are in another warehouse than the source or the target names (R33).
+    :raises WrongCatalog: its tables are in another catalog than the source names.
     :raises Unavailable: with *warehouse*: files were not copied; the source is unchanged.
     """
     name = domain_name(domain)
@@ -177,8 +177,9 @@ class _Mover:
                 expected=f"a store without the domain {self.domain!r}",
                 next_step="two histories cannot become one: choose another store.",
             )
-        for side in (self.source, *(() if self.led.names else (self.target,))):
-            refuse_other_warehouse(self.domain, here, side.formats.warehouse)
+        refuse_elsewhere(self.domain, here, self.source.formats)
+        if not self.led.names:
+            refuse_other_warehouse(self.domain, here, self.target.formats.warehouse)
         for table in self._tables():
             self.target.formats[table.format]  # :raises InvalidInput: it cannot be used beside that store
         self.led.refuse_incomplete(self.target.formats, self._pointers())
@@ -192,31 +193,14 @@ class _Mover:
 
         :raises EpochBusy: leases or attempts are live.
         """
-        # After the seal: a look before it could miss a task that begins meanwhile (docs/decisions/moving.md).
         store = self.source.store
-        self._retry(lambda: end_expired(store, self.domain))
-        live: list[Stamped[Any]] = [*pages(store, self.domain, LeaseRecord)]
         reason = f"silent when the domain was moved to {self.leaving.place}"
-        for lock in [
-            lock for job in self._jobs() for lock in pages(store, self.domain, LockRecord, job.name)
-        ]:
-            if lock.record.ended or has_expired(lock.at, lock.record.ttl, store.read(self.domain, []).now):
-                self._retry(lambda lock=lock: fence_silent(store, lock, reason))  # type: ignore[misc]
-            else:
-                live.append(lock)
+        live = [*live_attempts(self.source, self.domain, reason), *pages(store, self.domain, LeaseRecord)]
         if not live:
             return
         if self._topology(self.target.store) is None:
             self._mark(store, self.before)
-        holders = [
-            f"{claim.key.kind} {claim.key.partition} {claim.key.item} of {claim.record.owner}"
-            for claim in live
-        ]
-        raise EpochBusy(
-            f"domain {self.domain!r} is in use: {'; '.join(holders)}.",
-            next_step="pause the DAGs, let their tasks and readers end, and move it then.",
-            holders=tuple(holders),
-        )
+        raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
 
     # --- copying ---------------------------------------------------------------------------------------------
 
@@ -228,7 +212,8 @@ class _Mover:
             if self.led.names:
                 warehouse = self.target.formats.warehouse
             known = found.record if found else TopologyRecord(generation=0)
-            record = replace(known, generation=1, move=self.arriving, warehouse=warehouse)
+            catalog = self.target.formats.catalog
+            record = replace(known, generation=1, move=self.arriving, warehouse=warehouse, catalog=catalog)
             self.target.store.transact(
                 Transaction(
                     domain=self.domain,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.places import refuse_elsewhere_of
 from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables, refuse_ahead
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse_of
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.change_catalog import change_catalog
 from airflow_provider.domain.errors import EpochError, RetryableError, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.records import table_key
@@ -45,7 +46,7 @@ class Recovery:
     tables: tuple[RecoveredTable, ...]
 
 
-def recover(context: Context, domain: str) -> Recovery:
+def recover(context: Context, domain: str, *, new_catalog: bool = False) -> Recovery:
     """Move the pointers of all tables of *domain* to the store's records.
 
     May be repeated, and run beside any other operation.
@@ -55,20 +56,24 @@ def recover(context: Context, domain: str) -> Recovery:
     Defects that cannot be repaired are reported table by table: a pointer that another program moved, a table that is
     ahead of the store (R33: a restored backup).
 
+    :param new_catalog: let the domain remember the given catalog first, in place of another one.
     :raises UnknownName: nothing is registered in the domain.
     :raises WrongWarehouse: its files are in another warehouse than the one given (R33).
+    :raises WrongCatalog: its tables are in another catalog than the one given.
+    :raises EpochBusy: with *new_catalog*, attempts are live; nothing was changed.
+    :raises TableRecreated: with *new_catalog*, the catalog has another table of that name; nothing was changed.
     :raises StoreUnavailable: the store, the catalog or the warehouse did not answer within the time for
         retries.
     """
     name = domain_name(domain)
-    return context.retry(
-        lambda: _recover(context, name),
-    )
+    if new_catalog:
+        change_catalog(context, name)
+    return context.retry(lambda: _recover(context, name))
 
 
 def _recover(context: Context, domain: DomainName) -> Recovery:
     reader = context.store
-    refuse_other_warehouse_of(reader, domain, context.formats.warehouse)
+    refuse_elsewhere_of(reader, domain, context.formats)
     records = list(pages(reader, domain, TableRecord))
     if not records:
         raise UnknownName.of_empty(domain, what="table")

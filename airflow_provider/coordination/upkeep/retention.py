@@ -68,5 +68,6 @@ class Retention:
 
         :raises StoreIncompatible: a claim cannot be read: nothing is deleted (R23).
         :raises WrongWarehouse: the domain's files are in another one (R33): nothing is deleted.
+        :raises WrongCatalog: its tables are in another catalog: nothing is deleted.
         """
         return vacuum(self._context, domain_name(domain))

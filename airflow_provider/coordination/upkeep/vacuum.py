@@ -12,6 +12,7 @@ from airflow_provider.coordination.commits.claims import claimed_versions, end_e
 from airflow_provider.coordination.commits.expired_states import (
     retention_of,
 )
+from airflow_provider.coordination.commits.places import refuse_elsewhere_of
 from airflow_provider.coordination.commits.sealed import refuse_sealed, refuse_sealed_domain
 from airflow_provider.coordination.commits.versions import (
     forget_versions,
@@ -20,7 +21,6 @@ from airflow_provider.coordination.commits.versions import (
     split_versions,
     version_pages,
 )
-from airflow_provider.coordination.commits.warehouses import refuse_other_warehouse_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.expire import page_ranges, retried, undeclared
 from airflow_provider.coordination.upkeep.orphans import fence_forgotten, orphans
@@ -73,7 +73,7 @@ class Vacuumed:
 def vacuum(context: Context, domain: DomainName) -> Vacuumed:
     """End expired claims, and delete unclaimed versions; see :meth:`~.retention.Retention.vacuum`."""
     retried(context, lambda: refuse_sealed_domain(context.store, domain))
-    retried(context, lambda: refuse_other_warehouse_of(context.store, domain, context.formats.warehouse))
+    retried(context, lambda: refuse_elsewhere_of(context.store, domain, context.formats))
     forgotten = retried(context, lambda: fence_forgotten(context.store, domain, context.defaults))
     ended = [*forgotten, *end_expired(context.store, domain)]
     names = [TableName(stamped.key.item) for stamped in pages(context.store, domain, TableRecord)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from airflow_provider.stores.connecting import (
     hosts_of,
     refused,
 )
-from airflow_provider.stores.factory import backends, catalog_holders
+from airflow_provider.stores.factory import backends, catalog_holders, redacted
 
 HIVE_PORT = 9083
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
@@ -77,20 +77,40 @@ class OutsideCatalog:
     """Kind of catalog outside of the stores' databases.
 
     :param name: name of such a catalog within a sentence. :param opener: module of this package, and its class.
+    :param shown: returns the address in a URL without its user; the same for every URL of one catalog.
     """
 
     name: str
     connection: StoreConnection
     opener: str
+    shown: Callable[[str], str]
+
+
+def _shown_hive(url: str) -> str:
+    return "hive://" + ",".join(sorted(redacted(url).removeprefix("hive://").split(",")))
 
 
 OUTSIDE: Mapping[str, OutsideCatalog] = {
     "hive": OutsideCatalog(
-        name="a Hive metastore", connection=HiveConnection(), opener="hive:HivePointerCatalog"
+        name="a Hive metastore",
+        connection=HiveConnection(),
+        opener="hive:HivePointerCatalog",
+        shown=_shown_hive,
     ),
-    "glue": OutsideCatalog(name="AWS Glue", connection=GlueConnection(), opener="glue:GluePointerCatalog"),
+    "glue": OutsideCatalog(
+        name="AWS Glue",
+        connection=GlueConnection(),
+        opener="glue:GluePointerCatalog",
+        shown=str,  # the account before the region is a part of the address, and no secret
+    ),
 }
 """Every kind of them, by the scheme of its URLs, which is the name of the extra with its client, too."""
+
+
+def shown_catalog(url: str) -> str:
+    """Return the address of the catalog at *url* without user, password and options, as a domain remembers it."""
+    outside = OUTSIDE.get(url.partition("://")[0])
+    return redacted(url) if outside is None else outside.shown(url)
 
 
 def catalogs() -> dict[str, StoreConnection]:
