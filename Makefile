@@ -26,6 +26,8 @@ export PYSPARK_PYTHON := $(CURDIR)/scripts/worker-python
 export SPARK_LOCAL_IP := 127.0.0.1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYTHONHOME PYTHONPATH VIRTUAL_ENV
+# Each of the hundreds of Python processes of a run would compile the project anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## List the tasks

@@ -24,6 +24,7 @@ from tests.services.stores import empty_sqlite_file
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
 
 if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
 __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
@@ -98,21 +99,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = () if always else (pytest.mark.slow,)
     on_sqlite = always or is_schedule or name in NEVER_ON_SERVERS
     marks_of = {"sqlite": pytest.mark.thorough if on_sqlite else pytest.mark.slow}
-    metafunc.parametrize(
-        "backend",
-        [
-            *(
-                world
-                if world in QUICK
-                else pytest.param(world, marks=marks_of.get(world, pytest.mark.thorough))
-                for world in embedded
-            ),
-            *(pytest.param(server, marks=marks) for server in servers),
-            *(pytest.param(one, marks=pytest.mark.slow) for one in more),
-            *by_statements,
-        ],
-        indirect=True,
-    )
+    worlds = [
+        *(
+            world if world in QUICK else pytest.param(world, marks=marks_of.get(world, pytest.mark.thorough))
+            for world in embedded
+        ),
+        *(pytest.param(server, marks=marks) for server in servers),
+        *(pytest.param(world, marks=pytest.mark.slow) for world in more),
+        *by_statements,
+    ]
+    left_out = _left_out(metafunc.config)
+    wanted = [world for world in worlds if isinstance(world, str) or not left_out & _marks(world)]
+    metafunc.parametrize("backend", wanted, indirect=True)
+
+
+def _left_out(config: pytest.Config) -> set[str]:
+    """Return the marks whose tests this run leaves out: to make thousands and drop them takes a quarter of its time."""
+    chosen = config.option.markexpr
+    if "not thorough" in chosen:
+        return {"thorough", "slow"}
+    return {"slow"} if "not slow" in chosen else set()
+
+
+def _marks(world: ParameterSet) -> set[str]:
+    return {mark.name for mark in world.marks}
 
 
 @pytest.fixture(scope="module")

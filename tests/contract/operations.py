@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -370,6 +371,10 @@ def ends(record: Record, world: World) -> None:
         world.coordinator.retire(DOMAIN, "own", **WHY)
     with record.of("revive", "R6, R7"):
         world.coordinator.revive(DOMAIN, "own")
+    elsewhere = copy(world.formats)
+    elsewhere.catalog = "postgresql://elsewhere/catalog"
+    with record.of("recover: another catalog", "R33"):
+        recover(world.worker(formats=elsewhere).context, DOMAIN, new_catalog=True)
 
 
 def leases(record: Record, world: World) -> None:

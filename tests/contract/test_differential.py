@@ -18,7 +18,9 @@ from tests.contract.differential import DOMAINS, TABLES, Twin
 from tests.servers.pointers import StoreCatalog
 from tests.services.stores import EVERY_STORE, empty_store
 
-STEPS = 120
+STEPS, MOST_STEPS = 120, 1200
+REFUSED = {f"RequirementFailed {kind}" for kind in ("Exists", "Absent", "Number")}
+"""What a run must meet; a seed that meets one of them rarely goes on until it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,13 @@ def test_a_store_answers_as_its_model_does(
                 for namespace in DOMAINS:
                     for table in TABLES:
                         catalog.create(namespace, table, "v0")
-        for _ in range(STEPS):
+        for step in range(MOST_STEPS):
             twin.step()
+            if step >= STEPS and twin.happened.keys() >= REFUSED:
+                break
         twin.compare(*DOMAINS)
         assert twin.happened["applied"] > STEPS / 6, twin.happened
-        for kind in ("Exists", "Absent", "Number"):
-            assert twin.happened.get(f"RequirementFailed {kind}", 0) > 0, twin.happened
+        assert twin.happened.keys() >= REFUSED, twin.happened
         if twin.swaps:
             catalog = place.catalog or store.catalog  # type: ignore[attr-defined]
             found = {(space, table): catalog.pointer(space, table) for space, table in twin.pointers}

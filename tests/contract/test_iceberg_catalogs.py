@@ -53,7 +53,7 @@ class SqlitePlace(OutsidePlace):
         return SqlCatalog(CATALOG_NAME, uri=self.url, **options)
 
 
-@pytest.fixture(params=["sqlite", "hive"])
+@pytest.fixture(params=["sqlite", pytest.param("hive", marks=pytest.mark.thorough)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> OutsidePlace:
     if request.param == "sqlite":
         return SqlitePlace(tmp_path)
