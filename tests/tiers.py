@@ -45,6 +45,7 @@ SPARK_MODULES = frozenset(
         "test_demo_transforms",
         "test_demo_twin",
         "test_readme",
+        "test_spark_added_files",
         "test_spark_bad_input",
         "test_spark_columns",
         "test_spark_compaction",

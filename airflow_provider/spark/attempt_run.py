@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import Source, SourceBounds
-from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
+from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import (
     drafts,
@@ -30,6 +30,7 @@ from airflow_provider.spark import (
     sinks,
     sql_checks,
 )
+from airflow_provider.spark.added_files import add_files, path_columns
 from airflow_provider.spark.columns import no_rows
 from airflow_provider.spark.heartbeat import Heartbeat
 from airflow_provider.spark.sinks import quoted
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.service import EpochService
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.version import Committable
+    from airflow_provider.tables.added_files import FileScan
     from airflow_provider.tables.base import TableFormat, TableInfo
 
 log = logging.getLogger(__name__)
@@ -200,8 +202,7 @@ class EpochRun:
         sink = self.attempt.sink(_name(table))
         sinks.check_dataframe(df)
         with self._once(sink.name):
-            if self.attempt.adopted:
-                log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
+            if self._is_adopted(sink):
                 return
             self._check()
             table_format = self._format(sink.format, sink.name)
@@ -210,11 +211,43 @@ class EpochRun:
                 info = sinks.target(df, sink, table_format, known, keep=self._siblings_use(known))
                 place = self._service.place(self.attempt, sink.name)
                 files = sinks.stage(df, place, info, table_format)
-            # Rows computed after the lock ended may come from inputs that retention has deleted meanwhile (R22).
-            self._heartbeat.check()
-            self._service.processed(self.attempt, sink.name)
-            committable = table_format.describe_output(place, info, files)
-            self._service.written(self.attempt, sink.name, committable)
+            self._report(sink, lambda: table_format.describe_output(place, info, files))
+
+    def add_files(
+        self,
+        table: str | Table,
+        files: Sequence[str] | FileScan,
+        *,
+        in_paths: str | None = None,
+    ) -> None:
+        """Take Parquet *files* of another program as the epoch's slice of *table*: nothing is copied or rewritten.
+
+        All rows of the files are of this epoch. It counts as the write of *table*, and reports as :meth:`write` does.
+        The first files of a table decide its columns. The files stay their owner's: no file is ever deleted, and from
+        now on none may be changed.
+
+        :param files: URIs or absolute paths, such as ``epoch.source_files("old")``; or a scan of another Iceberg
+            table by pyiceberg, whose filter takes whole files.
+        :param in_paths: columns, in Spark's DDL, whose values are in the folders' names (``region=eu``); each is one
+            of the table's ``partition_by``.
+        :raises InvalidInput: as :meth:`write`; or a file lies in the table's own folder, is named twice, or has a type
+            that readers of Iceberg tables do not all read alike; or the scan takes parts of files.
+        :raises SchemaMismatch: the files have columns that the table lacks, or others; names the first.
+        :raises Unavailable: a file is missing or damaged.
+        :raises LeaseExpired: as :meth:`write`. :raises Fenced: likewise.
+        """
+        sink = self.attempt.sink(_name(table))
+        with self._once(sink.name):
+            if self._is_adopted(sink):
+                return
+            self._check_entered()
+            table_format = self._format(sink.format, sink.name)
+            columns = {} if in_paths is None else path_columns(self.spark, in_paths, sink)
+            keep = self._siblings_use(self._service.columns(self.attempt, sink.name))
+            describe = add_files(
+                self._service, self.attempt, sink, table_format, files, in_paths=columns, keep=keep
+            )
+            self._report(sink, describe)
 
     @contextmanager
     def draft(self, table: str | Table, *, schema: str | None = None, empty: bool = False) -> Iterator[str]:
@@ -254,30 +287,34 @@ class EpochRun:
             try:
                 with self._interruptible():
                     yield drafts.name_of(draft)
-                    if self.attempt.adopted:
-                        log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
+                    if self._is_adopted(sink):
                         return
                     session.check(self.spark)
                     copied = drafts.copied(self.spark, table_format, draft)
-                self._heartbeat.check()
-                self._service.processed(self.attempt, sink.name)
-                committable = drafts.described(table_format, draft, copied)
-                self._service.written(self.attempt, sink.name, committable)
+                committable = self._report(sink, lambda: drafts.described(table_format, draft, copied))
             finally:
                 table_format.close_draft(draft, committable)
 
-    def _base_of(self, sink: Table) -> State | None:
-        """Return the state whose rows a draft of *sink* begins with; None for no rows.
+    def _is_adopted(self, sink: Table) -> bool:
+        """Return whether *sink* is complete from an earlier attempt, so that nothing is to be written."""
+        if self.attempt.adopted:
+            log.info("%s of %s is complete from an earlier attempt", sink.name, self.attempt)
+        return self.attempt.adopted
 
-        :raises InvalidInput: a full table whose base the job does not declare: an empty base would lose its rows.
+    def _report(self, sink: Table, describe: Callable[[], Committable]) -> Committable:
+        """Report PROCESSED, describe the output, and report it WRITTEN.
+
+        :raises LeaseExpired: the claim on the inputs has ended: rows computed after that may come from inputs that
+            retention has deleted meanwhile (R22).
         """
-        if sink.kind.accumulates:
-            return None
-        edges = {edge.table: edge.on_upstream_revision for edge in self.attempt.inputs}
-        if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
-            raise refusals.unknown_base(self.attempt, sink.name)
-        state, _ = self._service.input(self.attempt, sink.name)
-        return None if state.ref is None else state
+        self._heartbeat.check()
+        self._service.processed(self.attempt, sink.name)
+        committable = describe()
+        self._service.written(self.attempt, sink.name, committable)
+        return committable
+
+    def _base_of(self, sink: Table) -> State | None:
+        return drafts.base_of(self._service, self.attempt, sink)
 
     def __enter__(self) -> Self:
         self.entered = True
@@ -364,10 +401,13 @@ class EpochRun:
         return table_format
 
     def _check(self) -> None:
+        self._check_entered()
+        session.check(self.spark)
+
+    def _check_entered(self) -> None:
         if not self.entered:
             raise refusals.not_entered(self.attempt)
         self._heartbeat.check()
-        session.check(self.spark)
 
     @contextmanager
     def _once(self, table: str) -> Iterator[None]:

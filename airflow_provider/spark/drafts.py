@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.topology import OnUpstreamRevision
 from airflow_provider.spark import columns, reads, refusals, sinks
 from airflow_provider.spark.file_systems import has_file_system
 from airflow_provider.spark.sinks import quoted
@@ -20,7 +21,9 @@ from airflow_provider.tables.drafts import Draft, DraftingFormat
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from airflow_provider.coordination.service import EpochService
     from airflow_provider.domain.cut import State
+    from airflow_provider.domain.epoch import Attempt
     from airflow_provider.domain.topology import Table
     from airflow_provider.domain.version import Committable
     from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, WrittenFile
@@ -60,6 +63,20 @@ def target(
     if known is None:
         raise refusals.unknown_draft_columns(table.name)
     return known
+
+
+def base_of(service: EpochService, attempt: Attempt, sink: Table) -> State | None:
+    """Return the state whose rows a draft of *sink* begins with; None for no rows.
+
+    :raises InvalidInput: a full table whose base the job does not declare: an empty base would lose its rows.
+    """
+    if sink.kind.accumulates:
+        return None
+    edges = {edge.table: edge.on_upstream_revision for edge in attempt.inputs}
+    if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
+        raise refusals.unknown_base(attempt, sink.name)
+    state, _ = service.input(attempt, sink.name)
+    return None if state.ref is None else state
 
 
 def opened(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from airflow_provider.spark import refusals, runtime
 from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
 from airflow_provider.spark.estimates import Ids, ids_for
 from airflow_provider.spark.file_systems import opens
-from airflow_provider.spark.shipping import shipped_reader
+from airflow_provider.spark.shipping import BatchFunction, shipped_reader
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.source_bounds import Source, SourceBounds
     from airflow_provider.sources.readers import SourceReaders
     from airflow_provider.tables.base import TableFormat
+    from airflow_provider.tables.parquet_files import Added
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,9 @@ def dataframe(
     if df is None:
         found = table_format.sized(state)
         wanted = pa.schema([columns.field(name) for name in (*named, EPOCH_COLUMN)])
-        df = files_dataframe(spark, found.files, wanted, rows=found.rows, size_bytes=found.size_bytes)
+        df = files_dataframe(
+            spark, found.files, wanted, rows=found.rows, size_bytes=found.size_bytes, added=found.added
+        )
     rows = [quoted(name) for name in named]
     if with_epoch:
         rows.append(_epoch_of(state) if state.kind.shares_files else quoted(EPOCH_COLUMN))
@@ -96,21 +99,24 @@ def files_dataframe(
     *,
     rows: int | None = None,
     size_bytes: int | None = None,
+    added: Mapping[str, Added] | None = None,
 ) -> DataFrame:
     """Return the rows of Parquet *files*. Running the DataFrame gives all of them or an error.
 
     :param arrow: the columns, with the ids by which each file's columns are matched.
     :param rows: number of all rows, for Spark's optimizer; None if it is not known. :param size_bytes: likewise.
+    :param added: what files of other programs do not say of their rows, by URI: Spark's own reader cannot be told.
     """
     wanted = spark_columns(arrow)
     if not files:
         return spark.createDataFrame([], wanted)
     by_id = columns_by_id(arrow)
-    if _known(spark, files, by_id):
+    if not added and _known(spark, files, by_id):
         found = _scan(spark, files, by_id)
     else:
         ids = ids_for(len(files), rows, size_bytes)
-        found = _through_arrow(spark, files, arrow, by_id, ids)
+        reader = shipped_reader(files, named_by_id(arrow), added or {})
+        found = _through_arrow(spark, len(files), reader, by_id, ids)
     pairs = zip(by_id.fields, wanted.fields, strict=True)
     return found.select(
         *(
@@ -181,12 +187,12 @@ def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataF
 
 
 def _through_arrow(
-    spark: SparkSession, files: Sequence[str], arrow: pa.Schema, by_id: StructType, ids: Ids
+    spark: SparkSession, number: int, reader: BatchFunction, by_id: StructType, ids: Ids
 ) -> DataFrame:
     """Read in Python workers through pyarrow: needs no jar for the file system, but pushes no filters down.
 
-    :param ids: what Spark's optimizer sees; one of them for each file reaches Python.
+    :param number: of files. :param ids: what Spark's optimizer sees; one of them for each file reaches Python.
     """
-    every = spark.range(0, len(files) * ids.each, 1, min(len(files), _MOST_TASKS))
+    every = spark.range(0, number * ids.each, 1, min(number, _MOST_TASKS))
     indices = every.where(f"id % {ids.each} = 0").selectExpr(f"id div {ids.each} AS id", *ids.columns)
-    return indices.mapInArrow(shipped_reader(files, named_by_id(arrow)), by_id)
+    return indices.mapInArrow(reader, by_id)

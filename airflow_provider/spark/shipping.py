@@ -8,7 +8,7 @@ and speculative tries, hence never registers them (R4). No rename, no listing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 import airflow_provider
 from airflow_provider.tables import parquet_files
 from airflow_provider.tables.base import WrittenFile
+from airflow_provider.tables.parquet_files import Added
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,12 +42,14 @@ def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
     return _in_workers(partial(_describe, writer, list(columns), _FIELDS))
 
 
-def shipped_reader(files: Sequence[str], target: pa.Schema) -> BatchFunction:
+def shipped_reader(files: Sequence[str], target: pa.Schema, added: Mapping[str, Added]) -> BatchFunction:
     """Return a function for ``mapInArrow`` over a column of indices into *files*; it yields the rows of these files.
 
     :param target: columns that it yields, with their ids.
+    :param added: what files of other programs do not say of their rows, by URI.
     """
-    return _in_workers(partial(_read, parquet_files.batches, list(files), target))
+    named = [(uri, added.get(uri, parquet_files.OWN)) for uri in files]
+    return _in_workers(partial(_read, parquet_files.batches, named, target))
 
 
 def _in_workers(function: BatchFunction) -> BatchFunction:
@@ -61,14 +64,15 @@ def _in_workers(function: BatchFunction) -> BatchFunction:
 
 
 def _read(
-    opened: Callable[[str, pa.Schema], Iterator[pa.RecordBatch]],
-    files: list[str],
+    opened: Callable[[str, pa.Schema, Added], Iterator[pa.RecordBatch]],
+    files: list[tuple[str, Added]],
     target: pa.Schema,
     indices: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in indices:
         for index in batch.column(0).to_pylist():
-            yield from opened(files[index], target)
+            uri, added = files[index]
+            yield from opened(uri, target, added)
 
 
 def written_files(rows: Iterable[Iterable[object]]) -> list[WrittenFile]:

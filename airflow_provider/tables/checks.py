@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -254,4 +255,16 @@ def refuse_elsewhere(table: Table, wanted: str, found: str) -> None:
             table=table.name,
             expected=wanted,
             found=found,
+        )
+
+
+def refuse_outside(path: str, warehouse: str) -> None:
+    """:raises InvalidInput: a symbolic link leads from *path* out of the warehouse: its target is other data."""
+    real = Path(path).resolve()
+    if not real.is_relative_to(Path(warehouse).resolve()) or Path(path).is_symlink():
+        raise InvalidInput(
+            field="place",
+            value=path,
+            expected=f"a directory inside the warehouse; it leads to {real}",
+            next_step="remove the link by hand after looking where it leads.",
         )

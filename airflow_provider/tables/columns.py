@@ -43,21 +43,26 @@ _SCALARS = {
 }
 
 
-def table_schema(table: Table, schema: pa.Schema) -> pa.Schema:
+def table_schema(table: Table, schema: pa.Schema, *, kept_ids: int = 0) -> pa.Schema:
     """Return the columns, with ids, of *table* when it is created for rows of *schema*.
 
-    All columns are nullable, since a slice may lack one; :data:`EPOCH_COLUMN` comes last and is never null. Files of
-    a full table may lack it (readers take the partition's value), so that the schema does not require it there.
+    All columns are nullable, since a slice may lack one; :data:`EPOCH_COLUMN` comes last. It is never null, yet the
+    schema does not require it: files that drafts or other programs wrote lack it, and readers take the partition's
+    value.
+
+    :param kept_ids: the columns of *schema* keep their ids, which are those of files that are there; new ids begin
+        after this one. 0 numbers all columns.
 
     :raises InvalidInput: a column's name or type is not supported, or a declared column is missing.
     """
     check_names(table, schema.names)
-    fields = [pa.field(field.name, plain_type(field.type, field.name)) for field in schema]
-    epoch = pa.field(EPOCH_COLUMN, EPOCH_TYPE, nullable=table.kind.shares_files)
-    complete = pa.schema([*fields, epoch])
+    fields = [_plain_field(field, field.name) for field in schema]
+    complete = pa.schema([*fields, pa.field(EPOCH_COLUMN, EPOCH_TYPE)])
     check_paths(table, complete)
     _check_layout(table, complete)
-    return numbered(complete)
+    if not kept_ids:
+        return numbered(complete)
+    return pa.schema([*fields, _with_id(complete.field(EPOCH_COLUMN), kept_ids + 1)])
 
 
 def plain_type(kind: pa.DataType, column: str) -> pa.DataType:
@@ -139,6 +144,29 @@ def field_id(field: pa.Field) -> int | None:
     """Return the id of *field*, or None if it has none."""
     number = (field.metadata or {}).get(FIELD_ID)
     return None if number is None else int(number)
+
+
+def with_ids_of(found: pa.Schema, named: pa.Schema) -> pa.Schema:
+    """Return *found*, columns without ids, with the ids of the columns of *named* that have their names."""
+    return pa.schema([_named_field(field, _by_name(named, field.name)) for field in found])
+
+
+def _named_field(field: pa.Field, named: pa.Field | None) -> pa.Field:
+    if named is None:
+        return field
+    kind, other = field.type, named.type
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        kind = pa.struct([_named_field(part, _by_name(other, part.name)) for part in kind])
+    elif pa.types.is_map(kind) and pa.types.is_map(other):
+        key = _named_field(kind.key_field, other.key_field)
+        kind = pa.map_(key, _named_field(kind.item_field, other.item_field))
+    elif pa.types.is_list(kind) and pa.types.is_list(other):
+        kind = pa.list_(_named_field(kind.value_field, other.value_field))
+    return field.with_type(kind).with_metadata(named.metadata)
+
+
+def _by_name(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
+    return next((field for field in fields if field.name == name), None)
 
 
 def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:

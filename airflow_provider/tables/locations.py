@@ -134,6 +134,14 @@ def lies_in(uri: str, warehouse: str) -> bool:
     return plain_scheme(uri).startswith(f"{plain_scheme(warehouse)}/")
 
 
+def is_own(uri: str, location: str) -> bool:
+    """Return whether a data file is in its table's own folder; files of other programs that were added are elsewhere.
+
+    :param location: URI of one of the table's manifest lists.
+    """
+    return lies_in(uri, location.rpartition("/metadata/")[0])
+
+
 def plain_scheme(uri: str) -> str:
     """Return *uri* with S3's three schemes replaced by ``s3``."""
     return re.sub("^s3[an]://", "s3://", uri)

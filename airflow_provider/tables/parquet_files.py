@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider.tables import checks
-from airflow_provider.tables.columns import field_id
+from airflow_provider.tables.columns import field_id, with_ids_of
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 _FOOTERS_AT_ONCE = 16
@@ -27,36 +29,52 @@ class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
     """File whose columns have no ids, so that they cannot be matched; each would be read as nulls."""
 
 
-def read(uri: str, target: pa.Schema) -> pa.Table:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """What a file that another program wrote does not say of its rows.
+
+    :param constants: values of columns that the file may lack, by column id, as in Iceberg's partition tuples.
+    :param named: columns with ids, by whose names those of a file without ids are known; None for no such names.
+    """
+
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    named: pa.Schema | None = None
+
+
+OWN = Added()
+"""Files of this package have all that is to be known."""
+
+
+def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
     """Return the columns *target* of the file at *uri*.
 
-    :raises Unavailable: the file is missing or damaged, or its columns have no ids.
+    :raises Unavailable: the file is missing or damaged, or its columns have no ids and no known names.
     """
     root, path = split(uri)
     try:
         with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            names = _names(file.schema_arrow, target, uri)
-            rows = file.read(columns=names, use_threads=False)
+            found = _numbered(file.schema_arrow, added, uri)
+            rows = file.read(columns=_names(found, target), use_threads=False)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
     except NoColumnIds as error:
         raise checks.unnumbered_file(uri) from error
     except pa.ArrowInvalid as error:
         raise checks.damaged_file(uri, error) from error
-    return _projected(rows, target)
+    return _projected(rows, found, target, added)
 
 
-def batches(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches(uri: str, target: pa.Schema, added: Added = OWN) -> Iterator[pa.RecordBatch]:
     """Yield the columns *target* of the file at *uri* in batches.
 
-    :raises OSError: the file is missing. :raises NoColumnIds: its columns have no ids.
+    :raises OSError: the file is missing. :raises NoColumnIds: its columns have no ids and no known names.
     :raises pyarrow.ArrowInvalid: it is damaged.
     """
-    found, path = filesystem(uri)
-    with found.open_input_file(path) as source, pq.ParquetFile(source) as file:
-        names = _names(file.schema_arrow, target, uri)
-        for rows in file.iter_batches(columns=names, use_threads=False):
-            yield from _projected(pa.Table.from_batches([rows]), target).to_batches()
+    system, path = filesystem(uri)
+    with system.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        found = _numbered(file.schema_arrow, added, uri)
+        for rows in file.iter_batches(columns=_names(found, target), use_threads=False):
+            yield from _projected(pa.Table.from_batches([rows]), found, target, added).to_batches()
 
 
 def first_without_ids(uris: Iterable[str]) -> str | None:
@@ -90,7 +108,7 @@ def _check_ids(uri: str) -> None:
     root, path = split(uri)
     try:
         with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            _names(file.schema_arrow, pa.schema([]), uri)
+            _numbered(file.schema_arrow, OWN, uri)
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
     except NoColumnIds:
@@ -104,29 +122,47 @@ def _is_unnumbered(found: pa.Schema) -> bool:
     return len(found) > 0 and all(field_id(field) is None for field in found)
 
 
-def _names(found: pa.Schema, target: pa.Schema, uri: str) -> list[str]:
-    """Return the file's own names of those columns of *target* that it has.
+def _numbered(found: pa.Schema, added: Added, uri: str) -> pa.Schema:
+    """Return the file's columns with their ids.
 
-    :raises NoColumnIds: no column of the file has an id.
+    :raises NoColumnIds: no column of the file has an id, and their names are not known.
     """
-    if _is_unnumbered(found):
+    if not _is_unnumbered(found):
+        return found
+    if added.named is None:
         raise NoColumnIds(f"{uri} has no column ids: its columns cannot be told apart.")
-    names = {field_id(field): field.name for field in found}
+    return with_ids_of(found, added.named)
+
+
+def _names(found: pa.Schema, target: pa.Schema) -> list[str]:
+    """Return the file's own names of those columns of *target* that it has."""
+    names = {field_id(column): column.name for column in found}
     return [names[number] for number in map(field_id, target) if number in names]
 
 
-def _projected(rows: pa.Table, target: pa.Schema) -> pa.Table:
-    by_id = {field_id(field): index for index, field in enumerate(rows.schema)}
+def _projected(rows: pa.Table, found: pa.Schema, target: pa.Schema, added: Added) -> pa.Table:
+    """Return *rows*, columns of a file whose columns are *found*, as columns of *target*."""
+    by_id = {field_id(column): column for column in found if column.name in rows.schema.names}
     columns = []
-    for field in target:
-        index = by_id.get(field_id(field))
-        if index is None:
-            columns.append(pa.nulls(rows.num_rows, field.type))
+    for wanted in target:
+        number = field_id(wanted)
+        given = by_id.get(number)
+        if given is not None:
+            chunks = [project(chunk, given.type, wanted.type) for chunk in rows.column(given.name).chunks]
+            columns.append(pa.chunked_array(chunks, wanted.type))
+        elif number is not None and number in added.constants:
+            constant = partition_scalar(added.constants[number], wanted.type)
+            columns.append(pa.repeat(constant, rows.num_rows))
         else:
-            given = rows.schema.field(index).type
-            chunks = [project(chunk, given, field.type) for chunk in rows.column(index).chunks]
-            columns.append(pa.chunked_array(chunks, field.type))
+            columns.append(pa.nulls(rows.num_rows, wanted.type))
     return pa.table(columns, schema=target)
+
+
+def partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Return *value*, of a partition tuple of Iceberg (days, microseconds), as a scalar of *kind*."""
+    if value is not None and pa.types.is_temporal(kind):
+        return pa.scalar(value, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    return pa.scalar(value, kind)
 
 
 def project(array: pa.Array, given: pa.DataType, wanted: pa.DataType) -> pa.Array:

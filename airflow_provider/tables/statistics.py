@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider.tables.parquet_files import Added
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,8 +35,12 @@ class Statistics:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SizedFiles:
-    """URIs of files, with the number of their rows and bytes together; each is None if it is not known."""
+    """URIs of files, with the number of their rows and bytes together; each is None if it is not known.
+
+    :param added: what files of other programs do not say of their rows, by URI.
+    """
 
     files: Sequence[str]
     rows: int | None = None
     size_bytes: int | None = None
+    added: Mapping[str, Added] = field(default_factory=dict)

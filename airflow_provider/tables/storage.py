@@ -125,17 +125,24 @@ def remove(found: pafs.FileSystem, path: str) -> bool:
 
 def missing(uris: Iterable[str]) -> list[str]:
     """Return those of *uris* that name no file."""
+    named = list(uris)
+    found = sizes(named)
+    return [uri for uri in named if uri not in found]
+
+
+def sizes(uris: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each of *uris* that names a file."""
     by_root: dict[str, list[str]] = {}
     for uri in uris:
         by_root.setdefault(split(uri)[0], []).append(uri)
-    return [
-        uri
+    return {
+        uri: info.size
         for root, named in by_root.items()
         for uri, info in zip(
             named, open_root(root).get_file_info([split(uri)[1] for uri in named]), strict=True
         )
-        if info.type is not pafs.FileType.File
-    ]
+        if info.type is pafs.FileType.File
+    }
 
 
 def sync(found: pafs.FileSystem, path: str) -> None:

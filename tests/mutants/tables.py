@@ -12,7 +12,81 @@ CUT_FILE_READERS = "tests/contract/test_coordination_cut_files.py"
 ESTIMATES = "tests/unit/test_spark_estimates.py"
 CATALOGS = "tests/contract/test_iceberg_catalogs.py"
 
+ADDED_FILES = "tests/contract/test_coordination_added_files.py"
+
 PLANTED_IN_TABLES = (
+    Mutant(
+        name="a vacuum deletes files of other programs",
+        rule="R24",
+        file="tables/iceberg/vacuuming.py",
+        old="    data = {path for path in data if is_own(path, lists[0])}\n",
+        new="",
+        tests=(ADDED_FILES,),
+        by="test_a_vacuum_leaves_the_files_to_their_owner",
+    ),
+    Mutant(
+        name="rows of files that were added have no epoch",
+        rule="R4",
+        file="tables/parquet_files.py",
+        old="        elif number is not None and number in added.constants:\n",
+        new="        elif False:\n",
+        tests=(ADDED_FILES,),
+        by="test_files_without_column_ids_are_read_by_their_names",
+    ),
+    Mutant(
+        name="engines do not know the columns of files without ids",
+        rule="R32",
+        file="tables/iceberg/cut_files.py",
+        old="_properties(state, ref) | _names(layout, ref)",
+        new="_properties(state, ref)",
+        tests=(ADDED_FILES,),
+        by="test_files_without_column_ids_are_read_by_their_names",
+    ),
+    Mutant(
+        name="a name that was used again is taken for the column of before",
+        rule="R32",
+        file="tables/iceberg/column_names.py",
+        old="    if taken:\n",
+        new="    if False:\n",
+        tests=(ADDED_FILES,),
+        by="test_columns_change_after_files_were_added",
+    ),
+    Mutant(
+        name="files that their owner has changed are published",
+        rule="I6",
+        file="tables/iceberg/verifying.py",
+        old="        if manifests.is_added(part) and (uri := _changed(io, part)):\n",
+        new="        if manifests.is_added(part) and (uri := None):\n",
+        tests=(ADDED_FILES,),
+        by="test_files_that_their_owner_has_changed_are_not_published",
+    ),
+    Mutant(
+        name="a file is in two epochs",
+        rule="R4",
+        file="tables/iceberg/added_files.py",
+        old="            _refuse_known(self.table, files, self.barrier, self.reader.added(listed))\n",
+        new="",
+        tests=(ADDED_FILES,),
+        by="test_a_file_counts_once",
+    ),
+    Mutant(
+        name="column ids of another table are taken for this one's",
+        rule="R32",
+        file="tables/iceberg/added_files.py",
+        old="        if known.get(number) != name:\n",
+        new="        if number not in known:\n",
+        tests=(ADDED_FILES,),
+        by="test_files_with_ids_of_another_table_are_refused",
+    ),
+    Mutant(
+        name="a scan's files are added whole, whatever its filter",
+        rule="R4",
+        file="tables/iceberg/scanned_files.py",
+        old="        if not isinstance(task.residual, AlwaysTrue):\n",
+        new="        if False:\n",
+        tests=(ADDED_FILES,),
+        by="test_a_scan_that_takes_parts_of_files_is_refused",
+    ),
     Mutant(
         name="two Unicode forms of one name are two columns",
         rule="R32",

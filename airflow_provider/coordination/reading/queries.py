@@ -19,6 +19,8 @@ from airflow_provider.tables.capabilities import TableCapability, refuse_without
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_provider.tables.statistics import SizedFiles
+
 
 class Engine(StrEnum):
     """SQL engine that runs the text."""
@@ -108,6 +110,7 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
     refuse_without(_NEEDED[engine], table_format, state.table)
     schema = table_format.arrow_schema(cuts.schema(cut.domain, state))
     if engine is Engine.DUCKDB:
+        _refuse_added(table_format.sized(state), state)
         return _of_files(schema, state, cuts.files(cut, state.table))
     if not table_format.is_shown(state):
         raise InvalidInput(
@@ -120,6 +123,17 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
             expected="a state that the catalog shows",
         )
     return _of_snapshot(cut.domain, state, schema, _DIALECTS[engine], catalog)
+
+
+def _refuse_added(found: SizedFiles, state: State) -> None:
+    """:raises InvalidInput: *state* has files of other programs, which do not say all of their rows."""
+    if found.added:
+        raise InvalidInput(
+            field="engine",
+            value="duckdb",
+            expected=f"a table of files that this package wrote; {state.table} has {len(found.added)} that were added",
+            next_step=f"iceberg_scan(cut[{str(state.table)!r}].metadata_location), or cut[…].to_arrow().",
+        )
 
 
 _NEEDED: Mapping[Engine, TableCapability] = {

@@ -165,13 +165,17 @@ def _read_metadata(io: FileIO, location: str) -> TableMetadata:
 
 def _empty(table: Table, schema: Schema, location: str, properties: dict[str, str] | None = None) -> Any:
     """Return the description of the empty *table*."""
-    return new_table_metadata(
+    spec, order = partition_spec(table, schema), sort_order(table, schema)
+    made = new_table_metadata(
         location=location,
         schema=schema,
-        partition_spec=partition_spec(table, schema),
-        sort_order=sort_order(table, schema),
+        partition_spec=spec,
+        sort_order=order,
         properties=_properties_of(table) | (properties or {}),
     )
+    # It numbers the columns anew, but files that are there have the ids of *schema*.
+    own = {"schemas": [schema], "last_column_id": schema.highest_field_id}
+    return made.model_copy(update=own | {"partition_specs": [spec], "sort_orders": [order]})
 
 
 def _properties_of(table: Table) -> dict[str, str]:

@@ -26,6 +26,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
 from pyiceberg.transforms import IdentityTransform
 
 from airflow_provider.domain.cut import State
@@ -34,7 +35,7 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.cut_files import TABLE_UUID, CutFile
-from airflow_provider.tables.iceberg import avro, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import avro, column_names, manifest_files, manifests, schemas
 from airflow_provider.tables.iceberg.file_io import write_together
 
 FORM = 2
@@ -269,13 +270,19 @@ def _metadata(
         "last-partition-id": max(fields, default=PARTITION_FIELD_ID_START - 1),
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
-        "properties": _properties(state, ref),
+        "properties": _properties(state, ref) | _names(layout, ref),
         "current-snapshot-id": snapshot["snapshot-id"],
         "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
         "snapshots": [snapshot],
         "snapshot-log": [],
         "metadata-log": [],
     }
+
+
+def _names(layout: manifests.Layout, ref: TableRef) -> dict[str, str]:
+    """Return the property by which engines know the columns of files without ids, if the table may have such files."""
+    names = column_names.read_names(layout.io, _parent(ref.location), ref.table_uuid)
+    return {} if names is None else {TableProperties.DEFAULT_NAME_MAPPING: column_names.mapping(names)}
 
 
 def _properties(state: State, ref: TableRef) -> dict[str, str]:

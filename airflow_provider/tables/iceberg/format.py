@@ -6,7 +6,6 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -14,12 +13,13 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table as IcebergTable
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import EpochError, InvalidInput
+from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
+from airflow_provider.tables.added_files import FileAddingFormat, FileScan, FilesToAdd
 from airflow_provider.tables.base import (
     MissingFile,
     Prepared,
@@ -36,10 +36,12 @@ from airflow_provider.tables.columns import refuse_difference, refuse_reserved, 
 from airflow_provider.tables.cut_files import CutFile, CutFileFormat
 from airflow_provider.tables.drafts import Draft, DraftingFormat
 from airflow_provider.tables.iceberg import (
+    added_files,
     bounds,
     cut_files,
     draft_output,
     drafts,
+    files_to_add,
     foreign,
     manifest_files,
     manifests,
@@ -58,7 +60,13 @@ from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
-from airflow_provider.tables.locations import checked_warehouse, place_path, places_path, staging_folder_at
+from airflow_provider.tables.locations import (
+    checked_warehouse,
+    place_path,
+    places_path,
+    staging_folder_at,
+    table_path,
+)
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.relocating import Relocation
 from airflow_provider.tables.statistics import SizedFiles, Statistics
@@ -66,7 +74,7 @@ from airflow_provider.tables.statistics import SizedFiles, Statistics
 log = logging.getLogger(__name__)
 
 
-class IcebergFormat(DraftingFormat, CutFileFormat):
+class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
     """Iceberg tables in *warehouse*.
 
     :param catalog_url: URL of the catalog: SQLAlchemy's of a database, or that of a catalog outside.
@@ -97,7 +105,13 @@ class IcebergFormat(DraftingFormat, CutFileFormat):
         return [None if table is None else str(table.metadata.table_uuid) for table in loaded]
 
     def create(self, table: Table, schema: pa.Schema) -> TableInfo:
-        wanted = table_schema(table, schema)
+        return self._created(table, table_schema(table, schema))
+
+    def _created(self, table: Table, wanted: pa.Schema) -> TableInfo:
+        """Return the table, made with the columns *wanted* unless it exists.
+
+        :raises SchemaMismatch: it exists with other columns or another layout.
+        """
         loaded = self._catalog.load(table)
         if loaded is None:
             refuse_reserved(table, wanted.names)
@@ -174,14 +188,45 @@ class IcebergFormat(DraftingFormat, CutFileFormat):
         checks.refuse_foreign_files(place, files)
         parts: tuple[Part, ...] = ()
         if files:
-            metadata = self._existing(place.table).metadata
-            schema = schemas.from_json(info.schema)
-            spec = schemas.own_spec(place.table, metadata.specs(), schema)
-            uri = f"{place.uri}manifest-{uuid.uuid4().hex}.avro"
-            with checks.translated(self._warehouse):
-                parts = (manifests.write_staged(self._io, spec, schema, uri, files),)
+            parts = (self._staged_part(place, info, files),)
         version = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, files, parts, version=version)
+
+    def _staged_part(
+        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile], *, added: bool = False
+    ) -> Part:
+        metadata = self._existing(place.table).metadata
+        schema = schemas.from_json(info.schema)
+        spec = schemas.own_spec(place.table, metadata.specs(), schema)
+        uri = f"{place.uri}manifest-{uuid.uuid4().hex}.avro"
+        with checks.translated(self._warehouse):
+            return manifests.write_staged(self._io, spec, schema, uri, files, added=added)
+
+    def look_at(
+        self,
+        table: Table,
+        files: Sequence[str] | FileScan,
+        in_paths: Mapping[str, pa.DataType],
+    ) -> FilesToAdd:
+        folder = f"{self._warehouse}/{table_path(table.domain, table.name)}/"
+        with checks.translated(self._warehouse):
+            return files_to_add.look_at(table, files, in_paths, folder)
+
+    def create_for(self, table: Table, files: FilesToAdd, *, keep: bool = False) -> TableInfo:
+        wanted = added_files.columns_for(table, files)
+        loaded = self._catalog.load(table)
+        if loaded is not None and not keep and added_files.is_to_replace(loaded, wanted):
+            self._catalog.replace(table, schemas.to_iceberg(wanted), loaded)
+        return self._created(table, wanted)
+
+    def describe_added(self, place: StagingLocation, info: TableInfo, files: FilesToAdd) -> Committable:
+        table = self._existing(place.table)
+        with checks.translated(self._warehouse):
+            adding = added_files.Adding(io=self._io, reader=self._reader, place=place, info=info)
+            found = adding.described(files, table.metadata)
+        part = self._staged_part(place, info, found, added=True)
+        version = publishing.new_snapshot_id()
+        return checks.committable(self.name, place, info, found, (part,), version=version)
 
     def shares(self, info: TableInfo, base: State) -> bool:
         with checks.translated(self._warehouse):
@@ -319,7 +364,7 @@ class IcebergFormat(DraftingFormat, CutFileFormat):
         checks.refuse_other_place(place, own)
         filesystem, path = storage.filesystem(place.uri.rstrip("/"))
         if isinstance(filesystem, pafs.LocalFileSystem):
-            _refuse_outside(path, storage.filesystem(self._warehouse)[1])
+            checks.refuse_outside(path, storage.filesystem(self._warehouse)[1])
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
 
@@ -403,15 +448,3 @@ def _info(table: Table, loaded: IcebergTable) -> TableInfo:
         version=metadata.current_snapshot_id or 0,
         pointer=loaded.metadata_location,
     )
-
-
-def _refuse_outside(path: str, warehouse: str) -> None:
-    """:raises InvalidInput: a symbolic link leads from *path* out of the warehouse: its target is other data."""
-    real = Path(path).resolve()
-    if not real.is_relative_to(Path(warehouse).resolve()) or Path(path).is_symlink():
-        raise InvalidInput(
-            field="place",
-            value=path,
-            expected=f"a directory inside the warehouse; it leads to {real}",
-            next_step="remove the link by hand after looking where it leads.",
-        )

@@ -151,8 +151,19 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
 
     File names are normalised, since writers spell URIs differently, and retention and drafts compare names.
     """
+    return entries_in(content(io, manifest.manifest_path), manifest)
+
+
+def partition_columns(content: bytes) -> tuple[int | None, ...]:
+    """Return of each partition value in a manifest's entries the id of the column that it is a value of, else None."""
+    fields = json.loads(avro.said(content)["partition-spec"])
+    return tuple(field["source-id"] if field["transform"] == "identity" else None for field in fields)
+
+
+def entries_in(content: bytes, manifest: ManifestFile) -> list[ManifestEntry]:
+    """Return :func:`entries` of a manifest whose *content* is given."""
     live: list[ManifestEntry] = []
-    for entry in avro.decoded(content(io, manifest.manifest_path), _ENTRIES):
+    for entry in avro.decoded(content, _ENTRIES):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
         if entry.snapshot_id is None:

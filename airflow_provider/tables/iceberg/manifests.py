@@ -66,11 +66,21 @@ class Layout:
 
 
 def write_staged(
-    io: FileIO, spec: PartitionSpec, schema: Schema, uri: str, files: Sequence[WrittenFile]
+    io: FileIO,
+    spec: PartitionSpec,
+    schema: Schema,
+    uri: str,
+    files: Sequence[WrittenFile],
+    *,
+    added: bool = False,
 ) -> Part:
-    """Write the manifest of an attempt's *files* to *uri*, before any snapshot exists."""
+    """Write the manifest of an attempt's *files* to *uri*, before any snapshot exists.
+
+    :param added: they are files of another program, wherever they lie.
+    """
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
-    return write_part(io, spec, schema, uri, [_data_file(file, spec.spec_id, types) for file in files])
+    described = [_data_file(file, spec.spec_id, types) for file in files]
+    return write_part(io, spec, schema, uri, described, added=added)
 
 
 def write_part(
@@ -81,10 +91,12 @@ def write_part(
     files: Sequence[DataFile],
     *,
     carried_from: int | None = None,
+    added: bool = False,
 ) -> Part:
     """Write the manifest of *files* to *uri*.
 
     :param carried_from: barrier (microseconds) of the slice that shares the files; None if none does.
+    :param added: they are files of another program.
     """
     manifest = write_added(io, spec, schema, uri, files, snapshot_id=0)
     return Part(
@@ -92,7 +104,7 @@ def write_part(
         size_bytes=manifest.manifest_length,
         files=len(files),
         rows=sum(file.record_count for file in files),
-        description=_summarised(manifest, carried_from, _names_of(files)),
+        description=_summarised(manifest, carried_from, _names_of(files), added=added),
     )
 
 
@@ -156,7 +168,7 @@ def names_digest(files: Iterable[tuple[str, int]]) -> str:
     return digest.hexdigest()
 
 
-def _summarised(manifest: ManifestFile, carried_from: int | None, names: str) -> str:
+def _summarised(manifest: ManifestFile, carried_from: int | None, names: str, *, added: bool) -> str:
     """Return the partition summary of a manifest as JSON, so that publish need not read the manifest."""
     fields = [
         [field.contains_null, field.contains_nan, _text(field.lower_bound), _text(field.upper_bound)]
@@ -165,6 +177,8 @@ def _summarised(manifest: ManifestFile, carried_from: int | None, names: str) ->
     said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields, "names": names}
     if carried_from is not None:
         said["carried_from"] = carried_from
+    if added:
+        said["added"] = True
     return json.dumps(said, separators=(",", ":"))
 
 
@@ -178,6 +192,11 @@ def carried_barrier(part: Part) -> int | None:
     """Return the barrier (microseconds) of the slice that shares the files of *part*; None if none does."""
     barrier: int | None = json.loads(part.description).get("carried_from")
     return barrier
+
+
+def is_added(part: Part) -> bool:
+    """Return True if the files of *part* are those of another program, which were added as they are."""
+    return bool(json.loads(part.description).get("added", False))
 
 
 def _text(value: bytes | None) -> str | None:

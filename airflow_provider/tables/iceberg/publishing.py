@@ -25,6 +25,7 @@ from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.iceberg import (
     changes,
+    column_names,
     evolution,
     foreign,
     layouts,
@@ -75,7 +76,7 @@ def prepare(
     shown = list(listed)[-1]
     summary = _summary(publication, metadata, changed_rows, listed[shown])
     snapshot = _snapshot(metadata, summary, shown, snapshot_id)
-    changed = with_snapshot(metadata, snapshot, table.metadata_location)
+    changed = _with_names(publication, table, with_snapshot(metadata, snapshot, table.metadata_location))
     location = table.location_provider().new_table_metadata_file_location(
         _number_of(table.metadata_location) + 1
     )
@@ -100,6 +101,18 @@ def prepare(
         obsolete=tuple(metadata_files(metadata) - metadata_files(changed)),
     )
     return prepared, changed
+
+
+def _with_names(publication: Publication, table: Table, metadata: TableMetadataV2) -> TableMetadataV2:
+    """Return *metadata* by which engines know the columns of files without ids, if the publication adds such files."""
+    if not any(manifests.is_added(part) for _, output in publication.adds for part in output.parts):
+        return metadata
+    directory = table.location_provider().new_metadata_location("x").removesuffix("/x")
+    names = column_names.read_names(table.io, directory, str(metadata.table_uuid))
+    if names is None:
+        return metadata
+    mapping = {TableProperties.DEFAULT_NAME_MAPPING: column_names.mapping(names)}
+    return metadata.model_copy(update={"properties": metadata.properties | mapping})
 
 
 def _encoded(metadata: TableMetadata) -> bytes:

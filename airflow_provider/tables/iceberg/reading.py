@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -14,17 +14,24 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, schemas
+from airflow_provider.tables.locations import is_own
 from airflow_provider.tables.statistics import SizedFiles
 
 
 class File(NamedTuple):
-    """A data file of one slice. :param barrier: of the slice, in microseconds."""
+    """A data file of one slice.
+
+    :param barrier: of the slice, in microseconds. :param partition: its partition values.
+    :param columns: ids of the columns that these are values of; None for values of another kind, such as a day.
+    """
 
     barrier: int
     uri: str
     rows: int
     size_bytes: int
+    partition: tuple[Any, ...]
+    columns: tuple[int | None, ...]
 
 
 class StateReader:
@@ -51,7 +58,29 @@ class StateReader:
             files=[file.uri for file in files],
             rows=sum(file.rows for file in files),
             size_bytes=sum(file.size_bytes for file in files),
+            added=self._added(state, files),
         )
+
+    def _added(self, state: State, files: Iterable[File]) -> dict[str, parquet_files.Added]:
+        """Return what those of *files* that other programs wrote do not say of their rows, by URI."""
+        location, table_uuid = _table_of(state)
+        others = [file for file in files if not is_own(file.uri, location)]
+        if not others:
+            return {}
+        directory = f"{location.rpartition('/metadata/')[0]}/metadata"
+        names = column_names.read_names(self._io, directory, table_uuid)
+        named = None if names is None else schemas.to_arrow(names)
+        return {
+            file.uri: parquet_files.Added(
+                constants={
+                    number: value
+                    for number, value in zip(file.columns, file.partition, strict=True)
+                    if number is not None
+                },
+                named=named,
+            )
+            for file in others
+        }
 
     def _files_of(self, state: State) -> Iterator[File]:
         replaced = {micros(output.interval.end) for output in state.staged}
@@ -68,6 +97,11 @@ class StateReader:
         """Return the URIs of the files of all slices in the list at *location*."""
         return [file.uri for manifest in self._listed(location) for file in self._files_in(manifest)]
 
+    def added(self, location: str) -> Iterator[File]:
+        """Yield the files of other programs in the list at *location* that were added as they are."""
+        for manifest in self._listed(location):
+            yield from (file for file in self._files_in(manifest) if not is_own(file.uri, location))
+
     def lists_all(self, location: str, state: State) -> bool:
         """Return whether the list at *location* has every committed file of *state*, in the same epoch."""
         if state.ref is not None and state.ref.location == location:
@@ -82,7 +116,11 @@ class StateReader:
 
     def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
         """Yield the rows file by file."""
-        pieces = (parquet_files.read(uri, target) for uri in self.files(state))
+        files = list(self._files_of(state))
+        added = self._added(state, files)
+        pieces = (
+            parquet_files.read(file.uri, target, added.get(file.uri, parquet_files.OWN)) for file in files
+        )
         return (_of_one_epoch(rows, state) if state.kind.shares_files else rows for rows in pieces)
 
     def described(self, state: State) -> list[DataFile]:
@@ -125,18 +163,31 @@ class StateReader:
 
     def _read_manifest(self, manifest: ManifestFile) -> tuple[File, ...]:
         try:
-            entries = manifest_files.entries(self._io, manifest)
+            content = manifest_files.content(self._io, manifest.manifest_path)
         except FileNotFoundError as error:
             raise checks.missing_file(manifest.manifest_path) from error
+        columns = manifest_files.partition_columns(content)
         return tuple(
             File(
                 barrier=manifests.barrier_of(entry),
                 uri=entry.data_file.file_path,
                 rows=entry.data_file.record_count,
                 size_bytes=entry.data_file.file_size_in_bytes,
+                partition=tuple(entry.data_file.partition[index] for index in range(len(columns))),
+                columns=columns,
             )
-            for entry in entries
+            for entry in manifest_files.entries_in(content, manifest)
         )
+
+
+def _table_of(state: State) -> tuple[str, str]:
+    """Return the URI of a file in the metadata folder of the table of *state*, and the table's identity."""
+    if state.ref is not None:
+        return state.ref.location, state.ref.table_uuid
+    if not state.staged:
+        return "", ""
+    output = state.staged[0].committable
+    return f"{output.place.partition('/data/')[0]}/metadata/", output.table_uuid
 
 
 def _contains(state: State, barrier: int) -> bool:

@@ -79,7 +79,7 @@ class IcebergTaskWriter:
     def _partition_value(self, run: pa.RecordBatch, column: str) -> Any:
         """:raises SchemaMismatch: text that is not UTF-8, which partition values of a manifest have to be."""
         try:
-            return _plain(run.column(column)[0])
+            return plain(run.column(column)[0])
         except UnicodeDecodeError as error:
             raise mismatch(
                 self.table,
@@ -136,9 +136,7 @@ class _OpenFile:
             size_bytes=self._sink.size,
             rows=footer.num_rows,
             checksum=self._sink.hexdigest(),
-            description=json.dumps(
-                _description(footer, self._schema, self._partition), separators=(",", ":")
-            ),
+            description=description(footer, self._schema, self._partition),
         )
 
     def abandon(self) -> None:
@@ -203,7 +201,7 @@ def _runs(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[pa.RecordB
         start = end
 
 
-def _plain(value: pa.Scalar) -> Any:
+def plain(value: pa.Scalar) -> Any:
     """Return a partition value as in Iceberg's partition tuple, for JSON: days, microseconds, decimals as text."""
     if not value.is_valid:
         return None
@@ -212,9 +210,13 @@ def _plain(value: pa.Scalar) -> Any:
     return str(value.as_py()) if pa.types.is_decimal(value.type) else value.as_py()
 
 
-def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the data of a manifest entry: partition, row group offsets, and per column id
-    ``[bytes, values, nulls, lower bound, upper bound]``."""
+def description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> str:
+    """Return the data of a manifest entry as JSON: partition, row group offsets, and per column id
+    ``[bytes, values, nulls, lower bound, upper bound]``.
+
+    :param footer: the file's metadata as pyarrow reads it. :param schema: its columns by their names in the file, with
+        the ids and types that the table has for them.
+    """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     columns = {}
     paths = {footer.schema.column(index).path: index for index in range(len(footer.schema))}
@@ -222,11 +224,12 @@ def _description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> 
         if path in paths:
             chunks = [group.column(paths[path]) for group in groups]
             columns[number] = _column(chunks, kind)
-    return {
+    said = {
         "partition": partition,
         "offsets": [_offset(group.column(0)) for group in groups],
         "columns": columns,
     }
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _leaves(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[tuple[str, int, pa.DataType]]:

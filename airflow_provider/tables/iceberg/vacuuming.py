@@ -10,6 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.iceberg import cut_files, manifest_files, manifests, showing
+from airflow_provider.tables.locations import is_own
 
 
 def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
@@ -42,6 +43,8 @@ def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_
     # A missing expired manifest was deleted by an earlier call; a missing kept one might name files to keep.
     holding = manifests.live(leaving.values())
     data = {path for manifest in holding for path in _paths(io, manifest, missing_is_fine=True)}
+    # Files of other programs, which were added as they are, stay their owners'.
+    data = {path for path in data if is_own(path, lists[0])}
     near = (
         manifest
         for manifest in manifests.live(staying.values())

@@ -39,7 +39,16 @@ def _lost(io: FileIO, committable: Committable) -> str | None:
     for part in committable.parts:
         if sizes.get(storage.split(part.uri)[1]) != part.size_bytes:
             return part.uri
-    own = [part for part in committable.parts if manifests.carried_barrier(part) is None]
+    for part in committable.parts:
+        if manifests.is_added(part) and (uri := _changed(io, part)):
+            return uri
+    own = [
+        part
+        for part in committable.parts
+        if manifests.carried_barrier(part) is None and not manifests.is_added(part)
+    ]
+    if not own:
+        return None
     listed = manifests.names_digest((path, size) for path, size in sizes.items() if path.endswith(".parquet"))
     if [manifests.names(part) for part in own] == [listed]:
         return None
@@ -53,6 +62,13 @@ def _listed(place: str) -> Mapping[str, int]:
     filesystem, path = storage.filesystem(place.rstrip("/"))
     selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
     return {info.path: info.size for info in filesystem.get_file_info(selector) if info.is_file}
+
+
+def _changed(io: FileIO, part: Part) -> str | None:
+    """Return the URI of a file of another program that is missing or has another size; None if all are there."""
+    named = dict(_named(io, [part]))
+    sizes = storage.sizes(named)
+    return next((uri for uri, size in named.items() if sizes.get(uri) != size), None)
 
 
 def _named(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[str, int]]:

@@ -1,0 +1,279 @@
+"""Files of other programs as the output of an attempt (docs/decisions/added-files.md).
+
+Such a file lies outside of the table's folder, lacks the epoch column and often column ids. Its entry in the manifest
+says the epoch, and the values that only folders' names tell, as partition values, which all readers take for columns
+that a file lacks. Columns without ids are known by the names in one file beside the table's metadata, which is also the
+table's default name mapping.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.metadata import TableMetadata
+
+from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
+from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.topology import Table
+from airflow_provider.tables.added_files import FilesToAdd
+from airflow_provider.tables.base import EPOCH_COLUMN, StagingLocation, TableInfo, WrittenFile
+from airflow_provider.tables.columns import (
+    field_id,
+    known_ids,
+    mismatch,
+    plain_type,
+    table_schema,
+    with_ids_of,
+)
+from airflow_provider.tables.iceberg import column_names, schemas, showing, task_writer
+from airflow_provider.tables.iceberg.files_to_add import Footer, in_path
+from airflow_provider.tables.iceberg.reading import File, StateReader
+
+
+def columns_for(table: Table, files: FilesToAdd) -> pa.Schema:
+    """Return the columns of a new table for *files*. Its own columns get ids beyond those of the files.
+
+    :raises InvalidInput: a column's name or type is not supported, or a declared column is missing.
+    """
+    last = max(_ids_in(files), default=0) if files.has_ids else 0
+    return table_schema(table, files.columns, kept_ids=last)
+
+
+def is_to_replace(table: IcebergTable, wanted: pa.Schema) -> bool:
+    """Return True if *table* has no rows, and other columns, or column ids, than *wanted*."""
+    found = schemas.to_arrow(table.schema())
+    return not table.metadata.current_snapshot_id and not found.equals(wanted, check_metadata=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adding:
+    """Files of other programs become the output of an attempt.
+
+    :param info: the table, with the columns that the files are to have.
+    """
+
+    io: FileIO
+    reader: StateReader
+    place: StagingLocation
+    info: TableInfo
+
+    @property
+    def table(self) -> Table:
+        return self.place.table
+
+    @property
+    def barrier(self) -> int:
+        """End of the epoch, in microseconds."""
+        return micros(self.place.interval.end)
+
+    def described(self, files: FilesToAdd, metadata: TableMetadata) -> list[WrittenFile]:
+        """Return *files* as a task that wrote them would describe them.
+
+        :param metadata: of the table as it is now.
+        :raises SchemaMismatch: a column is no column of the table, or has another type.
+        :raises InvalidInput: the table has a file in another epoch, or a file has several values of a column that
+            partitions the table.
+        """
+        columns = schemas.arrow_from_json(self.info.schema)
+        if not columns.field(EPOCH_COLUMN).nullable:
+            raise _required_epoch(self.table)
+        head = metadata.current_snapshot()
+        if head is not None:
+            every = showing.states_list(head.manifest_list)
+            listed = every if self.io.new_input(every).exists() else head.manifest_list
+            _refuse_known(self.table, files, self.barrier, self.reader.added(listed))
+        named = None
+        if files.has_ids:
+            _refuse_other_ids(self.table, files, columns, metadata.last_column_id)
+        else:
+            directory = f"{metadata.location.rstrip('/')}/metadata"
+            named = column_names.names_for(self.io, self.table, directory, self.info)
+        by_id = {field_id(field): field for field in columns}
+        return [self._file(uri, files, by_id, named) for uri in files.uris]
+
+    def _file(
+        self, uri: str, files: FilesToAdd, by_id: Mapping[int | None, pa.Field], named: pa.Schema | None
+    ) -> WrittenFile:
+        footer: Footer = files.footers[uri]
+        if named is None:  # a column that their table has dropped is in earlier files only
+            known = {field_id(field) for field in files.columns}
+            own = pa.schema([field for field in footer.columns if field_id(field) in known])
+        else:
+            own = with_ids_of(footer.columns, named)
+        for field in own:
+            _refuse_other(self.table, field, by_id)
+        wanted = [by_id[field_id(field)].with_name(field.name) for field in own]
+        target = pa.schema([_renamed(field, own.field(field.name)) for field in wanted])
+        partition = [self.barrier]
+        for name in self.table.partition_by:
+            column = next(field for field in by_id.values() if field.name == name)
+            if name in files.in_paths:
+                partition.append(in_path(self.table, uri, column))
+            else:
+                inside = next((field for field in own if field_id(field) == field_id(column)), None)
+                partition.append(_only_value(self.table, uri, footer.metadata, inside))
+        said = f"{uri} {footer.size_bytes} {footer.metadata.num_rows}"
+        return WrittenFile(
+            uri=uri,
+            size_bytes=footer.size_bytes,
+            rows=footer.metadata.num_rows,
+            checksum=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
+            description=task_writer.description(footer.metadata, target, tuple(partition)),
+        )
+
+
+def _refuse_known(table: Table, files: FilesToAdd, barrier: int, known: Iterable[File]) -> None:
+    """:raises InvalidInput: another epoch of the table has one of the files: its rows would count twice."""
+    wanted = set(files.uris)
+    twice = next((file for file in known if file.uri in wanted and file.barrier != barrier), None)
+    if twice is not None:
+        raise InvalidInput(
+            field="files",
+            value=twice.uri,
+            expected="files that no other epoch of the table has; the one that ends at "
+            f"{from_micros(twice.barrier).isoformat()} has it",
+            table=table.name,
+        )
+
+
+def _required_epoch(table: Table) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"table {table.name!r} was made by an earlier version of this package, which required {EPOCH_COLUMN} in each "
+        "file; files of other programs lack it.",
+        next_step="add the files to a table of another name, or copy the rows by a job: epoch.write.",
+        table=table.name,
+        column=EPOCH_COLUMN,
+        expected="a column that files may lack",
+        found="a required column",
+    )
+
+
+def _refuse_other_ids(table: Table, files: FilesToAdd, columns: pa.Schema, last: int) -> None:
+    """Refuse files whose column ids are those of other columns, or may become them.
+
+    :param columns: those of the table. :param last: the highest id that one of them has or had.
+    :raises SchemaMismatch: names the first column.
+    """
+    known = dict(_names_by_id(columns))
+    for number, name in _names_by_id(files.columns):
+        if known.get(number) != name:
+            raise SchemaMismatch(
+                f"table {table.name!r}: the files' column {name!r} has the id {number}, which the table has for "
+                f"{known.get(number, 'no column')!r}.",
+                next_step="add the first files of their table before any other row is written, with column_changes as "
+                "there; or copy the rows by a job: epoch.write.",
+                table=table.name,
+                column=name,
+                expected=known.get(number, ""),
+                found=name,
+            )
+    highest = max(_ids_in(files))
+    if highest > last:
+        raise SchemaMismatch(
+            f"table {table.name!r}: the files have a column with the id {highest}, which a later column of the table "
+            "would get.",
+            next_step="copy the rows by a job: epoch.write.",
+            table=table.name,
+            column=str(highest),
+            expected=f"ids up to {last}",
+            found=str(highest),
+        )
+
+
+def _names_by_id(fields: Iterable[pa.Field]) -> Iterator[tuple[int | None, str]]:
+    """Yield id and name of each column, and of each of its parts."""
+    for field in fields:
+        yield field_id(field), field.name
+        yield from _names_by_id(
+            field.type.field(index)
+            for index in range(field.type.num_fields if pa.types.is_nested(field.type) else 0)
+        )
+
+
+def _ids_in(files: FilesToAdd) -> Iterator[int]:
+    """Yield the ids of all columns that a file has, also of those that their table has dropped."""
+    yield from known_ids(files.columns)
+    for footer in files.footers.values():
+        yield from known_ids(footer.columns)
+
+
+def _refuse_other(table: Table, field: pa.Field, by_id: Mapping[int | None, pa.Field]) -> None:
+    """:raises SchemaMismatch: *field*, of a file, is no column of the table, or has a type that it does not take."""
+    column = by_id.get(field_id(field))
+    if field_id(field) is None or column is None or column.name == EPOCH_COLUMN:
+        raise SchemaMismatch(
+            f"table {table.name!r}: the files have a column {field.name!r}, which the table has not.",
+            next_step="declare it in column_changes of the table; or copy the rows by a job: epoch.write.",
+            table=table.name,
+            column=field.name,
+            expected=", ".join(known.name for known in by_id.values() if known.name != EPOCH_COLUMN),
+            found=field.name,
+        )
+    given = plain_type(field.type, field.name)
+    if not _is_read_as(given, column.type):
+        raise mismatch(table.name, column.name, expected=column.type, found=given)
+
+
+def _is_read_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether Iceberg's readers take a file's column of *given* for one of *wanted*: equal, or promoted."""
+    if pa.types.is_struct(wanted):
+        known = {field_id(field): field.type for field in wanted}
+        return pa.types.is_struct(given) and all(
+            field_id(field) in known and _is_read_as(field.type, known[field_id(field)]) for field in given
+        )
+    if pa.types.is_map(wanted):
+        return (
+            pa.types.is_map(given)
+            and _is_read_as(given.key_type, wanted.key_type)
+            and _is_read_as(given.item_type, wanted.item_type)
+        )
+    if pa.types.is_list(wanted):
+        return pa.types.is_list(given) and _is_read_as(given.value_type, wanted.value_type)
+    if pa.types.is_decimal(wanted) and pa.types.is_decimal(given):
+        return bool(given.scale == wanted.scale and given.precision <= wanted.precision)
+    promoted = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+    return given == wanted or (given, wanted) in promoted
+
+
+def _renamed(wanted: pa.Field, own: pa.Field) -> pa.Field:
+    """Return *wanted* with the names that the file has for its parts: statistics are found by them."""
+    if not pa.types.is_struct(wanted.type):
+        return wanted
+    known = {field_id(part): part for part in wanted.type}
+    parts = [_renamed(known[field_id(part)].with_name(part.name), part) for part in own.type]
+    return wanted.with_type(pa.struct(parts))
+
+
+def _only_value(table: Table, uri: str, footer: Any, field: pa.Field | None) -> Any:
+    """Return the value that all rows of a file have in *field*, which partitions the table; None for null.
+
+    :param field: as the file has it; None if the file lacks it. :param footer: the file's metadata.
+    :raises InvalidInput: the file has several values, or does not say.
+    """
+    if field is None:
+        return None
+    index = footer.schema.names.index(field.name)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    known = [(group.num_rows, group.column(index).statistics) for group in groups]
+    if all(said is not None and said.has_null_count and said.null_count == rows for rows, said in known):
+        return None
+    bounds = {
+        (said.min, said.max) if said is not None and said.has_min_max and said.null_count == 0 else None
+        for _, said in known
+    }
+    only = bounds.pop() if len(bounds) == 1 else None
+    if only is None or only[0] != only[1]:
+        raise InvalidInput(
+            field="files",
+            value=uri,
+            expected=f"files with one value of {field.name!r}, which partitions the table",
+            next_step="leave the column out of partition_by, or copy the rows by a job: epoch.write.",
+            table=table.name,
+        )
+    return task_writer.plain(pa.scalar(only[0], field.type))
