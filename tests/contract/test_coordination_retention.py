@@ -357,6 +357,17 @@ def test_r24_an_expired_barrier_has_no_cut(world: World) -> None:
     assert world.begin(source, day(6)).revision == 1
 
 
+def test_r24_barriers_that_come_after_an_expiry_are_expired_too(world: World) -> None:
+    """R24: also where the range that the table's record has of its expired barriers ends before them."""
+    source = full_job(world, 3)
+    world.retention.expire(DOMAIN, "f", barrier(1))
+    for number in (4, 5, 6):
+        world.run(source, day(number), [number])
+    world.retention.expire(DOMAIN, "f", barrier(4))
+    with pytest.raises(Unavailable):
+        world.cut("f", at=barrier(4))
+
+
 def test_a_vacuum_of_a_domain_that_is_moved_meanwhile(world: World) -> None:
     """R24, R33: it looked before the domain was sealed: no horizon that the other store lacks, and nothing goes."""
     for number in (1, 2):

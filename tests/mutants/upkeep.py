@@ -152,6 +152,15 @@ PLANTED_IN_UPKEEP = (
         by="test_missing_files_are_named_with_their_epochs",
     ),
     Mutant(
+        name="a hull does not grow beyond its end",
+        rule="R24",
+        file="coordination/commits/expired_states.py",
+        old="    if hull is not None and hull.start <= gone.start and gone.end <= hull.end:\n",
+        new="    if hull is not None and hull.start <= gone.start:\n",
+        tests=("tests/contract/test_coordination_retention.py",),
+        by="test_r24_barriers_that_come_after_an_expiry_are_expired_too",
+    ),
+    Mutant(
         name="a hull does not grow with what is expired",
         rule="R24",
         file="domain/expired.py",
