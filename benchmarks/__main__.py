@@ -40,6 +40,7 @@ ONCE: Mapping[str, Callable[[Size], None]] = {
     "growth": growth.measure,
     "read": read.measure,
     "first_row": read.measure_first_row,
+    "object_store": read.measure_object_store,
     "removed": removed.measure,
     "share": share.measure,
 }

@@ -25,10 +25,10 @@ ROWS = pa.table({"id": [1, 2, 3], **{f"value_{number:02d}": [1.0, 2.0, 3.0] for 
 
 
 @contextmanager
-def iceberg_coordinator(directory: Path) -> Iterator[EpochService]:
-    """A coordinator whose store and warehouse are new in *directory*."""
+def iceberg_coordinator(directory: Path, warehouse: str = "") -> Iterator[EpochService]:
+    """A coordinator whose store is new in *directory*, and so is its warehouse unless it is given."""
     url = f"sqlite:///{directory}/store.db"
-    with open_store(url) as store, open_formats(url, f"{directory}/warehouse") as formats:
+    with open_store(url) as store, open_formats(url, warehouse or f"{directory}/warehouse") as formats:
         yield EpochService(store, formats)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider.coordination.service import EpochService
@@ -23,8 +25,9 @@ from benchmarks.files import write_files
 from benchmarks.iceberg_job import DOMAIN, IcebergJob, iceberg_coordinator
 from benchmarks.sizes import Size
 from benchmarks.stores import directory
+from tests.servers.aws import S3Emulator
 from tests.services import iceberg_runtime
-from tests.services.spark import classic_spark
+from tests.services.spark import classic_spark, hadoop_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +42,18 @@ FILTERS = {
     "partition": "day = 3",
     "nested": "st.x = 1000100",
 }
+FILE_IO = "airflow_provider.tables.iceberg.file_io.DurableFileIO"
+"""It finds S3 as this package does."""
 WIDE = "sum(hash(id, day, st, text))"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A warehouse elsewhere, and what Spark needs to open it."""
+
+    warehouse: str = ""
+    jars: Sequence[Path] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,16 +84,39 @@ def measure(size: Size = Size.FULL, spark: SparkSession | None = None) -> None:
     :param spark: session with Iceberg's runtime; None for a new one.
     """
     with _table(spark, "rows", ["day"]) as (job, readers):
-        for number in range(size.of(EPOCHS, 2)):
-            attempt = job.begin(number)
-            write_rows(readers.service, attempt, "rows", _epoch(number, size.of(ROWS, 100)))
-            readers.service.publish(attempt)
-        progress(f"read: {size.of(EPOCHS, 2)} epochs are written")
+        _write_epochs(job, readers, size)
         whole = _by_turns(readers, lambda df: df.selectExpr(WIDE).collect(), size)
         figure("bench.read.full", whole)
         for name, condition in FILTERS.items():
             left, wanted = (_left_out(df(), condition) for df in (readers.ours, readers.icebergs))
             figure(f"bench.read.skipped.{name}", left / wanted)
+
+
+def measure_object_store(size: Size = Size.FULL) -> None:
+    """Print the ratio of whole reads from an S3 emulator, through the session's own file system for S3.
+
+    :raises FileNotFoundError: jars cannot be had.
+    """
+    jars = iceberg_runtime.s3()
+    if jars is None:
+        raise FileNotFoundError("hadoop-aws cannot be had: Maven Central does not answer")
+    with directory("s3") as home, S3Emulator(home) as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():  # by which Arrow finds the store
+            patch.setenv(name, value)
+        server.make_bucket("bench")
+        place = Place(warehouse="s3://bench/warehouse", jars=jars, settings=hadoop_settings(server))
+        with _table(None, "rows", ["day"], place) as (job, readers):
+            _write_epochs(job, readers, size)
+            whole = _by_turns(readers, lambda df: df.selectExpr(WIDE).collect(), size)
+            figure("bench.read.object_store.ratio", whole)
+
+
+def _write_epochs(job: IcebergJob, readers: Readers, size: Size) -> None:
+    for number in range(size.of(EPOCHS, 2)):
+        attempt = job.begin(number)
+        write_rows(readers.service, attempt, "rows", _epoch(number, size.of(ROWS, 100)))
+        readers.service.publish(attempt)
+    progress(f"read: {size.of(EPOCHS, 2)} epochs are written")
 
 
 def measure_first_row(size: Size = Size.FULL, spark: SparkSession | None = None) -> None:
@@ -104,10 +141,11 @@ def measure_first_row(size: Size = Size.FULL, spark: SparkSession | None = None)
 
 @contextmanager
 def _table(
-    spark: SparkSession | None, name: str, partition_by: list[str]
+    spark: SparkSession | None, name: str, partition_by: list[str], place: Place | None = None
 ) -> Iterator[tuple[IcebergJob, Readers]]:
     """A job of one table, and its readers.
 
+    :param place: of the files; None for a new folder.
     :raises FileNotFoundError: Iceberg's runtime cannot be had.
     """
     jar = iceberg_runtime.jar()
@@ -115,10 +153,16 @@ def _table(
         raise FileNotFoundError("Iceberg's Spark runtime cannot be had: Maven Central does not answer")
     with ExitStack() as stack:
         path = stack.enter_context(directory(name))
-        settings = {"spark.jars": str(jar), "spark.sql.warehouse.dir": f"{path}/spark"}
+        there = place or Place()
+        settings = {
+            "spark.jars": ",".join(map(str, (jar, *there.jars))),
+            "spark.sql.warehouse.dir": f"{path}/spark",
+            **there.settings,
+        }
         ready = spark or stack.enter_context(classic_spark("local[2]", settings))
-        service = stack.enter_context(iceberg_coordinator(path))
-        catalog = SqlCatalog(CATALOG_NAME, **catalog_properties(f"sqlite:///{path}/store.db"))
+        service = stack.enter_context(iceberg_coordinator(path, there.warehouse))
+        found = catalog_properties(f"sqlite:///{path}/store.db")
+        catalog = SqlCatalog(CATALOG_NAME, **found, **{"py-io-impl": FILE_IO})
         stack.callback(catalog.engine.dispose)
         job = IcebergJob(service, name, partition_by=partition_by)
         yield job, Readers(spark=ready, service=service, catalog=catalog, name=name)

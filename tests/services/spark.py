@@ -15,6 +15,8 @@ from demo.spark_connect import SETTINGS, write_configuration
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.aws import S3Emulator
+
 
 UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
 """A filter of warnings for tests that use Spark: py4j leaves it to the garbage collector to close its sockets."""
@@ -35,6 +37,19 @@ def classic_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSes
         yield session
     finally:
         _end(session)
+
+
+def hadoop_settings(server: S3Emulator) -> dict[str, str]:
+    """Return the settings by which Hadoop, with the jars of hadoop-aws, opens *server*."""
+    given = server.environment
+    return {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3a.endpoint": given["AWS_ENDPOINT_URL"],
+        "spark.hadoop.fs.s3a.endpoint.region": given["AWS_REGION"],
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": given["AWS_ACCESS_KEY_ID"],
+        "spark.hadoop.fs.s3a.secret.key": given["AWS_SECRET_ACCESS_KEY"],
+    }
 
 
 @contextmanager

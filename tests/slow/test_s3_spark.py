@@ -16,7 +16,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.factory import upgrade_schema
 from tests.servers.aws import S3Emulator
 from tests.services import iceberg_runtime
-from tests.services.spark import UNCLOSED, classic_spark
+from tests.services.spark import UNCLOSED, classic_spark, hadoop_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,15 +51,7 @@ def spark(s3: S3Emulator, request: pytest.FixtureRequest) -> Iterator[SparkSessi
     jars = [iceberg_runtime.jar(), *(iceberg_runtime.s3() or [None])]
     if not all(jars):
         pytest.skip("Maven Central does not answer")
-    given = s3.environment
-    settings = {
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-        "spark.hadoop.fs.s3a.endpoint": given["AWS_ENDPOINT_URL"],
-        "spark.hadoop.fs.s3a.endpoint.region": given["AWS_REGION"],
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.access.key": given["AWS_ACCESS_KEY_ID"],
-        "spark.hadoop.fs.s3a.secret.key": given["AWS_SECRET_ACCESS_KEY"],
-    }
+    settings = hadoop_settings(s3)
     chosen = jars if request.param else jars[:1]
     named = {"spark.jars": ",".join(map(str, chosen))}
     with classic_spark("local[2]", {**(settings if request.param else {}), **named}) as session:
