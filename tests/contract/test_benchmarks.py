@@ -15,8 +15,8 @@ from benchmarks.stores import STORES, Store
 
 pytestmark = pytest.mark.thorough
 
-WITH_SPARK = {"first_row", "read", "share"}
-"""Parts that the integration tier runs, beside its Spark."""
+WITH_SPARK = {"first_row", "object_store", "read", "share"}
+"""Parts that the integration tier runs, beside its Spark, and the slow tier, with jars of 640 MB."""
 SERVERS = {"sqlite": None, "postgresql": "postgresql", "zookeeper_1": "zookeeper", "zookeeper_3": "zookeeper"}
 
 

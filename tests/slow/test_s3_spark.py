@@ -14,6 +14,8 @@ from airflow_provider import Job, Table, connect, epoch_run, previous
 from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.stores.factory import upgrade_schema
+from benchmarks import read
+from benchmarks.sizes import Size
 from tests.servers.aws import S3Emulator
 from tests.services import iceberg_runtime
 from tests.services.spark import UNCLOSED, classic_spark, hadoop_settings
@@ -78,6 +80,14 @@ def test_statements_and_filtered_reads_go_through_the_jvm(spark: SparkSession, s
         assert rows == [(1, 1.0), (2, 2.5), (3, 3.5)]
         again = cut["accounts"].to_arrow(["id", "v"]).to_pylist()
         assert sorted((row["id"], row["v"]) for row in again) == rows
+
+
+def test_reads_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """The benchmark in its smallest size; its figure means nothing."""
+    if iceberg_runtime.s3() is None:
+        pytest.skip("Maven Central does not answer")
+    read.measure_object_store(Size.SMALLEST)
+    assert "figure bench.read.object_store.ratio" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("spark", [False], indirect=True, ids=["no file system"])
