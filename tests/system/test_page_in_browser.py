@@ -192,7 +192,7 @@ def test_every_state_is_shown_and_can_be_read(
         assert viewer.hosts == {world.base_url}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_page_tells_skips_failed_checks_and_retention(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
