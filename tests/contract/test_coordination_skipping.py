@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.attempts.begin import Begin
+from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.reading.wait import check
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.coordination.upkeep.grid import grid
@@ -111,6 +112,7 @@ def test_skipped_epoch_can_be_run_later(world: World, on_rerun: OnRerun) -> None
     world.run(d, day(2), [2])
     skip(world, days(1, 1))
     assert published_epochs(world.store, d, [day(1)], owner()) == []
+    refuse_reruns(world.store, d, [day(1), day(3)], owner("manual"))
     assert world.run(d, day(1), [7]).revision == 2
     assert world.rows("d") == {"d": [(1, 7), (2, 2)]}
     assert explain(world.store, DOMAIN, "d", day(1)).state is EpochState.COMMIT
