@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -99,13 +99,14 @@ def files_dataframe(
     *,
     rows: int | None = None,
     size_bytes: int | None = None,
-    added: Mapping[str, Added] | None = None,
+    added: Sequence[Added] = (),
 ) -> DataFrame:
     """Return the rows of Parquet *files*. Running the DataFrame gives all of them or an error.
 
     :param arrow: the columns, with the ids by which each file's columns are matched.
     :param rows: number of all rows, for Spark's optimizer; None if it is not known. :param size_bytes: likewise.
-    :param added: what files of other programs do not say of their rows, by URI: Spark's own reader cannot be told.
+    :param added: for each file what it does not say of its rows, which Spark's own reader cannot be told; empty if all
+        say all.
     """
     wanted = spark_columns(arrow)
     if not files:
@@ -115,7 +116,7 @@ def files_dataframe(
         found = _scan(spark, files, by_id)
     else:
         ids = ids_for(len(files), rows, size_bytes)
-        reader = shipped_reader(files, named_by_id(arrow), added or {})
+        reader = shipped_reader(files, named_by_id(arrow), added)
         found = _through_arrow(spark, len(files), reader, by_id, ids)
     pairs = zip(by_id.fields, wanted.fields, strict=True)
     return found.select(

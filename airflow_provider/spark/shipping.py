@@ -8,7 +8,7 @@ and speculative tries, hence never registers them (R4). No rename, no listing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,13 +42,13 @@ def shipped(writer: TaskWriter, columns: Sequence[str]) -> BatchFunction:
     return _in_workers(partial(_describe, writer, list(columns), _FIELDS))
 
 
-def shipped_reader(files: Sequence[str], target: pa.Schema, added: Mapping[str, Added]) -> BatchFunction:
+def shipped_reader(files: Sequence[str], target: pa.Schema, added: Sequence[Added]) -> BatchFunction:
     """Return a function for ``mapInArrow`` over a column of indices into *files*; it yields the rows of these files.
 
     :param target: columns that it yields, with their ids.
-    :param added: what files of other programs do not say of their rows, by URI.
+    :param added: for each file what it does not say of its rows; empty if all say all.
     """
-    named = [(uri, added.get(uri, parquet_files.OWN)) for uri in files]
+    named = list(zip(files, added or [parquet_files.OWN] * len(files), strict=True))
     return _in_workers(partial(_read, parquet_files.batches, named, target))
 
 

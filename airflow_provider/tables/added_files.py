@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class FileScan(Protocol):
     """Scan of an Iceberg table by pyiceberg (``table.scan(row_filter=…)``)."""
 
+    @property
+    def table_metadata(self) -> Any: ...
+
     def plan_files(self) -> Iterable[Any]: ...
 
     def projection(self) -> Any: ...
@@ -31,17 +34,14 @@ class FilesToAdd:
     :param uris: URIs of the files. :param columns: the columns that the files have together, with their ids if the
         files have ids. :param in_paths: those whose values only the folders' names tell (``day=2024-05-01``), a part
         of *columns*. :param footers: what the files say of themselves, by URI, as the format read it.
+    :param has_ids: they are files of an Iceberg table, with the ids of its columns.
     """
 
     uris: Sequence[str]
     columns: pa.Schema
     in_paths: Sequence[str]
     footers: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def has_ids(self) -> bool:
-        """True if the files have column ids."""
-        return all(b"PARQUET:field_id" in (column.metadata or {}) for column in self.columns)
+    has_ids: bool
 
 
 class FileAddingFormat(TableFormat):

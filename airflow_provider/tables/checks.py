@@ -170,6 +170,16 @@ def committable(
     )
 
 
+def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Return *columns* of *schema*; all of them if *columns* is None.
+
+    :raises InvalidInput: *schema* lacks a column.
+    """
+    if columns is None:
+        return schema
+    return pa.schema([schema.field(name) for name in known_columns(schema, columns)])
+
+
 def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     """Return *columns* if all are in *schema*.
 

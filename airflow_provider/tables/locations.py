@@ -137,7 +137,7 @@ def lies_in(uri: str, warehouse: str) -> bool:
 def is_own(uri: str, location: str) -> bool:
     """Return whether a data file is in its table's own folder; files of other programs that were added are elsewhere.
 
-    :param location: URI of one of the table's manifest lists.
+    :param location: URI of one of the table's manifest lists, or of their folder with a slash at its end.
     """
     return lies_in(uri, location.rpartition("/metadata/")[0])
 

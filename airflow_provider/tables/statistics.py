@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ class Statistics:
 class SizedFiles:
     """URIs of files, with the number of their rows and bytes together; each is None if it is not known.
 
-    :param added: what files of other programs do not say of their rows, by URI.
+    :param added: for each of them what it does not say of its rows, if some are of other programs; otherwise empty.
     """
 
     files: Sequence[str]
     rows: int | None = None
     size_bytes: int | None = None
-    added: Mapping[str, Added] = field(default_factory=dict)
+    added: Sequence[Added] = ()

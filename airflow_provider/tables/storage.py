@@ -145,6 +145,13 @@ def sizes(uris: Iterable[str]) -> dict[str, int]:
     }
 
 
+def folders(uri: str) -> list[str]:
+    """Return the names of the folders at *uri*; none if it does not exist."""
+    found, path = filesystem(uri)
+    infos = found.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+    return [info.base_name for info in infos if info.type == pafs.FileType.Directory]
+
+
 def sync(found: pafs.FileSystem, path: str) -> None:
     """Make a file that another program wrote durable on a local disk; in object stores it is already."""
     if isinstance(found, pafs.LocalFileSystem):

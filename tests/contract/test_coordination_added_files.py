@@ -64,8 +64,23 @@ def lake(tmp_path: Path) -> Path:
 def written(folder: Path, name: str, table: pa.Table, **options: Any) -> str:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, store_schema=False, **options)
+    pq.write_table(table, path, **{"store_schema": False, **options})
     return f"file://{path}"
+
+
+def numbered(name: str, number: int) -> pa.Field:
+    return pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(number)})
+
+
+def one_file(lake: Path, fields: list[pa.Field], metadata: dict[str, str] | None = None) -> str:
+    """Write a file of one row of zeros, whose footer has the fields as Arrow describes them."""
+    schema = pa.schema(fields, metadata)
+    return written(
+        lake,
+        "1.parquet",
+        pa.table([pa.array([0], field.type) for field in fields], schema),
+        store_schema=True,
+    )
 
 
 def job(world: World, **options: Any) -> Job:
@@ -153,6 +168,16 @@ def test_columns_change_after_files_were_added(file_world: World, lake: Path) ->
     assert every_reader(world, 2, "number") == [(barrier(1), 1), (barrier(2), 2)]
     found = world.cuts.read(world.cuts.cut(DOMAIN, ["old"]), "old")
     assert sorted(found["n"].to_pylist(), key=str) == [None, "two"]
+
+
+def test_files_whose_columns_swapped_their_names_are_refused(file_world: World, lake: Path) -> None:
+    """R32: their names are those of other columns in the files of before."""
+    world, table = file_world, Table("old", domain=DOMAIN, format="iceberg")
+    pair = pa.table({"a": [1], "b": [10]})
+    publish(world, world.job("old", [table]), 1, [written(lake, "1.parquet", pair)])
+    swapped = replace(table, column_changes=(rename("a", "c"), rename("b", "a"), rename("c", "b")))
+    with pytest.raises(SchemaMismatch, match="could not be told apart"):
+        publish(world, world.job("old", [swapped]), 2, [written(lake, "2.parquet", pair)])
 
 
 def test_a_file_may_lack_columns_and_have_narrower_ones(file_world: World, lake: Path) -> None:
@@ -259,6 +284,69 @@ def test_output_that_is_not_published_is_read_uncommitted(file_world: World, lak
     assert by_epoch(world.cuts.read(cut, "old")) == [(barrier(1), 1), (barrier(2), 2)]
 
 
+def test_the_column_that_partitions_is_found_beside_parts_of_its_name(file_world: World, lake: Path) -> None:
+    """Leaves of a struct or of a map come first in the footer."""
+    world, declared = file_world, job(file_world, partition_by=("key",))
+    files = [
+        written(
+            lake,
+            f"{key}.parquet",
+            pa.table(
+                {
+                    "of": pa.array([[("inner", 1)]], pa.map_(pa.string(), pa.int64())),
+                    "key": [key],
+                    "n": [number],
+                }
+            ),
+        )
+        for number, key in enumerate(("eu", "us"), 1)
+    ]
+    publish(world, declared, 1, files)
+    uri = cut_file(world.cuts, world.cuts.cut(DOMAIN, ["old"]), "old").uri
+    assert StaticTable.from_metadata(uri).scan(row_filter="key = 'eu'").to_arrow()["n"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("price",)])
+def test_short_decimals_of_other_writers_are_integers(
+    file_world: World, lake: Path, partition_by: tuple[str, ...]
+) -> None:
+    """Spark keeps decimals of up to 18 digits so."""
+    world, declared = file_world, job(file_world, partition_by=partition_by)
+    publish(world, declared, 1, [written(lake, "1.parquet", rows(2), store_decimal_as_integer=True)])
+    assert every_reader(world, 1, "price") == [(barrier(1), Decimal(2))]
+    uri = cut_file(world.cuts, world.cuts.cut(DOMAIN, ["old"]), "old").uri
+    assert StaticTable.from_metadata(uri).scan(row_filter="price = 2.00").to_arrow()["n"].to_pylist() == [2]
+
+
+def test_epochs_that_are_not_published_yet_keep_the_table(file_world: World, lake: Path) -> None:
+    """The first file decides the columns; a later one may lack some, in another order."""
+    world, declared = file_world, job(file_world)
+    attempts = [world.begin(declared, day(number), owner(str(number))) for number in (1, 2)]
+    added(world, attempts[0], [written(lake, "1.parquet", rows(1))])
+    added(world, attempts[1], [written(lake, "2.parquet", rows(2).select(["name", "n"]))])
+    for attempt in attempts:
+        world.coordinator.publish(attempt)
+    assert every_reader(world, 2) == [(barrier(1), 1), (barrier(2), 2)]
+
+
+def test_names_that_change_while_files_are_described_are_described_anew(
+    file_world: World, lake: Path
+) -> None:
+    """R32: an attempt of before the change does not publish files whose column has lost its name meanwhile."""
+    world, table = file_world, Table("old", domain=DOMAIN, format="iceberg")
+    attempt = world.begin(world.job("old", [table]), day(1))
+    write_rows(world.coordinator, attempt, "old", rows(1))
+    world.coordinator.publish(attempt)
+    late = world.begin(world.job("old", [table]), day(2))
+    changed = replace(table, column_changes=(add("more", "bigint"),))
+    newer = world.begin(world.job("old", [changed]), day(3))
+    added(world, newer, [written(lake, "3.parquet", rows(3).append_column("more", pa.array([30])))])
+    world.coordinator.publish(newer)
+    added(world, late, [written(lake, "2.parquet", rows(2))])
+    world.coordinator.publish(late)
+    assert every_reader(world, 3, "more") == [(barrier(1), None), (barrier(2), None), (barrier(3), 30)]
+
+
 # --- owners ----------------------------------------------------------------------------------------------------------
 
 
@@ -296,12 +384,22 @@ def test_files_that_their_owner_has_changed_are_not_published(
         world.coordinator.publish(attempt)
 
 
+def test_participants_do_not_add_one_file_twice(file_world: World, lake: Path) -> None:
+    world, declared = file_world, job(file_world)
+    uri = written(lake, "1.parquet", rows(1))
+    attempt = world.begin(declared, day(1), participants=2)
+    for number in (0, 1):
+        added(world, world.coordinator.join(attempt, number, owner()), [uri])
+    with pytest.raises(InvalidInput, match="no other participant"):
+        world.coordinator.publish(attempt)
+
+
 def test_a_file_counts_once(file_world: World, lake: Path) -> None:
     """Another epoch of the table may not have it; a retry of its own may."""
     world, declared = file_world, job(file_world)
     uri = written(lake, "1.parquet", rows(1))
     publish(world, declared, 1, [uri])
-    with pytest.raises(InvalidInput, match="the one that ends at 2024"):
+    with pytest.raises(InvalidInput, match="the epoch that ends at 2024"):
         publish(world, declared, 2, [uri])
     world.coordinator.abort(world.begin(declared, day(1), owner("again")), "tried")
     assert every_reader(world, 1) == [(barrier(1), 1)]
@@ -329,6 +427,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "unsigned": (
         lambda lake: [written(lake, "1.parquet", pa.table({"n": pa.array([1], pa.uint32())}))],
         "unsigned",
+    ),
+    "a path of its own": (
+        lambda lake: [written(lake, "a/1.parquet", rows(1)).replace("/a/", "/a/../a/")],
+        "own path",
+    ),
+    "ids": (lambda lake: [one_file(lake, [numbered("n", 1)])], "as a scan of it"),
+    "one id twice": (lambda lake: [one_file(lake, [numbered("n", 1), numbered("m", 1)])], "or none"),
+    "one name twice": (
+        lambda lake: [one_file(lake, [pa.field("n", pa.int64()), pa.field("n", pa.int64())])],
+        "each name once",
+    ),
+    "another zone": (
+        lambda lake: [one_file(lake, [pa.field("t", pa.timestamp("us", "Europe/Berlin"))])],
+        "times in UTC",
+    ),
+    "old calendar": (
+        lambda lake: [one_file(lake, [pa.field("n", pa.int64())], {"org.apache.spark.legacyDateTime": ""})],
+        "present calendar",
     ),
     "own column": (lambda lake: [written(lake, "1.parquet", pa.table({"_epoch": [1]}))], "_epoch"),
 }

@@ -133,6 +133,21 @@ def test_a_leased_version_stays_in_its_page(world: World) -> None:
     assert [version.csn for version in versions(world)] == [7]
 
 
+def test_a_leased_version_keeps_files_that_versions_of_other_pages_have_too(world: World) -> None:
+    """R24: the page before is deleted, but for what the leased version shares with it."""
+    job = world.job("t")
+    for number in (1, 2, 3):
+        world.run(job, day(number), [number])
+    lease = world.leases.cut(DOMAIN, ["t"], name="mine", owner="me", ttl=timedelta(days=2))
+    for value in (4, 5, 6):
+        world.run(job, day(1), [value], owner(f"run {value}"))
+    world.clock.advance(PAST_GRACE)
+    keeper = Retention(world.store, world.formats, clock=world.clock, defaults=SMALL)
+    assert keeper.vacuum(DOMAIN).claimed == 1
+    assert [version.csn for version in versions(world)] == [3, 6]
+    assert world.rows_of(lease.cut) == {"t": [(1, 1), (2, 2), (3, 3)]}
+
+
 def test_a_record_of_before_that_is_full_is_split(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """R24: a store whose vacuums had ended with a record that was full is vacuumed again (all sizes are a tenth)."""
     monkeypatch.setattr(codec, "MAX_RECORD_BYTES", 100_000)

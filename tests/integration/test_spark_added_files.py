@@ -49,6 +49,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Path:
         "id",
         "named_struct('x', id, 'tags', array(concat('t', id))) AS point",
         "timestamp'2024-05-01 12:00:00' + make_interval(0, 0, 0, 0, id) AS at",
+        "cast(id AS decimal(9, 2)) / 4 AS price",
         "date_format(date_add(date'2024-05-01', cast(id % 3 as int)), 'yyyy-MM-dd') AS day",
         "if(id % 2 = 0, 'eu/1', null) AS region",
     )
@@ -85,6 +86,7 @@ def test_files_of_a_folder_become_slices_and_the_job_goes_on(
         assert found.where("region = 'eu/1'").count() == 15
         assert found.where("region is null").selectExpr("sum(point.x)").first()[0] == 225 + 30
         assert found.where("_epoch is null").count() == 0
+        assert found.where("price = 0.25").count() == 1
         rows = found.drop("_epoch").where("id < 30")
         old = read(spark, lake).select(rows.columns)
         assert rows.exceptAll(old).count() == 0
@@ -101,8 +103,24 @@ def one_row(spark: SparkSession) -> Any:
         "id",
         "named_struct('x', id, 'tags', array('new')) AS point",
         "timestamp'2024-05-04 12:00:00' AS at",
+        "cast(id AS decimal(9, 2)) / 4 AS price",
         "cast(null AS string) AS region",
     )
+
+
+def test_lists_of_sparks_legacy_form_are_refused(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Readers of Iceberg tables take a list in such a list for another."""
+    spark.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
+    folder = tmp_path / "lake" / "day=2024-05-01" / "region=eu"
+    spark.range(1).selectExpr("array(array(id), array()) AS lists").write.parquet(str(folder))
+    spark.conf.unset("spark.sql.parquet.writeLegacyFormat")
+    with (
+        pytest.raises(InvalidInput, match="three levels"),
+        epoch_run(job(tmp_path / "lake"), day(0), spark=spark, settings=settings) as epoch,
+    ):
+        epoch.add_files(EVENTS, epoch.source_files("old"), in_paths=REGIONS)
 
 
 def test_a_column_of_folders_has_to_partition_the_table(

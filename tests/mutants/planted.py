@@ -43,6 +43,15 @@ MEMBER = "coordination/attempts/member.py"
 
 PLANTED = (
     Mutant(
+        name="a skipped epoch of a batch counts as computed",
+        rule="R5",
+        file="domain/admission.py",
+        old="committed is not None and not committed.skipped and not committed.owner",
+        new="committed is not None and not committed.owner",
+        tests=(SKIPPING,),
+        by="test_skipped_epoch_can_be_run_later",
+    ),
+    Mutant(
         name="a report is written without a look at the token",
         rule="R10",
         file="coordination/attempts/report.py",

@@ -152,6 +152,15 @@ PLANTED_IN_UPKEEP = (
         by="test_missing_files_are_named_with_their_epochs",
     ),
     Mutant(
+        name="a claim keeps the files of its own page alone",
+        rule="R24",
+        file="domain/retention.py",
+        old="        kept = (*needed, *staying, *([table.ref] if table.ref else []))",
+        new="        kept = (*staying, *([table.ref] if table.ref else []))",
+        tests=("tests/contract/test_coordination_upkeep.py",),
+        by="test_a_leased_version_keeps_files_that_versions_of_other_pages_have_too",
+    ),
+    Mutant(
         name="a hull does not grow beyond its end",
         rule="R24",
         file="coordination/commits/expired_states.py",

@@ -131,7 +131,7 @@ def _refuse_added(found: SizedFiles, state: State) -> None:
         raise InvalidInput(
             field="engine",
             value="duckdb",
-            expected=f"a table of files that this package wrote; {state.table} has {len(found.added)} that were added",
+            expected=f"a table of files that this package wrote; {state.table} has others, which were added",
             next_step=f"iceberg_scan(cut[{str(state.table)!r}].metadata_location), or cut[…].to_arrow().",
         )
 

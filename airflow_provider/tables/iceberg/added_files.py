@@ -11,15 +11,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 
-from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
-from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.errors import SchemaMismatch
+from airflow_provider.domain.interval import micros
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.added_files import FilesToAdd
 from airflow_provider.tables.base import EPOCH_COLUMN, StagingLocation, TableInfo, WrittenFile
@@ -31,9 +30,9 @@ from airflow_provider.tables.columns import (
     table_schema,
     with_ids_of,
 )
-from airflow_provider.tables.iceberg import column_names, schemas, showing, task_writer
-from airflow_provider.tables.iceberg.files_to_add import Footer, in_path
-from airflow_provider.tables.iceberg.reading import File, StateReader
+from airflow_provider.tables.iceberg import column_names, schemas, task_writer
+from airflow_provider.tables.iceberg.files_to_add import in_path
+from airflow_provider.tables.iceberg.parquet_footers import Footer, only_value
 
 
 def columns_for(table: Table, files: FilesToAdd) -> pa.Schema:
@@ -45,10 +44,14 @@ def columns_for(table: Table, files: FilesToAdd) -> pa.Schema:
     return table_schema(table, files.columns, kept_ids=last)
 
 
-def is_to_replace(table: IcebergTable, wanted: pa.Schema) -> bool:
-    """Return True if *table* has no rows, and other columns, or column ids, than *wanted*."""
-    found = schemas.to_arrow(table.schema())
-    return not table.metadata.current_snapshot_id and not found.equals(wanted, check_metadata=True)
+def fits(table: IcebergTable, files: FilesToAdd) -> bool:
+    """Return True if *table* has the columns of *files*, in whichever order; or rows, so that it stays."""
+    found = {field.name: field for field in schemas.to_arrow(table.schema())}
+    return bool(table.metadata.current_snapshot_id) or all(
+        (known := found.get(field.name)) is not None
+        and (known.equals(field, check_metadata=True) if files.has_ids else known.type == field.type)
+        for field in files.columns
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,6 @@ class Adding:
     """
 
     io: FileIO
-    reader: StateReader
     place: StagingLocation
     info: TableInfo
 
@@ -72,30 +74,32 @@ class Adding:
         """End of the epoch, in microseconds."""
         return micros(self.place.interval.end)
 
-    def described(self, files: FilesToAdd, metadata: TableMetadata) -> list[WrittenFile]:
-        """Return *files* as a task that wrote them would describe them.
+    def described(
+        self, files: FilesToAdd, metadata: TableMetadata
+    ) -> tuple[list[WrittenFile], dict[str, int]]:
+        """Return *files* as a task that wrote them would describe them, and the ids of columns known by their names.
 
         :param metadata: of the table as it is now.
         :raises SchemaMismatch: a column is no column of the table, or has another type.
-        :raises InvalidInput: the table has a file in another epoch, or a file has several values of a column that
-            partitions the table.
+        :raises InvalidInput: a file has several values of a column that partitions the table.
         """
+        schemas.own_spec(self.table, metadata.specs(), metadata.schema())
         columns = schemas.arrow_from_json(self.info.schema)
         if not columns.field(EPOCH_COLUMN).nullable:
             raise _required_epoch(self.table)
-        head = metadata.current_snapshot()
-        if head is not None:
-            every = showing.states_list(head.manifest_list)
-            listed = every if self.io.new_input(every).exists() else head.manifest_list
-            _refuse_known(self.table, files, self.barrier, self.reader.added(listed))
         named = None
         if files.has_ids:
             _refuse_other_ids(self.table, files, columns, metadata.last_column_id)
         else:
             directory = f"{metadata.location.rstrip('/')}/metadata"
             named = column_names.names_for(self.io, self.table, directory, self.info)
+            _refuse_renamed(self.table, named, columns)
         by_id = {field_id(field): field for field in columns}
-        return [self._file(uri, files, by_id, named) for uri in files.uris]
+        found = [self._file(uri, files, by_id, named) for uri in files.uris]
+        if named is None:
+            return found, {}
+        known = column_names.ids_by_name(named)
+        return found, {name: known[name] for name in files.columns.names if name not in files.in_paths}
 
     def _file(
         self, uri: str, files: FilesToAdd, by_id: Mapping[int | None, pa.Field], named: pa.Schema | None
@@ -117,7 +121,7 @@ class Adding:
                 partition.append(in_path(self.table, uri, column))
             else:
                 inside = next((field for field in own if field_id(field) == field_id(column)), None)
-                partition.append(_only_value(self.table, uri, footer.metadata, inside))
+                partition.append(only_value(self.table, uri, footer, inside))
         said = f"{uri} {footer.size_bytes} {footer.metadata.num_rows}"
         return WrittenFile(
             uri=uri,
@@ -125,20 +129,6 @@ class Adding:
             rows=footer.metadata.num_rows,
             checksum=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
             description=task_writer.description(footer.metadata, target, tuple(partition)),
-        )
-
-
-def _refuse_known(table: Table, files: FilesToAdd, barrier: int, known: Iterable[File]) -> None:
-    """:raises InvalidInput: another epoch of the table has one of the files: its rows would count twice."""
-    wanted = set(files.uris)
-    twice = next((file for file in known if file.uri in wanted and file.barrier != barrier), None)
-    if twice is not None:
-        raise InvalidInput(
-            field="files",
-            value=twice.uri,
-            expected="files that no other epoch of the table has; the one that ends at "
-            f"{from_micros(twice.barrier).isoformat()} has it",
-            table=table.name,
         )
 
 
@@ -173,6 +163,19 @@ def _refuse_other_ids(table: Table, files: FilesToAdd, columns: pa.Schema, last:
                 expected=known.get(number, ""),
                 found=name,
             )
+    wanted = {number for number, _ in _names_by_id(files.columns)}
+    for footer in files.footers.values():
+        for number in known_ids(footer.columns):
+            if number not in wanted and number in known:
+                raise SchemaMismatch(
+                    f"table {table.name!r}: the files have a column with the id {number}, which their table has "
+                    f"dropped; this one has it for {known[number]!r}.",
+                    next_step="copy the rows by a job: epoch.write.",
+                    table=table.name,
+                    column=known[number],
+                    expected="no such column",
+                    found=str(number),
+                )
     highest = max(_ids_in(files))
     if highest > last:
         raise SchemaMismatch(
@@ -184,6 +187,18 @@ def _refuse_other_ids(table: Table, files: FilesToAdd, columns: pa.Schema, last:
             expected=f"ids up to {last}",
             found=str(highest),
         )
+
+
+def _refuse_renamed(table: Table, named: pa.Schema, columns: pa.Schema) -> None:
+    """Refuse names that were one column's when files were added, and are another's now.
+
+    :param named: the names in files. :param columns: those of the table.
+    :raises SchemaMismatch: names the column.
+    """
+    then, now = column_names.ids_by_name(named), column_names.ids_by_name(columns)
+    for name in sorted(then.keys() & now.keys()):
+        if then[name] != now[name]:
+            raise column_names.taken(table, name)
 
 
 def _names_by_id(fields: Iterable[pa.Field]) -> Iterator[tuple[int | None, str]]:
@@ -207,9 +222,12 @@ def _refuse_other(table: Table, field: pa.Field, by_id: Mapping[int | None, pa.F
     """:raises SchemaMismatch: *field*, of a file, is no column of the table, or has a type that it does not take."""
     column = by_id.get(field_id(field))
     if field_id(field) is None or column is None or column.name == EPOCH_COLUMN:
+        renamed = any(known.name == field.name for known in by_id.values())
         raise SchemaMismatch(
-            f"table {table.name!r}: the files have a column {field.name!r}, which the table has not.",
-            next_step="declare it in column_changes of the table; or copy the rows by a job: epoch.write.",
+            f"table {table.name!r}: the files have a column {field.name!r}, which "
+            + ("had another name when files were added before." if renamed else "the table has not."),
+            next_step=("" if renamed else "declare it in column_changes of the table; or ")
+            + "copy the rows by a job: epoch.write.",
             table=table.name,
             column=field.name,
             expected=", ".join(known.name for known in by_id.values() if known.name != EPOCH_COLUMN),
@@ -248,32 +266,3 @@ def _renamed(wanted: pa.Field, own: pa.Field) -> pa.Field:
     known = {field_id(part): part for part in wanted.type}
     parts = [_renamed(known[field_id(part)].with_name(part.name), part) for part in own.type]
     return wanted.with_type(pa.struct(parts))
-
-
-def _only_value(table: Table, uri: str, footer: Any, field: pa.Field | None) -> Any:
-    """Return the value that all rows of a file have in *field*, which partitions the table; None for null.
-
-    :param field: as the file has it; None if the file lacks it. :param footer: the file's metadata.
-    :raises InvalidInput: the file has several values, or does not say.
-    """
-    if field is None:
-        return None
-    index = footer.schema.names.index(field.name)
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    known = [(group.num_rows, group.column(index).statistics) for group in groups]
-    if all(said is not None and said.has_null_count and said.null_count == rows for rows, said in known):
-        return None
-    bounds = {
-        (said.min, said.max) if said is not None and said.has_min_max and said.null_count == 0 else None
-        for _, said in known
-    }
-    only = bounds.pop() if len(bounds) == 1 else None
-    if only is None or only[0] != only[1]:
-        raise InvalidInput(
-            field="files",
-            value=uri,
-            expected=f"files with one value of {field.name!r}, which partitions the table",
-            next_step="leave the column out of partition_by, or copy the rows by a job: epoch.write.",
-            table=table.name,
-        )
-    return task_writer.plain(pa.scalar(only[0], field.type))

@@ -1,12 +1,12 @@
-"""Look at files of other programs that are to become a slice: their footers, and the names of their folders."""
+"""Look at files of other programs that are to become a slice: their addresses, their footers, their folders' names."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,27 +18,18 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.added_files import FileScan, FilesToAdd
-from airflow_provider.tables.columns import (
-    field_id,
-    known_ids,
-    plain_type,
-)
-from airflow_provider.tables.iceberg import task_writer
+from airflow_provider.tables.columns import known_ids, plain_type
+from airflow_provider.tables.iceberg import parquet_footers, task_writer
+from airflow_provider.tables.iceberg.parquet_footers import Footer
 from airflow_provider.tables.iceberg.scanned_files import whole_files
-from airflow_provider.tables.locations import lies_in
+from airflow_provider.tables.locations import lies_in, plain_scheme
 
 _AT_ONCE = 16
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _IN_FOLDER = re.compile(r"(?P<column>[^=/]+)=(?P<value>[^/]*)")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Footer:
-    """What the end of a Parquet file says. :param columns: with ids, if the file has them."""
-
-    columns: pa.Schema
-    metadata: Any
-    size_bytes: int
+_DETOUR = re.compile(r"//|/\.{1,2}(/|$)")
+_UNSAFE = frozenset("#?")
+"""Characters that some readers take for the end of a path."""
 
 
 # --- looking at files ------------------------------------------------------------------------------------------
@@ -51,51 +42,54 @@ def look_at(
 
     :param folder: URI of the table's own folder, with a trailing slash.
     """
-    uris, columns = (files, None) if isinstance(files, Sequence) else whole_files(files, table)
-    named = [f"file://{uri}" if uri.startswith("/") else storage.as_uri(uri) for uri in uris]
-    times = Counter(named)
-    for uri in named:
-        if times[uri] > 1 or lies_in(uri, folder.rstrip("/")) or not storage.serves(uri, folder):
-            raise _refused_file(table, uri, folder)
+    scanned = None if isinstance(files, Sequence) else whole_files(files, table)
+    named = [
+        f"file://{uri}" if uri.startswith("/") else storage.as_uri(uri)
+        for uri in (files if isinstance(files, Sequence) else scanned.uris if scanned else ())
+    ]
+    _refuse_addresses(table, named, folder)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         footers = dict(zip(named, pool.map(_footer, named), strict=True))
     for uri, footer in footers.items():
-        for field in footer.columns:
-            _refuse_type(uri, field.name, field.type)
-    found = columns if columns is not None else _together(table, footers)
-    clash = sorted(set(in_paths) & set(found.names))
-    if clash:
-        raise InvalidInput(
-            field="in_paths",
-            value=clash[0],
-            expected="a column that the files lack: readers would take the files' own values",
-            next_step="leave it out; the files have the column.",
-            table=table.name,
-        )
-    more = [pa.field(name, plain_type(kind, name)) for name, kind in in_paths.items()]
-    for uri in named:
-        for field in more:
-            in_path(table, uri, field)
-    if more and any(field_id(field) is not None for field in found):
-        raise InvalidInput(
-            field="in_paths",
-            value=sorted(in_paths),
-            expected="none, for files with column ids: the table that they are of has all columns",
-            table=table.name,
-        )
+        parquet_footers.refuse_unlike(table, uri, footer)
+    if scanned is not None:
+        for uri, partition in zip(named, scanned.partitions, strict=True):
+            _refuse_partition_only(table, uri, footers[uri], partition)
+        found = scanned.columns
+    else:
+        found = _together(table, footers)
+    more = _columns_in_paths(table, named, found, in_paths)
     return FilesToAdd(
-        uris=tuple(named), columns=pa.schema([*found, *more]), in_paths=tuple(in_paths), footers=footers
+        uris=tuple(named),
+        columns=pa.schema([*found, *more]),
+        in_paths=tuple(in_paths),
+        footers=footers,
+        has_ids=scanned is not None,
     )
 
 
-def _refused_file(table: Table, uri: str, folder: str) -> InvalidInput:
-    return InvalidInput(
-        field="files",
-        value=uri,
-        expected=f"files of other programs, each once, outside of {folder}, where this package reads: on a disk, S3 or "
-        "the store of the table",
-        table=table.name,
-    )
+def _refuse_addresses(table: Table, named: Sequence[str], folder: str) -> None:
+    """:raises InvalidInput: a file is named twice, by an address that is not its only one, or is the table's own."""
+    times = Counter(map(plain_scheme, named))
+    for uri in named:
+        root, path = storage.split(uri)
+        is_local = root.startswith("file:")
+        detour = os.path.realpath(path) != path if is_local else bool(_DETOUR.search(path))
+        if (
+            times[plain_scheme(uri)] > 1
+            or lies_in(uri, folder.rstrip("/"))
+            or not storage.serves(uri, folder)
+            or detour
+            or (root != "file:///" if is_local else not path or path.startswith("/"))
+            or not _UNSAFE.isdisjoint(path)
+        ):
+            raise InvalidInput(
+                field="files",
+                value=uri,
+                expected="files of other programs, each once and by its own path (no link, no .., no # or ?), outside "
+                f"of {folder}, where this package reads: on a disk, S3 or the store of the table",
+                table=table.name,
+            )
 
 
 def _footer(uri: str) -> Footer:
@@ -110,53 +104,55 @@ def _footer(uri: str) -> Footer:
         raise checks.damaged_file(uri, error) from error
 
 
-def _refuse_type(uri: str, column: str, kind: pa.DataType) -> None:
-    """Refuse types that this package's readers and Iceberg's do not all read alike.
+def _refuse_partition_only(table: Table, uri: str, footer: Footer, partition: Mapping[int, str]) -> None:
+    """Refuse a file of an Iceberg table that lacks ids, or a column that only its partition there tells.
 
-    :raises InvalidInput: names the file and the column.
+    :param partition: names of the columns that partition the file there by their values, by id.
     """
-    plain_type(kind, column) if not pa.types.is_timestamp(kind) else None
-    for part in _scalars(kind):
-        unsigned = pa.types.is_unsigned_integer(part)
-        timed = (pa.types.is_timestamp(part) or pa.types.is_time(part)) and part.unit != "us"
-        if unsigned or timed:
-            raise InvalidInput(
-                field=f"column {column}",
-                value=f"{part} in {uri}",
-                expected="a type that all readers of Iceberg tables read alike: no unsigned number, and times in "
-                "microseconds (Spark writes them with spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS)",
-                next_step="copy the rows by a job instead: epoch.write casts them.",
-            )
-
-
-def _scalars(kind: pa.DataType) -> Iterator[pa.DataType]:
-    if not pa.types.is_nested(kind):
-        yield kind.value_type if pa.types.is_dictionary(kind) else kind
-        return
-    for index in range(kind.num_fields):
-        yield from _scalars(kind.field(index).type)
+    inside = {*known_ids(footer.columns)}
+    missing = [name for number, name in partition.items() if number not in inside]
+    if not inside or missing:
+        raise InvalidInput(
+            field="files",
+            value=uri,
+            expected="files with the ids of their table's columns"
+            + (f", {missing[0]!r} among them, of which only the partition tells" if inside else ""),
+            next_step="copy the rows by a job: epoch.read_source and epoch.write"
+            + (
+                "."
+                if inside
+                else "; or add the files by their URIs, if the names of their columns never changed."
+            ),
+            table=table.name,
+        )
 
 
 def _together(table: Table, footers: Mapping[str, Footer]) -> pa.Schema:
     """Return the columns that the files have together; one that a file lacks is null there.
 
-    :raises InvalidInput: no file, some with ids and some without, or a column with two types; names the file.
+    :raises InvalidInput: no file, files with column ids, or a column with two types; names the file.
     """
-    found: dict[object, pa.Field] = {}
-    numbered = {uri: any(True for _ in known_ids(footer.columns)) for uri, footer in footers.items()}
-    if len(set(numbered.values())) != 1:
+    if not footers:
         raise InvalidInput(
             field="files",
-            value=sorted(footers)[:1] or [],
-            expected="at least one file, and all with column ids or all without",
-            next_step="add those of one kind in one epoch; an epoch without files writes an empty DataFrame.",
+            value=[],
+            expected="at least one file",
+            next_step="let an epoch without files write an empty DataFrame.",
             table=table.name,
         )
+    found: dict[str, pa.Field] = {}
     for uri, footer in footers.items():
+        if any(True for _ in known_ids(footer.columns)):
+            raise InvalidInput(
+                field="files",
+                value=uri,
+                expected="files without column ids; those of an Iceberg table as a scan of it, which knows its columns",
+                next_step="add table.scan(row_filter=…) of pyiceberg, or copy the rows by a job: epoch.write.",
+                table=table.name,
+            )
         for field in footer.columns:
-            number = field_id(field)
-            plain = pa.field(field.name, plain_type(field.type, field.name), metadata=field.metadata)
-            known = found.setdefault(number if number is not None else field.name, plain)
+            plain = pa.field(field.name, plain_type(field.type, field.name))
+            known = found.setdefault(field.name, plain)
             if known.type != plain.type:
                 raise InvalidInput(
                     field=f"column {field.name}",
@@ -171,12 +167,42 @@ def _together(table: Table, footers: Mapping[str, Footer]) -> pa.Schema:
 # --- values in folders' names ------------------------------------------------------------------------------------
 
 
+def _columns_in_paths(
+    table: Table, uris: Sequence[str], found: pa.Schema, in_paths: Mapping[str, pa.DataType]
+) -> list[pa.Field]:
+    """Return the columns whose values are in the folders' names.
+
+    :raises InvalidInput: the files have such a column, or a file has no value of it in its path.
+    """
+    clash = sorted(set(in_paths) & set(found.names))
+    if clash:
+        raise InvalidInput(
+            field="in_paths",
+            value=clash[0],
+            expected="a column that the files lack: readers would take the files' own values",
+            next_step="leave it out; the files have the column.",
+            table=table.name,
+        )
+    more = [pa.field(name, plain_type(kind, name)) for name, kind in in_paths.items()]
+    for uri in uris:
+        for field in more:
+            in_path(table, uri, field)
+    if more and any(True for _ in known_ids(found)):
+        raise InvalidInput(
+            field="in_paths",
+            value=sorted(in_paths),
+            expected="none for a scan: the table that the files are of has all columns",
+            table=table.name,
+        )
+    return more
+
+
 def in_path(table: Table, uri: str, field: pa.Field) -> Any:
     """Return the value that the folders of *uri* give a column, as in Iceberg's partition tuples; None for null.
 
     :raises InvalidInput: no folder is named after the column, or its value is not of the column's type.
     """
-    found = [match for match in map(_IN_FOLDER.fullmatch, uri.split("/")) if match]
+    found = [match for match in map(_IN_FOLDER.fullmatch, uri.split("/")[:-1]) if match]
     texts = [match["value"] for match in found if unquote(match["column"]) == field.name]
     if not texts:
         raise InvalidInput(
@@ -186,15 +212,15 @@ def in_path(table: Table, uri: str, field: pa.Field) -> Any:
             next_step=f"leave out {field.name!r}, or add files below such folders.",
             table=table.name,
         )
-    text = unquote(texts[-1])
-    if text == _NO_VALUE:
+    if texts[-1] == _NO_VALUE:
         return None
     try:
+        text = unquote(texts[-1], errors="strict")
         return task_writer.plain(pc.cast(pa.scalar(text), field.type))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         raise InvalidInput(
             field="in_paths",
-            value=f"{field.name}={text}",
+            value=f"{field.name}={texts[-1]}",
             expected=f"a value of the type {field.type} ({error})",
             table=table.name,
         ) from error

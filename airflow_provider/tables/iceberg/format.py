@@ -186,14 +186,17 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
         self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
     ) -> Committable:
         checks.refuse_foreign_files(place, files)
-        parts: tuple[Part, ...] = ()
-        if files:
-            parts = (self._staged_part(place, info, files),)
-        version = publishing.new_snapshot_id()
-        return checks.committable(self.name, place, info, files, parts, version=version)
+        parts = (self._staged_part(place, info, files),) if files else ()
+        number = publishing.new_snapshot_id()
+        return checks.committable(self.name, place, info, files, parts, version=number)
 
     def _staged_part(
-        self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile], *, added: bool = False
+        self,
+        place: StagingLocation,
+        info: TableInfo,
+        files: Sequence[WrittenFile],
+        *,
+        added: Mapping[str, int] | None = None,
     ) -> Part:
         metadata = self._existing(place.table).metadata
         schema = schemas.from_json(info.schema)
@@ -215,18 +218,21 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
     def create_for(self, table: Table, files: FilesToAdd, *, keep: bool = False) -> TableInfo:
         wanted = added_files.columns_for(table, files)
         loaded = self._catalog.load(table)
-        if loaded is not None and not keep and added_files.is_to_replace(loaded, wanted):
+        if loaded is not None and added_files.fits(loaded, files):
+            return _info(table, loaded)
+        if loaded is not None and not keep:
+            refuse_reserved(table, wanted.names)
             self._catalog.replace(table, schemas.to_iceberg(wanted), loaded)
         return self._created(table, wanted)
 
     def describe_added(self, place: StagingLocation, info: TableInfo, files: FilesToAdd) -> Committable:
         table = self._existing(place.table)
         with checks.translated(self._warehouse):
-            adding = added_files.Adding(io=self._io, reader=self._reader, place=place, info=info)
-            found = adding.described(files, table.metadata)
-        part = self._staged_part(place, info, found, added=True)
-        version = publishing.new_snapshot_id()
-        return checks.committable(self.name, place, info, found, (part,), version=version)
+            adding = added_files.Adding(io=self._io, place=place, info=info)
+            found, names = adding.described(files, table.metadata)
+        parts = (self._staged_part(place, info, found, added=names),)
+        number = publishing.new_snapshot_id()
+        return checks.committable(self.name, place, info, found, parts, version=number)
 
     def shares(self, info: TableInfo, base: State) -> bool:
         with checks.translated(self._warehouse):
@@ -343,12 +349,9 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
                 )
 
     def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
-        path = f"{self._warehouse}/{places_path(table.domain, table.name, job)}"
-        filesystem, path = storage.filesystem(path)
         with checks.translated(self._warehouse):
-            infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        named = (staging_folder_at(info.base_name) for info in infos if info.type == pafs.FileType.Directory)
-        return [remains for remains in named if remains is not None]
+            folders = storage.folders(f"{self._warehouse}/{places_path(table.domain, table.name, job)}")
+        return [found for found in map(staging_folder_at, folders) if found is not None]
 
     def roll_back(self, place: StagingLocation) -> None:
         own = self.place(
@@ -406,16 +409,12 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
             return self._reader.lists_all(showing.shown_list(state.ref.location), state)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
-        target = self.arrow_schema(schema)
-        if columns is not None:
-            target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
+        target = checks.chosen(self.arrow_schema(schema), columns)
         with checks.translated(self._warehouse):
             return self._reader.read(state, target)
 
     def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        target = self.arrow_schema(schema)
-        if columns is not None:
-            target = pa.schema([target.field(name) for name in checks.known_columns(target, columns)])
+        target = checks.chosen(self.arrow_schema(schema), columns)
         with checks.translated(self._warehouse):
             yield from self._reader.scan(state, target)
 

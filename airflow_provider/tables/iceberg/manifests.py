@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
@@ -72,11 +72,11 @@ def write_staged(
     uri: str,
     files: Sequence[WrittenFile],
     *,
-    added: bool = False,
+    added: Mapping[str, int] | None = None,
 ) -> Part:
     """Write the manifest of an attempt's *files* to *uri*, before any snapshot exists.
 
-    :param added: they are files of another program, wherever they lie.
+    :param added: for files of another program the ids of the columns that are known by their names; None for others.
     """
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
     described = [_data_file(file, spec.spec_id, types) for file in files]
@@ -91,12 +91,12 @@ def write_part(
     files: Sequence[DataFile],
     *,
     carried_from: int | None = None,
-    added: bool = False,
+    added: Mapping[str, int] | None = None,
 ) -> Part:
     """Write the manifest of *files* to *uri*.
 
     :param carried_from: barrier (microseconds) of the slice that shares the files; None if none does.
-    :param added: they are files of another program.
+    :param added: as for :func:`write_staged`.
     """
     manifest = write_added(io, spec, schema, uri, files, snapshot_id=0)
     return Part(
@@ -168,7 +168,9 @@ def names_digest(files: Iterable[tuple[str, int]]) -> str:
     return digest.hexdigest()
 
 
-def _summarised(manifest: ManifestFile, carried_from: int | None, names: str, *, added: bool) -> str:
+def _summarised(
+    manifest: ManifestFile, carried_from: int | None, names: str, *, added: Mapping[str, int] | None
+) -> str:
     """Return the partition summary of a manifest as JSON, so that publish need not read the manifest."""
     fields = [
         [field.contains_null, field.contains_nan, _text(field.lower_bound), _text(field.upper_bound)]
@@ -177,8 +179,8 @@ def _summarised(manifest: ManifestFile, carried_from: int | None, names: str, *,
     said: dict[str, Any] = {"spec": manifest.partition_spec_id, "partitions": fields, "names": names}
     if carried_from is not None:
         said["carried_from"] = carried_from
-    if added:
-        said["added"] = True
+    if added is not None:
+        said["added"] = added
     return json.dumps(said, separators=(",", ":"))
 
 
@@ -194,9 +196,13 @@ def carried_barrier(part: Part) -> int | None:
     return barrier
 
 
-def is_added(part: Part) -> bool:
-    """Return True if the files of *part* are those of another program, which were added as they are."""
-    return bool(json.loads(part.description).get("added", False))
+def added_columns(part: Part) -> dict[str, int] | None:
+    """Return the ids of the columns that the files of *part*, of another program, are known to have by their names.
+
+    None if they are no such files; nothing if the files have ids.
+    """
+    found: dict[str, int] | None = json.loads(part.description).get("added")
+    return found
 
 
 def _text(value: bytes | None) -> str | None:

@@ -24,6 +24,7 @@ from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.iceberg import (
+    added_parts,
     changes,
     column_names,
     evolution,
@@ -71,14 +72,15 @@ def prepare(
     head = metadata.current_snapshot()
     pointed = [] if head is None else manifests.live(lists(head.manifest_list))
     every = manifests.live(_slices(publication, metadata, pointed, lists))
+    added_parts.refuse_wrong(publication, layout, every, str(metadata.table_uuid))
     after, changed_rows = _next_manifests(publication, layout, every, pointed, snapshot_id)
     files, listed = _lists(metadata, layout.directory, after, snapshot_id)
     shown = list(listed)[-1]
     summary = _summary(publication, metadata, changed_rows, listed[shown])
     snapshot = _snapshot(metadata, summary, shown, snapshot_id)
     changed = _with_names(publication, table, with_snapshot(metadata, snapshot, table.metadata_location))
-    location = table.location_provider().new_table_metadata_file_location(
-        _number_of(table.metadata_location) + 1
+    location = (
+        f"{directory_of(table)}/{_number_of(table.metadata_location) + 1:05d}-{uuid.uuid4()}.metadata.json"
     )
     # All files are durable before the transaction: once it names them, a crash must not lose them.
     write_together(table.io, {**files, location: _encoded(changed)})
@@ -105,10 +107,9 @@ def prepare(
 
 def _with_names(publication: Publication, table: Table, metadata: TableMetadataV2) -> TableMetadataV2:
     """Return *metadata* by which engines know the columns of files without ids, if the publication adds such files."""
-    if not any(manifests.is_added(part) for _, output in publication.adds for part in output.parts):
+    if not added_parts.of(publication):
         return metadata
-    directory = table.location_provider().new_metadata_location("x").removesuffix("/x")
-    names = column_names.read_names(table.io, directory, str(metadata.table_uuid))
+    names = column_names.read_names(table.io, directory_of(table), str(metadata.table_uuid))
     if names is None:
         return metadata
     mapping = {TableProperties.DEFAULT_NAME_MAPPING: column_names.mapping(names)}
@@ -125,8 +126,16 @@ def layout_of(table: Table, metadata: TableMetadata) -> manifests.Layout:
         io=table.io,
         schema=metadata.schema(),
         specs=metadata.specs(),
-        directory=table.location_provider().new_metadata_location("x").removesuffix("/x"),
+        directory=directory_of(table),
     )
+
+
+def directory_of(table: Table) -> str:
+    """Return the URI of the metadata folder of *table*, without a trailing slash.
+
+    Wherever other programs were told to write theirs (``write.metadata.path``): cuts start from the place of the lists.
+    """
+    return f"{table.location().rstrip('/')}/metadata"
 
 
 def _refuse_stopped(publication: Publication, metadata: TableMetadata, lists: Lists) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -61,17 +61,18 @@ class StateReader:
             added=self._added(state, files),
         )
 
-    def _added(self, state: State, files: Iterable[File]) -> dict[str, parquet_files.Added]:
-        """Return what those of *files* that other programs wrote do not say of their rows, by URI."""
-        location, table_uuid = _table_of(state)
-        others = [file for file in files if not is_own(file.uri, location)]
-        if not others:
-            return {}
-        directory = f"{location.rpartition('/metadata/')[0]}/metadata"
-        names = column_names.read_names(self._io, directory, table_uuid)
+    def _added(self, state: State, files: Sequence[File]) -> list[parquet_files.Added]:
+        """Return for each of *files* what it does not say of its rows; nothing if none is of another program."""
+        directory, table_uuid = _table_of(state)
+        own = [is_own(file.uri, directory) for file in files]
+        if all(own):
+            return []
+        names = column_names.read_names(self._io, directory.rstrip("/"), table_uuid)
         named = None if names is None else schemas.to_arrow(names)
-        return {
-            file.uri: parquet_files.Added(
+        return [
+            parquet_files.OWN
+            if is_ours
+            else parquet_files.Added(
                 constants={
                     number: value
                     for number, value in zip(file.columns, file.partition, strict=True)
@@ -79,8 +80,8 @@ class StateReader:
                 },
                 named=named,
             )
-            for file in others
-        }
+            for file, is_ours in zip(files, own, strict=True)
+        ]
 
     def _files_of(self, state: State) -> Iterator[File]:
         replaced = {micros(output.interval.end) for output in state.staged}
@@ -118,8 +119,9 @@ class StateReader:
         """Yield the rows file by file."""
         files = list(self._files_of(state))
         added = self._added(state, files)
+        each = added or [parquet_files.OWN] * len(files)
         pieces = (
-            parquet_files.read(file.uri, target, added.get(file.uri, parquet_files.OWN)) for file in files
+            parquet_files.read(file.uri, target, others) for file, others in zip(files, each, strict=True)
         )
         return (_of_one_epoch(rows, state) if state.kind.shares_files else rows for rows in pieces)
 
@@ -181,13 +183,14 @@ class StateReader:
 
 
 def _table_of(state: State) -> tuple[str, str]:
-    """Return the URI of a file in the metadata folder of the table of *state*, and the table's identity."""
+    """Return the URI of the metadata folder of the table of *state*, with a slash at its end, and its identity."""
     if state.ref is not None:
-        return state.ref.location, state.ref.table_uuid
+        return f"{state.ref.location.rpartition('/')[0]}/", state.ref.table_uuid
     if not state.staged:
         return "", ""
     output = state.staged[0].committable
-    return f"{output.place.partition('/data/')[0]}/metadata/", output.table_uuid
+    table, _data, _job, _attempt = output.place.rstrip("/").rsplit("/", 3)
+    return f"{table}/metadata/", output.table_uuid
 
 
 def _contains(state: State, barrier: int) -> bool:

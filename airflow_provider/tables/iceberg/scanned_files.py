@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import FileFormat
+from pyiceberg.transforms import IdentityTransform
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Table
@@ -13,18 +18,33 @@ from airflow_provider.tables.added_files import FileScan
 from airflow_provider.tables.columns import plain_schema
 
 
-def whole_files(scan: FileScan, table: Table) -> tuple[list[str], pa.Schema]:
-    """Return the URIs of the files of *scan*, and the columns of the table that they are of, with their ids.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scanned:
+    """Files of an Iceberg table.
 
-    :raises InvalidInput: the scan takes some rows of a file only, or the files have what plain files do not tell:
-        rows deleted by delete files, another format, or a default for files that lack a column.
+    :param columns: those of the table, with their ids.
+    :param partitions: for each file the columns that partition it by their values, names by id.
+    """
+
+    uris: Sequence[str]
+    columns: pa.Schema
+    partitions: Sequence[Mapping[int, str]]
+
+
+def whole_files(scan: FileScan, table: Table) -> Scanned:
+    """Return the files of *scan*.
+
+    :raises InvalidInput: the scan takes some rows or columns of a file only, or the files have what plain files do not
+        tell: rows deleted by delete files, another format, or a default for files that lack a column.
     """
     schema = scan.projection()
-    defaults = [schema.find_column_name(number) for number in schema.field_ids]
-    defaults = [name for name in defaults if name and schema.find_field(name).initial_default is not None]
-    if defaults:
-        raise _refused(table, f"a default of column {defaults[0]!r} for files that lack it")
-    found = []
+    if getattr(scan, "limit", None) is not None or tuple(getattr(scan, "selected_fields", ("*",))) != ("*",):
+        raise _refused(table, "a scan with a limit, or of some columns only")
+    for number in schema.field_ids:
+        if schema.find_field(number).initial_default is not None:
+            name = schema.find_column_name(number)
+            raise _refused(table, f"a default of column {name!r} for files that lack it")
+    uris, partitions = [], []
     for task in scan.plan_files():
         if task.delete_files:
             raise _refused(table, f"rows deleted by delete files, in {task.file.file_path}")
@@ -32,8 +52,16 @@ def whole_files(scan: FileScan, table: Table) -> tuple[list[str], pa.Schema]:
             raise _refused(table, f"a file that is not Parquet: {task.file.file_path}")
         if not isinstance(task.residual, AlwaysTrue):
             raise _refused(table, f"{task.residual}, which takes some rows only of {task.file.file_path}")
-        found.append(task.file.file_path)
-    return found, plain_schema(schema_to_pyarrow(schema))
+        uris.append(task.file.file_path)
+        partitions.append(_by_value(scan, task.file.spec_id, schema))
+    return Scanned(uris=uris, columns=plain_schema(schema_to_pyarrow(schema)), partitions=partitions)
+
+
+def _by_value(scan: FileScan, spec_id: int, schema: Any) -> dict[int, str]:
+    """Return the columns of *schema* by whose values files of a partition spec are separated, names by id."""
+    fields = scan.table_metadata.specs()[spec_id].fields
+    sources = [field.source_id for field in fields if isinstance(field.transform, IdentityTransform)]
+    return {number: str(schema.find_column_name(number)) for number in sources if number in schema.field_ids}
 
 
 def _refused(table: Table, found: str) -> InvalidInput:

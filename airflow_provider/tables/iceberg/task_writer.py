@@ -255,23 +255,28 @@ def _column(chunks: list[Any], kind: pa.DataType) -> list[Any]:
     whole = counted and all(statistics.has_min_max or statistics.num_values == 0 for statistics in known)
     lower = upper = None
     if whole and bounded:
-        least = min(_comparable(statistics, "min", kind) for statistics in bounded)
-        greatest = max(_comparable(statistics, "max", kind) for statistics in bounded)
-        lower = _bound(least, kind, upper=False)
-        upper = _bound(greatest, kind, upper=True)
+        ends = [(_comparable(said, "min", kind), _comparable(said, "max", kind)) for said in bounded]
+        if not any(
+            _is_nan(end) for pair in ends for end in pair
+        ):  # early writers put NaN there: it bounds nothing
+            lower = _bound(min(least for least, _ in ends), kind, upper=False)
+            upper = _bound(max(greatest for _, greatest in ends), kind, upper=True)
     return [sum(chunk.total_compressed_size for chunk in chunks), values, nulls, lower, upper]
 
 
 def _comparable(statistics: Any, side: str, kind: pa.DataType) -> Any:
-    """Return a value to compare: text and bytes by their bytes, decimals by value, times by the stored number.
+    """Return a value to compare: text and bytes by their bytes, dates, times and short decimals by the stored number.
 
-    Spark's strings may be no UTF-8, so that only the bytes of a text are always there.
+    Spark's strings may be no UTF-8, so that only the bytes of a text are always there; Python has not all dates. Other
+    writers keep decimals of up to 18 digits as integers, unscaled.
     """
     raw = getattr(statistics, f"{side}_raw")
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return raw
-    value = getattr(statistics, side)
-    return value if isinstance(value, bool | int | float | bytes) or not isinstance(raw, int) else raw
+    is_stored = isinstance(raw, int) or pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return raw if is_stored else getattr(statistics, side)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124  (NaN is unequal to itself)
 
 
 def _bound(value: Any, kind: pa.DataType, *, upper: bool) -> str | None:
@@ -295,7 +300,7 @@ def _packed(value: Any, kind: pa.DataType) -> bytes | None:
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return struct.pack("<q", value)
     if pa.types.is_decimal(kind):
-        unscaled = int(value.scaleb(kind.scale))
+        unscaled = value if isinstance(value, int) else int(value.scaleb(kind.scale))
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
         return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
     return None

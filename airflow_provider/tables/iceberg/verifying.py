@@ -40,12 +40,12 @@ def _lost(io: FileIO, committable: Committable) -> str | None:
         if sizes.get(storage.split(part.uri)[1]) != part.size_bytes:
             return part.uri
     for part in committable.parts:
-        if manifests.is_added(part) and (uri := _changed(io, part)):
+        if manifests.added_columns(part) is not None and (uri := _changed(io, part)):
             return uri
     own = [
         part
         for part in committable.parts
-        if manifests.carried_barrier(part) is None and not manifests.is_added(part)
+        if manifests.carried_barrier(part) is None and manifests.added_columns(part) is None
     ]
     if not own:
         return None
