@@ -31,7 +31,7 @@ class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Added:
-    """What a file that another program wrote does not say of its rows.
+    """Facts about the rows of a file of another program that the file itself does not tell.
 
     :param constants: values of columns that the file may lack, by column id, as in Iceberg's partition tuples.
     :param named: columns with ids, by whose names those of a file without ids are known; None for no such names.

@@ -1,4 +1,4 @@
-"""What the footer of another program's Parquet file tells, and what readers of Iceberg tables read differently."""
+"""Footers of Parquet files of other programs, and what in them readers of Iceberg tables read differently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Footer:
-    """What the end of a Parquet file says. :param columns: with ids, if the file has them."""
+    """Content of the end of a Parquet file. :param columns: with ids, if the file has them."""
 
     columns: pa.Schema
     metadata: Any
