@@ -52,7 +52,8 @@ def publish(context: Context, attempt: Attempt) -> Published:
     """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
     :raises CheckFailed: one of the job's checks refused the output (R14).
-    :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13).
+    :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13). Or others were
+        faster 50 times, or for ten minutes: try again (R11).
     :raises Fenced: a newer attempt exists.
     :raises DependentReaders: the attempt is a revision, and committed epochs have read what it would replace.
     :raises InvalidInput: a sink is not WRITTEN.
@@ -84,7 +85,10 @@ class _Slice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sink:
-    """All that publishing needs of one sink, as it was read. :param slices: in the order of time."""
+    """All that publishing needs of one output table, as it was read.
+
+    :param hot: its record, which every publish of the table writes. :param slices: in the order of time.
+    """
 
     table: Table
     hot: Stamped[TableRecord]
@@ -144,7 +148,9 @@ class Publish:
         if len(done) == len(attempts):
             follow(self.context.formats, reading, self._sinks_of_job)
             return self._published([event.csn or 0 for event in done])
+        # A member that an earlier version of the DAG has published alone is refused here, as Fenced.
         epochs = [open_epoch(store, attempt, reading) for attempt in attempts]
+        # Waits while another publisher holds the head; what it returns is required at the write.
         reserved = race.look(reading)
         if any(is_torn(attempt, reading) for attempt in attempts):
             return None
