@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.source_bounds import Source, SourceBounds
     from airflow_provider.sources.readers import SourceReaders
+    from airflow_provider.tables.added_values import Added
     from airflow_provider.tables.base import TableFormat
-    from airflow_provider.tables.parquet_files import Added
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from pyspark import cloudpickle
 
 import airflow_provider
 from airflow_provider.tables import parquet_files
+from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.base import WrittenFile
-from airflow_provider.tables.parquet_files import Added
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def shipped_reader(files: Sequence[str], target: pa.Schema, added: Sequence[Adde
     :param target: columns that it yields, with their ids.
     :param added: for each file what it does not say of its rows; empty if all say all.
     """
-    named = list(zip(files, added or [parquet_files.OWN] * len(files), strict=True))
+    named = list(zip(files, added or [OWN] * len(files), strict=True))
     return _in_workers(partial(_read, parquet_files.batches, named, target))
 
 

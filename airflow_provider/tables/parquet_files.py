@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider.tables import checks
+from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.columns import field_id, with_ids_of
 from airflow_provider.tables.storage import filesystem, open_root, split
 
@@ -27,22 +27,6 @@ _opened = lru_cache(maxsize=16)(open_root)
 
 class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
     """File whose columns have no ids, so that they cannot be matched; each would be read as nulls."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Added:
-    """Facts about the rows of a file of another program that the file itself does not tell.
-
-    :param constants: values of columns that the file may lack, by column id, as in Iceberg's partition tuples.
-    :param named: columns with ids, by whose names those of a file without ids are known; None for no such names.
-    """
-
-    constants: Mapping[int, Any] = field(default_factory=dict)
-    named: pa.Schema | None = None
-
-
-OWN = Added()
-"""Files of this package have all that is to be known."""
 
 
 def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:

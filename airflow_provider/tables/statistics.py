@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider.tables.parquet_files import Added
+    from airflow_provider.tables.added_values import Added
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +24,6 @@ from tests.services.stores import empty_sqlite_file
 from tests.services.zookeeper import zookeeper, zookeeper_directory, zookeeper_ensemble
 
 if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
 __all__ = ["postgresql", "zookeeper", "zookeeper_directory", "zookeeper_ensemble"]  # fixtures of this folder
@@ -121,7 +120,8 @@ def _left_out(config: pytest.Config) -> set[str]:
     return {"slow"} if "not slow" in chosen else set()
 
 
-def _marks(world: ParameterSet) -> set[str]:
+def _marks(world: Any) -> set[str]:
+    """Return the names of the marks of a parameter that ``pytest.param`` made."""
     return {mark.name for mark in world.marks}
 
 

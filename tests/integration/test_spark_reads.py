@@ -144,7 +144,9 @@ def test_the_columns_that_are_named_are_read(
     asked: list[list[str]] = []
     shipped = reads.shipped_reader
     monkeypatch.setattr(
-        reads, "shipped_reader", lambda files, found: asked.append(list(found.names)) or shipped(files, found)
+        reads,
+        "shipped_reader",
+        lambda files, found, added: asked.append(list(found.names)) or shipped(files, found, added),
     )
     with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
         found = epoch.read(EVENTS, columns=["st", "price/kg"])

@@ -6,12 +6,10 @@ the names of those before, and more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-from pydantic import ValidationError
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
@@ -90,7 +88,7 @@ def _read(io: FileIO, uri: str) -> Schema:
         content = stream.read()
     try:
         return Schema.model_validate_json(content)
-    except (ValidationError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise checks.damaged_file(uri, error) from error
 
 

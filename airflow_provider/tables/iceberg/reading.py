@@ -13,6 +13,7 @@ from pyiceberg.manifest import DataFile, ManifestFile
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.tables import checks, parquet_files
+from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, schemas
 from airflow_provider.tables.locations import is_own
@@ -61,7 +62,7 @@ class StateReader:
             added=self._added(state, files),
         )
 
-    def _added(self, state: State, files: Sequence[File]) -> list[parquet_files.Added]:
+    def _added(self, state: State, files: Sequence[File]) -> list[Added]:
         """Return for each of *files* what it does not say of its rows; nothing if none is of another program."""
         directory, table_uuid = _table_of(state)
         own = [is_own(file.uri, directory) for file in files]
@@ -70,9 +71,9 @@ class StateReader:
         names = column_names.read_names(self._io, directory.rstrip("/"), table_uuid)
         named = None if names is None else schemas.to_arrow(names)
         return [
-            parquet_files.OWN
+            OWN
             if is_ours
-            else parquet_files.Added(
+            else Added(
                 constants={
                     number: value
                     for number, value in zip(file.columns, file.partition, strict=True)
@@ -119,7 +120,7 @@ class StateReader:
         """Yield the rows file by file."""
         files = list(self._files_of(state))
         added = self._added(state, files)
-        each = added or [parquet_files.OWN] * len(files)
+        each = added or [OWN] * len(files)
         pieces = (
             parquet_files.read(file.uri, target, others) for file, others in zip(files, each, strict=True)
         )
