@@ -225,6 +225,13 @@ def test_values_in_folders_names_are_columns(file_world: World, lake: Path) -> N
     assert found["day"].to_pylist() == [datetime(2024, 1, 1, tzinfo=UTC).date()] * 2
 
 
+def test_a_folders_value_that_is_not_asked_for_is_no_null(file_world: World, lake: Path) -> None:
+    world, declared = file_world, job(file_world, partition_by=("region",))
+    publish(world, declared, 1, [written(lake, "region=eu/1.parquet", rows(1))], {"region": pa.string()})
+    with pytest.raises(InvalidInput, match="the column 'region' among in_paths"):
+        publish(world, declared, 2, [written(lake, "region=us/2.parquet", rows(2))])
+
+
 def test_a_column_that_partitions_may_be_in_the_files(file_world: World, lake: Path) -> None:
     world, declared = file_world, job(file_world, partition_by=("name",))
     publish(world, declared, 1, [written(lake, "1.parquet", rows(1)), written(lake, "2.parquet", rows(2))])

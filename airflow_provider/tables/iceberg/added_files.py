@@ -2,8 +2,8 @@
 
 Such a file lies outside of the table's folder, lacks the epoch column and often column ids. Its entry in the manifest
 says the epoch, and the values that only folders' names tell, as partition values, which all readers take for columns
-that a file lacks. Columns without ids are known by the names in one file beside the table's metadata, which is also the
-table's default name mapping.
+that a file lacks. Columns without ids are known by their names (:mod:`.column_names`), which are the table's default
+name mapping, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from airflow_provider.tables.columns import (
     with_ids_of,
 )
 from airflow_provider.tables.iceberg import column_names, schemas, task_writer
-from airflow_provider.tables.iceberg.files_to_add import in_path
+from airflow_provider.tables.iceberg.files_to_add import in_path, refuse_unsaid
 from airflow_provider.tables.iceberg.parquet_footers import Footer, only_value
 
 
@@ -114,14 +114,10 @@ class Adding:
             _refuse_other(self.table, field, by_id)
         wanted = [by_id[field_id(field)].with_name(field.name) for field in own]
         target = pa.schema([_renamed(field, own.field(field.name)) for field in wanted])
-        partition = [self.barrier]
-        for name in self.table.partition_by:
-            column = next(field for field in by_id.values() if field.name == name)
-            if name in files.in_paths:
-                partition.append(in_path(self.table, uri, column))
-            else:
-                inside = next((field for field in own if field_id(field) == field_id(column)), None)
-                partition.append(only_value(self.table, uri, footer, inside))
+        columns = (
+            field for name in self.table.partition_by for field in by_id.values() if field.name == name
+        )
+        partition = [self.barrier, *(self._partition_value(uri, files, own, column) for column in columns)]
         said = f"{uri} {footer.size_bytes} {footer.metadata.num_rows}"
         return WrittenFile(
             uri=uri,
@@ -130,6 +126,18 @@ class Adding:
             checksum=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
             description=task_writer.description(footer.metadata, target, tuple(partition)),
         )
+
+    def _partition_value(self, uri: str, files: FilesToAdd, own: pa.Schema, column: pa.Field) -> object:
+        """Return the value of a column that partitions the table: from the path, or from the file, *own* in short.
+
+        :raises InvalidInput: a folder has the value, and the caller has not said that it is one.
+        """
+        if column.name in files.in_paths:
+            return in_path(self.table, uri, column)
+        inside = next((field for field in own if field_id(field) == field_id(column)), None)
+        if inside is None:
+            refuse_unsaid(self.table, uri, column.name)
+        return only_value(self.table, uri, files.footers[uri], inside)
 
 
 def _required_epoch(table: Table) -> SchemaMismatch:

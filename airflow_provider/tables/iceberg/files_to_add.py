@@ -197,6 +197,22 @@ def _columns_in_paths(
     return more
 
 
+def refuse_unsaid(table: Table, uri: str, column: str) -> None:
+    """Refuse a file that lacks a column which a folder's name has: its rows would have no value there.
+
+    :raises InvalidInput: names the column.
+    """
+    folders = [match["column"] for match in map(_IN_FOLDER.fullmatch, uri.split("/")[:-1]) if match]
+    if column in map(unquote, folders):
+        raise InvalidInput(
+            field="in_paths",
+            value=uri,
+            expected=f"the column {column!r} among in_paths: a folder has its value, and the file does not",
+            next_step=f"in_paths='{column} …' with its type.",
+            table=table.name,
+        )
+
+
 def in_path(table: Table, uri: str, field: pa.Field) -> Any:
     """Return the value that the folders of *uri* give a column, as in Iceberg's partition tuples; None for null.
 
