@@ -38,7 +38,7 @@ def path_columns(spark: SparkSession, ddl: str, table: Table) -> dict[str, pa.Da
             field="in_paths",
             value=others[0],
             expected=f"a column of partition_by of table {table.name!r}: {list(table.partition_by)}",
-            next_step="declare it there: its value is the same for all rows of a file.",
+            next_step="correct the name, or declare it there: its value is the same for all rows of a file.",
             table=table.name,
         )
     return {field.name: field.type for field in columns}

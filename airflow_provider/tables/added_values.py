@@ -16,10 +16,12 @@ class Added:
 
     :param constants: values of columns that the file may lack, by column id, as in Iceberg's partition tuples.
     :param named: columns with ids, by whose names those of a file without ids are known; None for no such names.
+    :param size_bytes: size that the file had when it was added; its owner may have written it anew. None for own files.
     """
 
     constants: Mapping[int, Any] = field(default_factory=dict)
     named: pa.Schema | None = None
+    size_bytes: int | None = None
 
 
 OWN = Added()

@@ -25,6 +25,10 @@ _REMEMBERED = 50_000
 _opened = lru_cache(maxsize=16)(open_root)
 
 
+class Changed(pa.ArrowInvalid):  # type: ignore[misc]
+    """File of another program that has another size than when it was added."""
+
+
 class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
     """File whose columns have no ids, so that they cannot be matched; each would be read as nulls."""
 
@@ -37,6 +41,7 @@ def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
     root, path = split(uri)
     try:
         with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            _refuse_changed(source, added, uri)
             found = _numbered(file.schema_arrow, added, uri)
             rows = file.read(columns=_names(found, target), use_threads=False)
     except FileNotFoundError as error:
@@ -52,10 +57,11 @@ def batches(uri: str, target: pa.Schema, added: Added = OWN) -> Iterator[pa.Reco
     """Yield the columns *target* of the file at *uri* in batches.
 
     :raises OSError: the file is missing. :raises NoColumnIds: its columns have no ids and no known names.
-    :raises pyarrow.ArrowInvalid: it is damaged.
+    :raises pyarrow.ArrowInvalid: it is damaged, or (:class:`Changed`) has another size than when it was added.
     """
     system, path = filesystem(uri)
     with system.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        _refuse_changed(source, added, uri)
         found = _numbered(file.schema_arrow, added, uri)
         for rows in file.iter_batches(columns=_names(found, target), use_threads=False):
             yield from _projected(pa.Table.from_batches([rows]), found, target, added).to_batches()
@@ -104,6 +110,12 @@ def _check_ids(uri: str) -> None:
 def _is_unnumbered(found: pa.Schema) -> bool:
     """Return whether a file has columns and none of them has an id: then a missing id does not mean a later column."""
     return len(found) > 0 and all(field_id(field) is None for field in found)
+
+
+def _refuse_changed(source: Any, added: Added, uri: str) -> None:
+    """:raises Changed: the file has another size than when it was added."""
+    if added.size_bytes is not None and source.size() != added.size_bytes:
+        raise Changed(f"{uri} has {source.size()} bytes; when it was added it had {added.size_bytes}")
 
 
 def _numbered(found: pa.Schema, added: Added, uri: str) -> pa.Schema:

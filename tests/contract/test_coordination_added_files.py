@@ -22,6 +22,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from airflow_provider.coordination.reading.cut_files import cut_file
 from airflow_provider.coordination.reading.queries import queries
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.columns import add, drop, rename
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
@@ -81,6 +82,11 @@ def one_file(lake: Path, fields: list[pa.Field], metadata: dict[str, str] | None
         pa.table([pa.array([0], field.type) for field in fields], schema),
         store_schema=True,
     )
+
+
+def text_file(lake: Path) -> str:
+    (lake / "1.csv").write_text("n,name\n")
+    return f"file://{lake}/1.csv"
 
 
 def job(world: World, **options: Any) -> Job:
@@ -391,6 +397,19 @@ def test_files_that_their_owner_has_changed_are_not_published(
         world.coordinator.publish(attempt)
 
 
+def test_a_file_that_its_owner_wrote_anew_is_an_error(file_world: World, lake: Path) -> None:
+    """R22, I6: its rows are not those that were committed; doctor names it."""
+    world, declared = file_world, job(file_world)
+    publish(world, declared, 1, [written(lake, "1.parquet", rows(1))])
+    cut = world.cuts.cut(DOMAIN, ["old"])
+    written(lake, "1.parquet", rows(1, 2, 3))
+    with pytest.raises(Unavailable, match=r"when it was added it had"):
+        world.cuts.read(cut, "old")
+    assert [symptom.subject for symptom in examine(world.store, world.formats, DOMAIN).urgent] == [
+        "files of old"
+    ]
+
+
 def test_participants_do_not_add_one_file_twice(file_world: World, lake: Path) -> None:
     world, declared = file_world, job(file_world)
     uri = written(lake, "1.parquet", rows(1))
@@ -435,6 +454,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda lake: [written(lake, "1.parquet", pa.table({"n": pa.array([1], pa.uint32())}))],
         "unsigned",
     ),
+    "a folder": (lambda lake: [f"file://{lake}"], "there is a folder"),
+    "no file": (lambda lake: [f"file://{lake}/no.parquet"], "there is nothing"),
+    "no Parquet": (lambda lake: [text_file(lake)], "a Parquet file"),
     "a path of its own": (
         lambda lake: [written(lake, "a/1.parquet", rows(1)).replace("/a/", "/a/../a/")],
         "own path",

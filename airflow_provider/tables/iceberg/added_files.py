@@ -40,6 +40,9 @@ def columns_for(table: Table, files: FilesToAdd) -> pa.Schema:
 
     :raises InvalidInput: a column's name or type is not supported, or a declared column is missing.
     """
+    for name in table.partition_by:
+        if name not in files.columns.names:
+            refuse_unsaid(table, files.uris[0], name)
     last = max(_ids_in(files), default=0) if files.has_ids else 0
     return table_schema(table, files.columns, kept_ids=last)
 

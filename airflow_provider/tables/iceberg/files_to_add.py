@@ -7,16 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables import checks, storage
+from airflow_provider.tables import storage
 from airflow_provider.tables.added_files import FileScan, FilesToAdd
 from airflow_provider.tables.columns import known_ids, plain_type
 from airflow_provider.tables.iceberg import parquet_footers, task_writer
@@ -49,7 +51,7 @@ def look_at(
     ]
     _refuse_addresses(table, named, folder)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        footers = dict(zip(named, pool.map(_footer, named), strict=True))
+        footers = dict(zip(named, pool.map(partial(_footer, table), named), strict=True))
     for uri, footer in footers.items():
         parquet_footers.refuse_unlike(table, uri, footer)
     if scanned is not None:
@@ -92,16 +94,28 @@ def _refuse_addresses(table: Table, named: Sequence[str], folder: str) -> None:
             )
 
 
-def _footer(uri: str) -> Footer:
-    """:raises Unavailable: the file is missing or damaged."""
+def _footer(table: Table, uri: str) -> Footer:
+    """:raises InvalidInput: there is no Parquet file."""
     filesystem, path = storage.filesystem(uri)
+    kind = filesystem.get_file_info(path).type
+    if kind is not pafs.FileType.File:
+        what = "a folder" if kind is pafs.FileType.Directory else "nothing"
+        raise _no_parquet(table, uri, f"there is {what}")
     try:
         with filesystem.open_input_file(path) as source, pq.ParquetFile(source) as file:
             return Footer(columns=file.schema_arrow, metadata=file.metadata, size_bytes=source.size())
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
     except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
+        raise _no_parquet(table, uri, str(error)) from error
+
+
+def _no_parquet(table: Table, uri: str, found: str) -> InvalidInput:
+    return InvalidInput(
+        field="files",
+        value=uri,
+        expected=f"a Parquet file ({found})",
+        next_step="correct the list of files, and try again.",
+        table=table.name,
+    )
 
 
 def _refuse_partition_only(table: Table, uri: str, footer: Footer, partition: Mapping[int, str]) -> None:

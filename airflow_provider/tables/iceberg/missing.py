@@ -21,7 +21,7 @@ _AT_ONCE = 1_000
 def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> list[MissingFile]:
     """Return the missing lists, manifests and data files of the versions *lists* and of *staged* output."""
     gone: dict[str, MissingFile] = {}
-    named: dict[str, datetime] = {}
+    named: dict[str, tuple[datetime, int]] = {}
     seen: set[str] = set()
     for manifest in _manifests(io, lists, staged, gone):
         if manifest.manifest_path in seen:
@@ -32,11 +32,17 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
         except FileNotFoundError:
             gone[manifest.manifest_path] = MissingFile(uri=manifest.manifest_path)
             continue
-        named |= {entry.data_file.file_path: from_micros(manifests.barrier_of(entry)) for entry in entries}
+        for entry in entries:
+            file = entry.data_file
+            named[file.file_path] = from_micros(manifests.barrier_of(entry)), file.file_size_in_bytes
     uris = list(named)
     for start in range(0, len(uris), _AT_ONCE):
-        for uri in storage.missing(uris[start : start + _AT_ONCE]):
-            gone[uri] = MissingFile(uri=uri, barrier=named[uri])
+        some = uris[start : start + _AT_ONCE]
+        found = storage.sizes(some)
+        for uri in some:
+            barrier, size_bytes = named[uri]
+            if found.get(uri) != size_bytes:  # written anew: only files of other programs can be
+                gone[uri] = MissingFile(uri=uri, barrier=barrier)
     return list(gone.values())
 
 

@@ -74,7 +74,7 @@ def _unlike(kind: pa.DataType) -> str:
         return "no views of Arrow's in the file's own description of its types"
     if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit != "us":
         return (
-            "times in microseconds (Spark writes them with "
+            "times in microseconds, not INT96 (Spark writes them with "
             "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS)"
         )
     if pa.types.is_timestamp(kind) and kind.tz not in {None, "UTC", "+00:00"}:

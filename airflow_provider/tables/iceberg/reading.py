@@ -80,6 +80,7 @@ class StateReader:
                     if number is not None
                 },
                 named=named,
+                size_bytes=file.size_bytes,
             )
             for file, is_ours in zip(files, own, strict=True)
         ]
