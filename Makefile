@@ -48,7 +48,7 @@ down: prepare ## Stop what `make up` started
 	@$(PY) -m demo down $(ARGS)
 
 .PHONY: test
-test: prepare lint docs ## Lint, build the docs site, then every tier but the slow one, 17 to 28 minutes
+test: prepare lint docs ## Lint, build the docs site, then every tier but the slow one, 14 to 28 minutes
 	@$(PY) -m pytest -n $(WORKERS) -m 'not slow' --budgets $(ARGS)
 
 .PHONY: test-quick
