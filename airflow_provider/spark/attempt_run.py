@@ -231,9 +231,9 @@ class EpochRun:
         :param in_paths: columns, in Spark's DDL, whose values are in the folders' names (``region=eu``); each is one
             of the table's ``partition_by``.
         :raises InvalidInput: as :meth:`write`; or a file lies in the table's own folder, is named twice, or has a type
-            that readers of Iceberg tables do not all read alike; or the scan takes parts of files.
+            that readers of Iceberg tables do not all read alike; or the scan takes parts of files; or a file is missing
+            or no Parquet.
         :raises SchemaMismatch: the files have columns that the table lacks, or others; names the first.
-        :raises Unavailable: a file is missing or damaged.
         :raises LeaseExpired: as :meth:`write`. :raises Fenced: likewise.
         """
         sink = self.attempt.sink(_name(table))

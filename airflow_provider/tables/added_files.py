@@ -59,8 +59,7 @@ class FileAddingFormat(TableFormat):
         :param in_paths: types of columns whose values are in the folders' names.
         :raises InvalidInput: a file is named twice, lies within the table's own folder or where no reader gets to it,
             has other columns than the others, a column of a type that tables cannot have, or no value in its path; or
-            the scan takes some rows of a file only, or files do not tell all of its rows.
-        :raises Unavailable: a file is missing or damaged.
+            the scan takes some rows of a file only, or files do not tell all of its rows; or there is no Parquet file.
         """
 
     @abstractmethod
@@ -79,8 +78,7 @@ class FileAddingFormat(TableFormat):
         """Turn *files* into the committable that WRITTEN records, as :meth:`describe_output` does for written ones.
 
         :raises SchemaMismatch: the files have other columns than the table, or other ids or types; names the first.
-        :raises InvalidInput: the table has one of the files already, or a file has several values of a column that
-            partitions the table.
+        :raises InvalidInput: a file has several values of a column that partitions the table.
         """
 
 

@@ -20,7 +20,7 @@ from tests.services.stores import EVERY_STORE, empty_store
 
 STEPS, MOST_STEPS = 120, 1200
 REFUSED = {f"RequirementFailed {kind}" for kind in ("Exists", "Absent", "Number")}
-"""What a run must meet; a seed that meets one of them rarely goes on until it does."""
+"""Kinds of refusals that each run has to meet; a seed with a rare kind takes more steps, up to MOST_STEPS."""
 
 
 @dataclass(frozen=True, slots=True)

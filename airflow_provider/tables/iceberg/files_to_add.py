@@ -44,11 +44,12 @@ def look_at(
 
     :param folder: URI of the table's own folder, with a trailing slash.
     """
-    scanned = None if isinstance(files, Sequence) else whole_files(files, table)
-    named = [
-        f"file://{uri}" if uri.startswith("/") else storage.as_uri(uri)
-        for uri in (files if isinstance(files, Sequence) else scanned.uris if scanned else ())
-    ]
+    if isinstance(files, Sequence):
+        scanned, uris = None, files
+    else:
+        scanned = whole_files(files, table)
+        uris = scanned.uris
+    named = [f"file://{uri}" if uri.startswith("/") else storage.as_uri(uri) for uri in uris]
     _refuse_addresses(table, named, folder)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         footers = dict(zip(named, pool.map(partial(_footer, table), named), strict=True))

@@ -100,11 +100,6 @@ class StateReader:
         """Return the URIs of the files of all slices in the list at *location*."""
         return [file.uri for manifest in self._listed(location) for file in self._files_in(manifest)]
 
-    def added(self, location: str) -> Iterator[File]:
-        """Yield the files of other programs in the list at *location* that were added as they are."""
-        for manifest in self._listed(location):
-            yield from (file for file in self._files_in(manifest) if not is_own(file.uri, location))
-
     def lists_all(self, location: str, state: State) -> bool:
         """Return whether the list at *location* has every committed file of *state*, in the same epoch."""
         if state.ref is not None and state.ref.location == location:
