@@ -57,9 +57,10 @@ class FileAddingFormat(TableFormat):
         """Read the footers of *files*: URIs or absolute paths, or the files of a scan.
 
         :param in_paths: types of columns whose values are in the folders' names.
-        :raises InvalidInput: a file is named twice, lies within the table's own folder or where no reader gets to it,
-            has other columns than the others, a column of a type that tables cannot have, or no value in its path; or
-            the scan takes some rows of a file only, or files do not tell all of its rows; or there is no Parquet file.
+        :raises InvalidInput: there is no file, or no Parquet in one; a file is named twice, lies within the table's own
+            folder or where no reader gets to it, has other columns than the others, a column of a type that tables
+            cannot have, or no value in its path; or the scan takes some rows of a file only, or files do not tell all
+            of its rows.
         """
 
     @abstractmethod

@@ -287,6 +287,11 @@ def test_a_scan_that_takes_parts_of_files_is_refused(file_world: World, iceberg:
         publish(file_world, job(file_world), 1, iceberg.scan(row_filter="number < 3"))
 
 
+def test_a_scan_that_takes_no_file_is_refused(file_world: World, iceberg: Any) -> None:
+    with pytest.raises(InvalidInput, match="at least one file"):
+        publish(file_world, job(file_world), 1, iceberg.scan(row_filter=EqualTo("day", "none")))
+
+
 def test_output_that_is_not_published_is_read_uncommitted(file_world: World, lake: Path) -> None:
     world, declared = file_world, job(file_world)
     publish(world, declared, 1, [written(lake, "1.parquet", rows(1))])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -40,9 +41,9 @@ def columns_for(table: Table, files: FilesToAdd) -> pa.Schema:
 
     :raises InvalidInput: a column's name or type is not supported, or a declared column is missing.
     """
-    for name in table.partition_by:
-        if name not in files.columns.names:
-            refuse_unsaid(table, files.uris[0], name)
+    missing = [name for name in table.partition_by if name not in files.columns.names]
+    for name, uri in product(missing, files.uris):
+        refuse_unsaid(table, uri, name)
     last = max(_ids_in(files), default=0) if files.has_ids else 0
     return table_schema(table, files.columns, kept_ids=last)
 

@@ -72,7 +72,20 @@ def look_at(
 
 
 def _refuse_addresses(table: Table, named: Sequence[str], folder: str) -> None:
-    """:raises InvalidInput: a file is named twice, by an address that is not its only one, or is the table's own."""
+    """Refuse addresses before a file is read. None at all is a wrong filter more often than an empty epoch.
+
+    :raises InvalidInput: no file; or a file is named twice, by an address that is not its only one, or is the table's
+        own.
+    """
+    if not named:
+        raise InvalidInput(
+            field="files",
+            value=[],
+            expected="at least one file",
+            next_step="correct the list, or the filter of the scan; let an epoch without files write an empty "
+            "DataFrame.",
+            table=table.name,
+        )
     times = Counter(map(plain_scheme, named))
     for uri in named:
         root, path = storage.split(uri)
@@ -145,16 +158,8 @@ def _refuse_partition_only(table: Table, uri: str, footer: Footer, partition: Ma
 def _together(table: Table, footers: Mapping[str, Footer]) -> pa.Schema:
     """Return the columns that the files have together; one that a file lacks is null there.
 
-    :raises InvalidInput: no file, files with column ids, or a column with two types; names the file.
+    :raises InvalidInput: files with column ids, or a column with two types; names the file.
     """
-    if not footers:
-        raise InvalidInput(
-            field="files",
-            value=[],
-            expected="at least one file",
-            next_step="let an epoch without files write an empty DataFrame.",
-            table=table.name,
-        )
     found: dict[str, pa.Field] = {}
     for uri, footer in footers.items():
         if any(True for _ in known_ids(footer.columns)):
