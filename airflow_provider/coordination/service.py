@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.begin import begin
+from airflow_provider.coordination.attempts.begin import begin, begin_within
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
@@ -23,12 +23,14 @@ from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.resume import Begun, resume
+from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.commits.register import register
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
+from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.upkeep.bind import Bound, bind, declaring
 from airflow_provider.coordination.upkeep.recover import Recovery, recover
 from airflow_provider.coordination.upkeep.retention import Retention
@@ -38,10 +40,17 @@ from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDe
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.cut import Level, State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, AttemptEvent, EpochRecord, Published
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    AlreadyStaged,
+    Attempt,
+    AttemptEvent,
+    EpochRecord,
+    Published,
+)
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
-from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.identifiers import DomainName, JobName, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key
@@ -116,7 +125,7 @@ class EpochService:
     :param random: for pauses between tries and ids of requests; by default the system's, which forks do not share.
     :param reading: isolation of reads that do not name one.
     :param connections: URLs of the databases that the sources of jobs name, by the id of their connection.
-    :ivar context: collaborators of the operations.
+    :ivar context: collaborators of the operations. :ivar restatements: operations on restatements.
     """
 
     def __init__(
@@ -135,6 +144,7 @@ class EpochService:
         self.cuts = Cuts(store, formats, clock=clock, random=random, defaults=defaults, reading=reading)
         self.leases = Leases(store, self.cuts, clock=clock, random=random, defaults=defaults)
         self.retention = Retention(store, formats, clock=clock, random=random, defaults=defaults)
+        self.restatements = Restatements(self.context, self.cuts)
 
     @classmethod
     def open(
@@ -215,6 +225,22 @@ class EpochService:
             participants=participants,
             shared_ttl=shared_ttl,
         )
+
+    def begin_within(
+        self,
+        restatement: str,
+        job: Job,
+        interval: Interval,
+        owner: Owner,
+        *,
+        sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
+    ) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        """Open an attempt at one epoch of *restatement*: see :func:`~.begin.begin_within`."""
+        return begin_within(self.context, restatement_id(restatement), job, interval, owner, sources=sources)
+
+    def stage(self, attempt: Attempt) -> AlreadyStaged:
+        """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`."""
+        return stage(self.context, attempt)
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
         """Let one of several writers of *attempt* begin: see :func:`~.join.join`."""

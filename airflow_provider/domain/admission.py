@@ -10,11 +10,12 @@ from enum import StrEnum
 
 from airflow_provider.domain.epoch import EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.errors import EpochBusy, Fenced, FinalError, InvalidInput
-from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.identifiers import JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import change_set_of_restatement, held
 from airflow_provider.domain.topology import OnRerun
 
 
@@ -27,6 +28,8 @@ class Beginning(StrEnum):
     """The request was granted before; its reply was lost."""
     COMMITTED = "committed"
     """The epoch is committed and stays; there is nothing to do."""
+    STAGED = "staged"
+    """The restatement has the epoch's output; there is nothing to do while its inputs are what they were."""
 
 
 def check_interval(job: JobRecord, interval: Interval, *, now: datetime, tolerance: timedelta) -> None:
@@ -68,9 +71,11 @@ def decide(
     fills: bool = False,
     skips: bool = False,
     behind: bool = False,
+    restatement: RestatementId | None = None,
 ) -> Beginning:
     """Decide the outcome of a begin by *owner*.
 
+    :param restatement: the epoch is to be computed within it, whatever ``on_rerun`` says.
     :param fills: the epoch is committed, and some of the job's tables lack it.
     :param skips: *owner* skips the epoch: a committed one stays, whatever the job's ``on_rerun``.
     :param behind: a source that the epoch has read was bound anew: it is computed again, whatever ``on_rerun`` says.
@@ -84,6 +89,8 @@ def decide(
     # The owner has the id of one call of begin: only a repetition of that call is equal.
     if attempt is not None and attempt.aborted is None and attempt.owner == owner:
         return Beginning.SAME
+    if restatement is not None:
+        return _decide_within(restatement, job.name, epoch, lock, owner=owner, now=now)
     if skips and epoch.committed is not None and not fills:
         return Beginning.COMMITTED
     # A retry of the generation that committed: the work is done, and at most its reply was lost.
@@ -91,6 +98,16 @@ def decide(
         return Beginning.COMMITTED
     _refuse_older(epoch, owner)
     _refuse_live(job.name, epoch, lock, owner, now)
+    return _anew(job, epoch, fills=fills, skips=skips, behind=behind)
+
+
+def _anew(job: JobRecord, epoch: EpochRecord, *, fills: bool, skips: bool, behind: bool) -> Beginning:
+    """Decide whether an epoch that no live attempt holds is computed, or stays as it is committed."""
+    restating = epoch.attempt.restated_by if epoch.attempt is not None else None
+    if restating is not None:
+        if job.on_rerun is OnRerun.KEEP and epoch.committed is not None and not (fills or skips or behind):
+            return Beginning.COMMITTED
+        raise held(job.name, epoch.interval, restating)
     # A skipped epoch was not computed yet, so that on_rerun does not apply (docs/decisions/skip.md).
     if epoch.committed is None or epoch.committed.skipped or skips or behind:
         return Beginning.OPEN
@@ -106,6 +123,30 @@ def decide(
         f'and the job says on_rerun="fail".',
         next_step="leave it, or declare on_rerun='new_revision'.",
     )
+
+
+def _decide_within(
+    restatement: RestatementId,
+    job: JobName,
+    epoch: EpochRecord,
+    lock: Stamped[LockRecord] | None,
+    *,
+    owner: Owner,
+    now: datetime,
+) -> Beginning:
+    """Decide the outcome of a begin within *restatement*: what is staged stays, unless its task was cleared."""
+    attempt, committed = epoch.attempt, epoch.committed
+    if committed is not None and committed.change_set == change_set_of_restatement(restatement):
+        return Beginning.COMMITTED
+    restating = attempt.restated_by if attempt is not None else None
+    if restating not in (None, restatement):
+        raise held(job, epoch.interval, restating)
+    if attempt is not None and restating is not None and attempt.staged:
+        cleared = owner.same_run(attempt.owner) and owner.generation > attempt.owner.generation
+        return Beginning.OPEN if cleared else Beginning.STAGED
+    _refuse_older(epoch, owner)
+    _refuse_live(job, epoch, lock, owner, now)
+    return Beginning.OPEN
 
 
 def computes_again(epoch: EpochRecord, owner: Owner) -> bool:

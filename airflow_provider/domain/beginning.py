@@ -11,7 +11,7 @@ from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.filling import skip_of_rest
-from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
@@ -31,12 +31,17 @@ def next_revision(epoch: EpochRecord | None) -> int:
     return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1
 
 
-def inheritable(epoch: EpochRecord | None, job: JobRecord) -> AttemptRecord | None:
+def inheritable(
+    epoch: EpochRecord | None, job: JobRecord, restatement: RestatementId | None = None
+) -> AttemptRecord | None:
     """Return the earlier attempt at the same revision whose inputs a new attempt reuses; None if there is none.
 
-    An attempt that skips is none: it reads its own outputs, not the inputs of the job.
+    An attempt that skips is none: it reads its own outputs, not the inputs of the job. Nor is an attempt within another
+    *restatement*, or within none: it has read the output of other epochs.
     """
     if epoch is None or epoch.attempt is None or epoch.attempt.skips:
+        return None
+    if epoch.attempt.restatement != restatement:
         return None
     same = epoch.attempt.revision == next_revision(epoch) and epoch.attempt.job_revision == job.revision
     tables = {read.table for read in epoch.attempt.inputs}

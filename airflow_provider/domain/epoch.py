@@ -11,7 +11,7 @@ from airflow_provider.domain.checks import Check, Finding
 from airflow_provider.domain.epoch_id import AttemptId, RevisionId
 from airflow_provider.domain.errors import InvalidInput, shown
 from airflow_provider.domain.format_marks import formerly, members_formerly, since
-from airflow_provider.domain.identifiers import ChangeSetId, TableName
+from airflow_provider.domain.identifiers import ChangeSetId, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.owner import Owner
@@ -48,6 +48,8 @@ class Provenance:
     :param csn: the commit at which the state was resolved.
     :param ref: version of the table with that state; None if the table has no commit yet.
     :param origin: origin of the table at that commit: no earlier row is read, whatever is committed there.
+    :param staged: digest of the staged epochs of the reader's restatement that are read in place of the committed ones;
+        empty for none, and in a commit.
     """
 
     table: TableName
@@ -58,6 +60,7 @@ class Provenance:
     ref: TableRef | None
     on_upstream_revision: OnUpstreamRevision = OnUpstreamRevision.CASCADE
     origin: datetime | None = field(default=None, metadata=since(2, optional=True))
+    staged: str = field(default="", metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +92,8 @@ class AttemptRecord:
     :param rolls_back: output of earlier attempts that its begin deletes, once it has fenced their writers (R16).
     :param shared: True if its participants join; several participants always do.
     :param fills: the tables that lack the committed epoch and alone get rows from this attempt; empty for all tables.
+    :param restatement: the restatement that will publish it; empty for an attempt that publishes its own epoch.
+    :param staged: True once its output is complete and checked, and waits for the restatement: it has no lock then.
     """
 
     revision: int
@@ -107,6 +112,8 @@ class AttemptRecord:
     skips: str = ""
     shared: bool = False
     fills: tuple[TableName, ...] = field(default=(), metadata=since(2))
+    restatement: RestatementId | None = field(default=None, metadata=since(2))
+    staged: bool = field(default=False, metadata=since(2))
 
     @property
     def output_token(self) -> int:
@@ -118,8 +125,14 @@ class AttemptRecord:
         """Note of its begin in the state log."""
         adopted = f", adopts token {self.adopts}" if self.adopts is not None else ""
         skips = f", skips: {self.skips}" if self.skips else ""
+        within = f", restatement {self.restatement}" if self.restatement else ""
         spans = "".join(f", {bounds.source}: {bounds.span}" for bounds in self.sources if bounds.span)
-        return f"revision {self.revision}, input generation {self.input_generation}{adopted}{skips}{spans}"
+        return f"revision {self.revision}, input generation {self.input_generation}{adopted}{skips}{within}{spans}"
+
+    @property
+    def restated_by(self) -> RestatementId | None:
+        """Restatement that holds the epoch by this attempt; None once it has ended."""
+        return self.restatement if self.aborted is None else None
 
     @property
     def end(self) -> EpochState:
@@ -227,6 +240,7 @@ class Attempt(AttemptId):
     :param checks: checks that must pass before the output is published.
     :param participants: number of writers.
     :param shared: True if each writer joins before it writes; several writers always do.
+    :param restatement: the restatement that will publish it; None for an attempt that publishes its own epoch.
     :param participant: number of the writer that holds this value.
     :param participant_attempt: number of that writer's try; 0 for a writer that has not joined.
     """
@@ -244,6 +258,7 @@ class Attempt(AttemptId):
     participant: int = 0
     participant_attempt: int = 0
     shared: bool = False
+    restatement: RestatementId | None = None
 
     @property
     def is_shared(self) -> bool:
@@ -294,6 +309,13 @@ class AlreadyCommitted(RevisionId):
     """Reply of begin to a retry of the generation that committed."""
 
     csn: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlreadyStaged(RevisionId):
+    """Reply of begin within a restatement: the epoch is computed, and waits for the restatement to be published."""
+
+    restatement: RestatementId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

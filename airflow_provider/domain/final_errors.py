@@ -147,9 +147,10 @@ class UnknownName(FinalError):
 
     :param domain: name of the domain. :param job: the unknown job, as each of the following is.
     :param table: name of a table. :param source: name of a source. :param lease: id of a lease.
-    :param conn_id: id of an Airflow connection.
+    :param conn_id: id of an Airflow connection. :param restatement: name of a restatement.
     """
 
+    restatement: str = ""
     domain: str = ""
     job: str = ""
     table: str = ""

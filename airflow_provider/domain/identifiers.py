@@ -14,6 +14,7 @@ JobName = NewType("JobName", str)
 TableName = NewType("TableName", str)
 ChangeSetId = NewType("ChangeSetId", str)
 LeaseId = NewType("LeaseId", str)
+RestatementId = NewType("RestatementId", str)
 
 MAX_NAME_BYTES = 255
 MAX_TEXT_BYTES = 65_536
@@ -54,6 +55,14 @@ def lease_id(value: object) -> LeaseId:
     :raises InvalidInput: not a valid name; names the field ``lease``.
     """
     return LeaseId(_checked(value, "lease"))
+
+
+def restatement_id(value: object) -> RestatementId:
+    """Return *value* as a checked name.
+
+    :raises InvalidInput: not a valid name; names the field ``restatement``.
+    """
+    return RestatementId(_checked(value, "restatement"))
 
 
 def column_name(value: object) -> str:

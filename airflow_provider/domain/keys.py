@@ -34,6 +34,7 @@ class Kind(StrEnum):
     VERSIONS = "versions"
     RESERVATION = "reservation"
     EXPIRED = "withdrawn"
+    RESTATEMENT = "restatement"
 
 
 class Key(NamedTuple, Generic[Record_co]):

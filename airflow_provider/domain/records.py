@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.expired import ExpiredPage
-from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, RestatementId, TableName
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.keys import Key as Key  # noqa: PLC0414  (every key function returns one)
 from airflow_provider.domain.keys import Kind as Kind  # noqa: PLC0414
@@ -18,6 +18,7 @@ from airflow_provider.domain.keys import Stamped as Stamped  # noqa: PLC0414
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.reservation import ReservationRecord
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -40,6 +41,7 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.VERSIONS: VersionsRecord,
     Kind.RESERVATION: ReservationRecord,
     Kind.EXPIRED: ExpiredPage,
+    Kind.RESTATEMENT: RestatementRecord,
 }
 """The one dataclass of each kind of record."""
 
@@ -156,6 +158,10 @@ def entry_key(epoch: EpochId, entry: AttemptEvent) -> Key[AttemptEvent]:
 
 def lease_key(domain: DomainName, lease: LeaseId) -> Key[LeaseRecord]:
     return Key(domain, Kind.LEASE, "", lease)
+
+
+def restatement_key(domain: DomainName, restatement: RestatementId) -> Key[RestatementRecord]:
+    return Key(domain, Kind.RESTATEMENT, "", restatement)
 
 
 def retention_key(domain: DomainName) -> Key[RetentionRecord]:

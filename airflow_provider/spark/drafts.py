@@ -76,7 +76,7 @@ def base_of(service: EpochService, attempt: Attempt, sink: Table) -> State | Non
     if edges.get(sink.name, OnUpstreamRevision.IGNORE) is OnUpstreamRevision.IGNORE:
         raise refusals.unknown_base(attempt, sink.name)
     state, _ = service.input(attempt, sink.name)
-    return None if state.ref is None else state
+    return None if state.ref is None and not state.staged else state
 
 
 def opened(
@@ -89,7 +89,8 @@ def opened(
     """Make a draft that *spark* can write and that holds the rows of *base*.
 
     The draft shares the files of *base* if the format can; otherwise Spark copies the rows, because files that hold
-    the column ``_epoch`` name the epoch that they were written in.
+    the column ``_epoch`` name the epoch that they were written in. It shares no staged output, which may still be
+    deleted.
 
     :raises InvalidInput: a session without a file system for the warehouse, or without the runtime.
     :raises SchemaMismatch: *base* has newer columns than this job's declaration knows.
@@ -97,7 +98,8 @@ def opened(
     _refuse_unreachable(spark, place)
     if base is not None and base.ref is not None and info.schema_id < base.ref.schema_id:
         raise refusals.older_columns(place.table.name)
-    shared = base if base is not None and table_format.shares(info, base) else None
+    shares = base is not None and not base.staged and table_format.shares(info, base)
+    shared = base if shares else None
     draft = table_format.open_draft(place, info, shared)
     try:
         catalog = _catalog(draft)

@@ -54,6 +54,8 @@ class StoreCapability(StrEnum):
     """:class:`CatalogSwap` is part of the transaction."""
     CLUSTER = "cluster-wide"
     """Clients on several hosts may use it."""
+    LARGE_TRANSACTIONS = "large transactions"
+    """One transaction may write the records of thousands of epochs."""
 
 
 @dataclass(frozen=True, slots=True)

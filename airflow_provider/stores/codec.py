@@ -36,7 +36,7 @@ from airflow_provider.domain.records import RECORDS, Key, Kind
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
 
-KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2}
+KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2, Kind.RESTATEMENT: 2}
 """The format that each newer kind of record came with."""
 
 VALUES_SINCE: Mapping[Enum, int] = {}

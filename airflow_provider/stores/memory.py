@@ -166,6 +166,7 @@ class MemoryStore(MetadataStore):
             StoreCapability.WATCH,
             StoreCapability.SNAPSHOT_READ,
             StoreCapability.CATALOG_SWAP,
+            StoreCapability.LARGE_TRANSACTIONS,
         }
     )
 

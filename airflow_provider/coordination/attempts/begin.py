@@ -29,6 +29,7 @@ from airflow_provider.coordination.commits.declare import Declaring
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_stopped
 from airflow_provider.coordination.commits.source_dependents import whole_sources
+from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.admission import Beginning, check_interval, decide
@@ -44,9 +45,10 @@ from airflow_provider.domain.beginning import (
     reads_of_skip,
     resolve_inputs,
 )
-from airflow_provider.domain.behind import is_behind
+from airflow_provider.domain.behind import Behind, is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
+    AlreadyStaged,
     Attempt,
     AttemptEvent,
     AttemptRecord,
@@ -59,7 +61,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
-from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.records import (
@@ -68,19 +70,27 @@ from airflow_provider.domain.records import (
     fence_of,
     job_key,
     lock_of,
+    restatement_key,
     retention_key,
     rewrite_log_key,
     table_key,
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import (
+    is_over,
+    refuse_closed,
+    refuse_incomplete,
+    refuse_stranger,
+    without_hold,
+)
 from airflow_provider.domain.rewrites import invalidated
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
 
-_Answer = Callable[[], Attempt | AlreadyCommitted | None]
+_Answer = Callable[[], Attempt | AlreadyCommitted | AlreadyStaged | None]
 
 
 def begin(
@@ -100,16 +110,72 @@ def begin(
     :param shared_ttl: they are processes of their own, also a single one joins, and all may be silent for so long.
     :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
     :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
-    :raises EpochBusy: another run's live attempt. :raises Fenced: a newer attempt of the same run exists.
+    :raises EpochBusy: another run's live attempt, or an open restatement that computes the epoch.
+    :raises Fenced: a newer attempt of the same run exists.
     :raises DependentReaders: committed readers depend on the committed revision.
     :raises InvalidInput: an interval that is none of the job's epochs, a source without bounds.
     :raises SourceUnavailable: a source did not answer. :raises Unavailable: what it had is gone, or grew.
     :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
     :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
+    request = _request(
+        context, job, interval, owner, sources, participants=participants, shared_ttl=shared_ttl
+    )
+    return alone(request.run())
+
+
+def begin_within(
+    context: Context,
+    restatement: RestatementId,
+    job: Job,
+    interval: Interval,
+    owner: Owner,
+    *,
+    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
+) -> Attempt | AlreadyCommitted | AlreadyStaged:
+    """Open an attempt at one epoch of *restatement*, which publishes it with the other members.
+
+    It reads what members have staged in place of what is committed, and everything else as it is committed now. What
+    is staged already stays, unless its inputs have changed since, or its task was cleared.
+
+    :return: beside the answers of :func:`begin`: that it is staged.
+    :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
+    :raises TopologyError: the epoch is no member, or lacks one of its job's tables.
+    :raises NotReady: also where a member that it reads is not staged. Others are those of :func:`begin`.
+    """
+    return _request(context, job, interval, owner, sources, restatement=restatement).run()
+
+
+def _request(
+    context: Context,
+    job: Job,
+    interval: Interval,
+    owner: Owner,
+    sources: BoundsProvider | Mapping[str, SourceBounds] | None,
+    *,
+    participants: int = 1,
+    shared_ttl: timedelta | None = None,
+    restatement: RestatementId | None = None,
+) -> Begin:
     # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
     by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)
-    return Begin(context, own, interval, by, as_provider(sources), participants, shared_ttl=shared_ttl).run()
+    return Begin(
+        context,
+        own,
+        interval,
+        by,
+        as_provider(sources),
+        participants,
+        shared_ttl=shared_ttl,
+        restatement=restatement,
+    )
+
+
+def alone(answer: Attempt | AlreadyCommitted | AlreadyStaged) -> Attempt | AlreadyCommitted:
+    """Return *answer* to a begin within no restatement, which finds nothing staged."""
+    if isinstance(answer, AlreadyStaged):
+        raise AssertionError  # noqa: TRY004 - no type of a caller's value
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +184,7 @@ class Begin:
 
     :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
     :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
+    :param restatement: see :func:`begin_within`.
     """
 
     context: Context
@@ -128,6 +195,7 @@ class Begin:
     participants: int
     skips: str = ""
     shared_ttl: timedelta | None = None
+    restatement: RestatementId | None = None
 
     @property
     def _edges(self) -> tuple[Edge, ...]:
@@ -140,12 +208,19 @@ class Begin:
             store=store, job=self.job, interval=self.interval, sources=sources, provider=self.sources
         )
 
+    def _bounding_with(self, members: Members | None) -> Bounding:
+        """Return the bounding beside *members* that are published with the epoch."""
+        epochs = () if members is None else members.record.epochs
+        return replace(
+            self._bounding, published_with=tuple(job for job, interval in epochs if interval == self.interval)
+        )
+
     @property
     def _giving_back(self) -> GivingBack:
         store, by = self.context.store, self.owner.dag_id
         return GivingBack(store=store, job=self.job, interval=self.interval, reason=self.skips, by=by)
 
-    def run(self) -> Attempt | AlreadyCommitted:
+    def run(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants, self.job)
@@ -158,7 +233,7 @@ class Begin:
     def _ttl(self) -> timedelta:
         return self.shared_ttl or self.context.defaults.lock_ttl
 
-    def _try(self) -> Attempt | AlreadyCommitted:
+    def _try(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """:raises ReadAgain: the store is to be read again."""
         declaration = Declaring(self.context, self.job).of(self._read())
         if declaration is None:
@@ -191,14 +266,25 @@ class Begin:
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
         # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
-        fills = () if behind else fills_of(reading, self.job, epoch, self.interval, skips=bool(self.skips))
-        earlier = None if self.skips else self._earlier_commit(epoch)
+        skips, within = bool(self.skips), self.restatement
+        # A restatement computes all tables: what a fill shares with the commit may change with it.
+        fills = () if behind or within else fills_of(reading, self.job, epoch, self.interval, skips=skips)
+        earlier = None if skips or within else self._earlier_commit(epoch)
         if earlier is not None:
             return lambda: earlier
-        lock = reading.get(lock_of(self._epoch))
-        skips = bool(self.skips)
+        if epoch is not None and self._is_let_go(epoch.attempt):
+            epoch = without_hold(epoch)
+        lock, filling = reading.get(lock_of(self._epoch)), bool(fills)
         decision = decide(
-            job, epoch, lock, self.owner, reading.now, fills=bool(fills), skips=skips, behind=behind
+            job,
+            epoch,
+            lock,
+            self.owner,
+            reading.now,
+            fills=filling,
+            skips=skips,
+            behind=behind,
+            restatement=within,
         )
         if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
             csn = committed_csn(stamped) if stamped else None
@@ -210,9 +296,58 @@ class Begin:
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
+        self._members(reading)  # refuses a restatement that is over
         refuse_ended(job, self._own(reading))
+        if within is not None:
+            refuse_incomplete(self.job.name, self.interval, self._own(reading))
+        if decision is Beginning.STAGED and epoch is not None and epoch.attempt is not None:
+            kept = self._kept(reading, job, epoch.attempt)
+            if kept is not None:
+                return lambda: kept
         refuse_stopped(self.context.formats, reading, unseen, published=fills or self._own(reading))
         return self._opening(reading, job, stamped, fills, dry=dry)
+
+    def _members(self, reading: Reading) -> Members | None:
+        """Return the members of the restatement, of which the epoch is one; None without a restatement.
+
+        :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
+        :raises TopologyError: the epoch is no member.
+        """
+        name, domain = self.restatement, self.job.domain
+        if name is None:
+            return None
+        stamped = reading.get(restatement_key(domain, name))
+        if stamped is None:
+            raise unknown(domain, name)
+        refuse_closed(name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
+        refuse_stranger(name, stamped.record, self.job.name, self.interval)
+        return Members(reader=self.context.store, domain=domain, name=name, record=stamped.record)
+
+    def _is_let_go(self, attempt: AttemptRecord | None) -> bool:
+        """Return whether *attempt* is within a restatement that is over: it holds the epoch no more."""
+        if attempt is None or attempt.restated_by in (None, self.restatement):
+            return False
+        store, domain = self.context.store, self.job.domain
+        record, reading = restatement_of(store, domain, attempt.restated_by).record, store.read(domain, [])
+        return is_over(record, incarnation=reading.head.incarnation, now=reading.now)
+
+    def _kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
+        """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""
+        if attempt.job_revision != job.revision or self.restatement is None:
+            return None
+        members, name = self._members(reading), self._epoch
+        tables = {edge.table: reading.get(table_key(name.domain, edge.table)) for edge in self._edges}
+        logs = rewrite_logs(reading, name.domain, attempt.inputs)
+        if (
+            invalidated(attempt.inputs, logs, self.interval)
+            or (members is not None and members.reread(attempt.inputs, tables) != attempt.inputs)
+            or inputs_behind(attempt.inputs, _others_behind(reading, name.domain, members))
+            or not self._bounding.are_newest(attempt.sources)
+        ):
+            return None
+        return AlreadyStaged(
+            name.domain, name.job, name.interval, attempt.revision, restatement=self.restatement
+        )
 
     def _granted(
         self,
@@ -252,6 +387,7 @@ class Begin:
                 job_key(domain, self.job.name),
                 fence_of(self._epoch),
                 lock_of(self._epoch),
+                *([] if self.restatement is None else [restatement_key(domain, self.restatement)]),
                 *(table_key(domain, edge.table) for edge in edges),
                 *(rewrite_log_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
@@ -278,8 +414,16 @@ class Begin:
         if revision > 1 and not fills:
             refuse_others_rows(self.context.store, self.job, self.interval, own)
         refuse_part(reading, self.job, self.interval)
-        refuse_changes(self.context, self.job, self.interval, own, fills=fills, skips=bool(self.skips))
-        before = None if self.skips else inheritable(epoch, job)
+        refuse_changes(
+            self.context,
+            self.job,
+            self.interval,
+            own,
+            fills=fills,
+            skips=bool(self.skips),
+            alone=self.restatement is None,
+        )
+        before = None if self.skips else inheritable(epoch, job, self.restatement)
         inputs, fresh = self._inputs(reading, before, epoch, fills)
         alter = Alter(self.context, self.job, self.interval)
         if inputs is None or alter.run(reading, dry=dry):
@@ -289,7 +433,7 @@ class Begin:
         bounded = (
             self._giving_back.bounded(reading)
             if self.skips
-            else self._bounding.bounded(
+            else self._bounding_with(self._members(reading)).bounded(
                 reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
             )
         )
@@ -309,6 +453,7 @@ class Begin:
             rolls_back=abandoned(epoch, self.interval, adopts, self.job.outputs),
             skips=self.skips,
             fills=fills,
+            restatement=self.restatement,
         )
         return lambda: self._open(reading, stamped, record, bounded)
 
@@ -332,7 +477,8 @@ class Begin:
         fills: tuple[TableName, ...],
     ) -> tuple[list[Provenance] | None, bool]:
         """Return the inputs and whether they were resolved anew; None when the head is to be read again."""
-        domain, behind = self.job.domain, behind_of(reading, self.job.domain)
+        domain, members = self.job.domain, self._members(reading)
+        behind = _others_behind(reading, domain, members)
         tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
         retention = expired_states(self.context.store, domain, reading)
         # A fill reads what the commit has read; output of another attempt is of what that has found itself.
@@ -341,7 +487,8 @@ class Begin:
             logs = rewrite_logs(reading, domain, before.inputs)
             over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
             gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
-            if not (over or gone or inputs_behind(before.inputs, behind)):
+            other = members is not None and members.reread(before.inputs, tables) != before.inputs
+            if not (over or gone or other or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [edge for edge in self._edges if not (self.skips and fills) or edge.table in fills]
         found, missing, stale = resolve_inputs(
@@ -352,6 +499,8 @@ class Begin:
         job, interval, csn = self.job, self.interval, reading.head.csn
         epoch_of = Resolving(domain, job.name, interval, outputs=job.outputs, edges=edges, csn=csn)
         refuse_missing(self.context.store, epoch_of, missing, tables)
+        if members is not None:
+            found = list(members.read(self._epoch, found, tables))
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*expired_inputs(recorded, tables, retention), *altered(recorded, tables)]
@@ -388,7 +537,8 @@ class Begin:
     def _baseline(
         self, reading: Reading, before: AttemptRecord | None
     ) -> tuple[tuple[TableName, TableRef | None], ...]:
-        if before is not None and before.aborted is None:  # nothing claims those of an attempt that has ended
+        # Nothing claims the baseline of an attempt that has ended, or that is staged and has no lock.
+        if before is not None and before.aborted is None and not before.staged:
             return before.baseline
         refs = ((name, table.record.ref if table else None) for name, table in self._own(reading).items())
         return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
@@ -424,6 +574,8 @@ class Begin:
         # Inputs and baselines are claims: none may appear behind the back of retention (R24).
         claims = retention_key(domain)
         required = [topology_key(domain), fence, lock_of(name), claims, *bounded.required]
+        if self.restatement is not None:  # it may be abandoned, or get further members
+            required.append(restatement_key(domain, self.restatement))
         transaction = Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
@@ -440,3 +592,11 @@ class Begin:
         except RequirementFailed:
             return None
         return receipt.versions[fence]
+
+
+def _others_behind(reading: Reading, domain: DomainName, members: Members | None) -> tuple[Behind, ...]:
+    """Return the epochs that are behind their source, without *members*, whose new output is read instead."""
+    behind = behind_of(reading, domain)
+    if members is None:
+        return behind
+    return tuple(entry for entry in behind if not members.record.has(entry.job, entry.interval))

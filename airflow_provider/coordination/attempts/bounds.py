@@ -30,6 +30,7 @@ from airflow_provider.domain.between import neighbours
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
 from airflow_provider.domain.records import Key, Stamped, chain_key, source_key
 from airflow_provider.domain.source_bounds import (
@@ -86,6 +87,7 @@ class Bounding:
     """The bounds of the sources of *job* for one epoch.
 
     :param sources: the sources that the attempt reads. :param provider: asked for bounds that are not recorded.
+    :param published_with: jobs that compute the same epoch within the attempt's restatement, by the same revision.
     """
 
     store: MetadataReader
@@ -93,6 +95,7 @@ class Bounding:
     interval: Interval
     sources: tuple[Source, ...]
     provider: BoundsProvider
+    published_with: tuple[JobName, ...] = ()
 
     @property
     def keys(self) -> list[Key[Any]]:
@@ -202,7 +205,12 @@ class Bounding:
         current = recorded[newest].whole
         dependents = same_bounds(recorded, current)
         readers = source_dependents(
-            self.store, self.job.domain, source.name, self.interval, dependents, but=self.job.name
+            self.store,
+            self.job.domain,
+            source.name,
+            self.interval,
+            dependents,
+            but={self.job.name, *self.published_with},
         )
         opened, committed = open_source(attempt, source.name), committed_source(epoch, source.name)
         if committed and source.is_increment:

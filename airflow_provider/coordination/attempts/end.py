@@ -99,6 +99,8 @@ class End:
             if self.findings and not (newest is not None and newest.check_failed):
                 raise fenced(self.context.store, attempt)
             return newest is not None and not newest.check_failed
+        if newest.staged and epoch.version != attempt.fence:
+            return False  # the worker that has staged it does not end it: its restatement does
         ended = replace(newest, aborted=self.reason, check_failed=bool(self.findings))
         log = AttemptEvent(
             state=ended.end,

@@ -115,7 +115,7 @@ class GivingBack:
         key, lock = fence_of(name), lock_of(name)
         reading = self.store.read(self.job.domain, [key, lock, *self.keys])
         epoch = reading.get(key)
-        if epoch is None or not _is_skipped(epoch.record, lives(reading, lock)):
+        if epoch is None or not _is_skipped(epoch.record, lives(reading, lock, epoch.record.attempt)):
             return iter(())
         bounded = self.bounded(reading)
         if bounded.records:
@@ -201,7 +201,7 @@ class GivingBack:
         own = own_reading.get(key)
         is_over = (
             own is not None
-            and _is_skipped(own.record, lives(own_reading, lock))
+            and _is_skipped(own.record, lives(own_reading, lock, own.record.attempt))
             and not later.bounds.is_empty
         )
         return None if readers.have_read or is_over else readers.required
@@ -218,7 +218,7 @@ class GivingBack:
 
     def _readers(self, source: Source, interval: Interval, revisions: Collection[int]) -> SourceDependents:
         """Return epochs that depend on *revisions*, also the job's own: a skip that adds a table leaves its commit."""
-        return source_dependents(self.store, self.job.domain, source.name, interval, revisions, but=None)
+        return source_dependents(self.store, self.job.domain, source.name, interval, revisions)
 
     def _next(
         self, source: Source, interval: Interval, bounds: SourceBounds

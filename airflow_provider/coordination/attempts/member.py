@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
 from airflow_provider.coordination.attempts.state_log import checked_key, state_log, written_keys
-from airflow_provider.coordination.attempts.validate import refuse_invalid
+from airflow_provider.coordination.attempts.validate import refuse_invalid, rewrite_logs
 from airflow_provider.coordination.commits.catch_up import refuse_behind_inputs
 from airflow_provider.coordination.commits.source_dependents import later_keys, newest_required
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
@@ -23,10 +23,11 @@ from airflow_provider.domain.epoch import (
     Commitment,
     EpochRecord,
     EpochState,
+    Provenance,
 )
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import Conflict, InvalidInput, TopologyError
 from airflow_provider.domain.filling import beside, filled, inputs_to_validate
-from airflow_provider.domain.identifiers import ChangeSetId, TableName
+from airflow_provider.domain.identifiers import ChangeSetId, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import slice_of
 from airflow_provider.domain.records import (
@@ -38,8 +39,10 @@ from airflow_provider.domain.records import (
     rewrite_log_key,
     slice_key,
 )
+from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of, within
+from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import Committable, Member
+from airflow_provider.domain.version import Committable, Member, RewriteLog
 from airflow_provider.stores.base import Absent, Delete, MetadataReader, Put, Reading
 
 
@@ -81,6 +84,90 @@ def open_epoch(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedTogether:
+    """Restatement whose members one commit publishes.
+
+    :param stamped: its record. :param staged: its members, by the table that they write.
+    """
+
+    name: RestatementId
+    stamped: Stamped[RestatementRecord]
+    staged: Mapping[TableName, Sequence[StagedEpoch]]
+
+    @classmethod
+    def of(
+        cls,
+        name: RestatementId,
+        stamped: Stamped[RestatementRecord],
+        members: Iterable[tuple[Attempt, StagedEpoch]],
+    ) -> PublishedTogether:
+        staged: dict[TableName, list[StagedEpoch]] = {}
+        for attempt, epoch in members:
+            for sink in attempt.sinks:
+                staged.setdefault(sink.name, []).append(epoch)
+        return cls(name=name, stamped=stamped, staged=staged)
+
+    @property
+    def epochs(self) -> frozenset[tuple[JobName, Interval]]:
+        return frozenset(self.stamped.record.epochs)
+
+    def other_reads(
+        self, inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
+    ) -> list[TableName]:
+        """Return the tables of which a member has read other rows than the commit will have.
+
+        The commit records what was staged as read at its own CSN. So the committed rows beside it must be as they were
+        read, also where an edge ignores revisions.
+        """
+        return [
+            read.table
+            for read in inputs
+            if read.staged != self._digest(read)
+            or (read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high) is not None)
+        ]
+
+    def refuse_other_reads(
+        self, attempt: Attempt, record: AttemptRecord, logs: Mapping[TableName, Stamped[RewriteLog]]
+    ) -> None:
+        """:raises Conflict: *attempt* has read other rows than the commit will have: it must be computed again."""
+        other = self.other_reads(record.inputs, logs)
+        if other:
+            raise Conflict(
+                f"{attempt}: {', '.join(other)} was computed again since it was read.",
+                next_step=f"compute the epoch again within restatement {self.name!r}, then publish it.",
+                tables=tuple(other),
+            )
+
+    def _digest(self, read: Provenance) -> str:
+        epochs = {epoch.interval: epoch for epoch in self.staged.get(read.table, ())}
+        return digest_of(epochs[interval] for interval in within(epochs, read.low, read.high))
+
+
+def _refuse_apart(attempt: Attempt, record: AttemptRecord, together: PublishedTogether | None) -> None:
+    """Refuse to publish a member of a restatement by itself, or another attempt with it.
+
+    :raises InvalidInput: it is within another restatement, or none.
+    """
+    name = None if together is None else together.name
+    if record.restatement != name or record.staged != (together is not None):
+        raise InvalidInput(
+            f"{attempt} is "
+            + (
+                f"within restatement {record.restatement!r}"
+                if record.restatement
+                else "within no restatement"
+            )
+            + ", and is published with that alone.",
+            next_step=f"`airflow epochs restate publish {record.restatement}`."
+            if record.restatement
+            else "publish it by itself.",
+            field="attempt",
+            value=str(attempt),
+            expected=f"an attempt within {name!r}" if name else "an attempt within no restatement",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberAttempt:
     """Attempt that is to be committed, as it was read.
 
@@ -100,17 +187,21 @@ class MemberAttempt:
         attempt: Attempt,
         records: tuple[Stamped[EpochRecord], AttemptRecord],
         reading: Reading,
+        together: PublishedTogether | None = None,
     ) -> MemberAttempt:
         """Return the member, once nothing refuses it.
 
-        :param records: as :func:`open_epoch` returns them.
+        :param records: as :func:`open_epoch` returns them. :param together: the restatement that publishes it.
         :raises Conflict: its inputs have changed meanwhile. :raises InvalidInput: it is not WRITTEN, or not checked.
         """
         epoch, record = records
+        _refuse_apart(attempt, record, together)
+        if together is not None:
+            together.refuse_other_reads(attempt, record, rewrite_logs(reading, attempt.domain, record.inputs))
         refuse_invalid(attempt, inputs_to_validate(record, epoch.record), reading)
-        refuse_behind_inputs(attempt, record, reading)
+        refuse_behind_inputs(attempt, record, reading, () if together is None else together.epochs)
         log = events_of_output(reader, attempt, record, reading)
-        output = _whole_output(attempt, record, log)
+        output = whole_output(attempt, record, log)
         refuse_unchecked(reader, attempt, reading, record)
         refuse_other_rows(reader, attempt, () if record.skips else record.fills, output)
         return cls(attempt=attempt, epoch=epoch, record=record, log=log, output=output)
@@ -155,9 +246,14 @@ class MemberAttempt:
     def tables_that_stay(self, reader: MetadataReader) -> tuple[TableName, ...]:
         return tables_that_stay(reader, self.attempt, self.epoch.record.committed)
 
-    def updates(self, change_set: ChangeSetId, stay: tuple[TableName, ...]) -> Iterator[Put | Delete]:
-        """Yield the updates of its epoch's own records, of which the tables *stay* keep earlier rows."""
-        yield Put(self.epoch.key, self._committed(change_set, stay))
+    def updates(
+        self, change_set: ChangeSetId, stay: tuple[TableName, ...], inputs: tuple[Provenance, ...]
+    ) -> Iterator[Put | Delete]:
+        """Yield the updates of its epoch's own records, of which the tables *stay* keep earlier rows.
+
+        :param inputs: what it has read, as its commit records it.
+        """
+        yield Put(self.epoch.key, self._committed(change_set, stay, inputs))
         yield Delete(lock_of(self.attempt))
         yield Put(commit_event_key(self.attempt), self._event)
 
@@ -165,7 +261,9 @@ class MemberAttempt:
         found = slice_of(self.attempt, self.output[table], self.record.output_token, change_set)
         return Put(slice_key(self.attempt, table), found)
 
-    def _committed(self, change_set: ChangeSetId, stay: tuple[TableName, ...]) -> EpochRecord:
+    def _committed(
+        self, change_set: ChangeSetId, stay: tuple[TableName, ...], inputs: tuple[Provenance, ...]
+    ) -> EpochRecord:
         attempt, record, epoch = self.attempt, self.record, self.epoch.record
         commitment = Commitment(
             revision=attempt.revision,
@@ -173,7 +271,7 @@ class MemberAttempt:
             output_token=record.output_token,
             owner=attempt.owner,
             change_set=change_set,
-            inputs=record.inputs,
+            inputs=inputs,
             skipped=record.skips,
             source_revisions=tuple((bounds.source, bounds.revision) for bounds in record.sources),
             names_sources=True,
@@ -196,6 +294,27 @@ class MemberAttempt:
         )
 
 
+def refuse_staying(
+    restatement: RestatementId, members: Sequence[MemberAttempt], stay: Sequence[Sequence[TableName]]
+) -> None:
+    """Refuse to publish members that leave rows of their earlier revision in tables that they do not write.
+
+    These rows were computed from what the restatement replaces.
+
+    :raises TopologyError: with the first such epoch.
+    """
+    for member, tables in zip(members, stay, strict=True):
+        if tables:
+            raise TopologyError(
+                f"{member.attempt.job} {member.interval} is computed again by restatement {restatement!r} without "
+                f"{', '.join(tables)}, whose rows come from what it replaces.",
+                next_step="declare these tables again, and compute the epoch again within the restatement.",
+                job=member.attempt.job,
+                interval=member.interval,
+                tables=tuple(tables),
+            )
+
+
 def events_of_output(
     reader: MetadataReader, attempt: Attempt, record: AttemptRecord, reading: Reading
 ) -> list[AttemptEvent]:
@@ -208,7 +327,7 @@ def events_of_output(
     return [reading.of(key).record for key in keys if key in reading.records]
 
 
-def _whole_output(
+def whole_output(
     attempt: Attempt, record: AttemptRecord, log: Sequence[AttemptEvent]
 ) -> Mapping[TableName, tuple[Committable, ...]]:
     """Return the staged output of every sink.

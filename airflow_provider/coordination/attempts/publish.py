@@ -10,24 +10,28 @@ from airflow_provider.coordination.attempts.check import check
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.member import (
     MemberAttempt,
+    PublishedTogether,
     commit_event_key,
     events_of_output,
     keys_of,
     open_epoch,
+    refuse_staying,
     refuse_unknown,
 )
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn
 from airflow_provider.coordination.commits.commit import CommitBuilder
-from airflow_provider.coordination.commits.dependents import rewrite_requirements, together
+from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.dependents import together as together_by_span
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
+from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.epoch_id import change_set_of
-from airflow_provider.domain.errors import ForeignCommit, TopologyError, Unavailable
+from airflow_provider.domain.errors import Conflict, ForeignCommit, TopologyError, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import changes_in_turn, moved_table, refuse_apart
@@ -40,9 +44,16 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import refuse_not_own
+from airflow_provider.domain.restatement import (
+    RestatementState,
+    as_committed,
+    change_set_of_restatement,
+    refuse_closed,
+)
 from airflow_provider.domain.rewrites import with_rewrites
 from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import RewriteLog, TableDelta, TableRecord, shown
+from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import Exists, Put, Reading, RequirementFailed, Transaction
 from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.errors import TablesAhead
@@ -73,6 +84,17 @@ def publish_together(context: Context, attempts: Sequence[Attempt]) -> tuple[Pub
     for attempt in attempts:
         check(context, attempt)
     return context.retry(Publish(context, tuple(attempts)).run)
+
+
+def publish_members(
+    context: Context, attempts: Sequence[Attempt], together: PublishedTogether
+) -> tuple[Published, ...]:
+    """Make the slices of all members of a restatement visible at one CSN, or nothing of them (R28).
+
+    :param attempts: of all members, staged. Errors are those of :func:`publish`; also :class:`Conflict` where a member
+        has read other output of the members than these have.
+    """
+    return context.retry(Publish(context, tuple(attempts), together).run)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,11 +136,13 @@ class _Decided:
 class Publish:
     """One request to publish; ``run`` may be repeated with the same answer.
 
+    :param together: the restatement that they are members of; None for epochs that are published by their own run.
     :param verified: slices whose staged output was found. Later tries of this request do not look again.
     """
 
     context: Context
     attempts: tuple[Attempt, ...]
+    together: PublishedTogether | None = None
     verified: set[tuple[Interval, TableName]] = field(default_factory=set, repr=False)
 
     @property
@@ -126,11 +150,14 @@ class Publish:
         return self.attempts[0].domain
 
     @property
-    def _sinks_of_job(self) -> tuple[Table, ...]:
-        return self.attempts[0].sinks
+    def _tables(self) -> tuple[Table, ...]:
+        """Output tables of all attempts."""
+        return tuple({sink.name: sink for attempt in self.attempts for sink in attempt.sinks}.values())
 
     @property
     def _change_set(self) -> ChangeSetId:
+        if self.together is not None:
+            return change_set_of_restatement(self.together.name)
         return change_set_of(self.attempts)
 
     def run(self) -> tuple[Published, ...]:
@@ -146,8 +173,9 @@ class Publish:
         events = (reading.get(commit_event_key(attempt)) for attempt in attempts)
         done = [event for event in events if event is not None]
         if len(done) == len(attempts):
-            follow(self.context.formats, reading, self._sinks_of_job)
+            follow(self.context.formats, reading, self._tables)
             return self._published([event.csn or 0 for event in done])
+        self._refuse_changed(reading)
         # A member that an earlier version of the DAG has published alone is refused here, as Fenced.
         epochs = [open_epoch(store, attempt, reading) for attempt in attempts]
         # Waits while another publisher holds the head; what it returns is required at the write.
@@ -155,7 +183,7 @@ class Publish:
         if any(is_torn(attempt, reading) for attempt in attempts):
             return None
         members = [
-            MemberAttempt.of(store, attempt, epoch, reading)
+            MemberAttempt.of(store, attempt, epoch, reading, self.together)
             for attempt, epoch in zip(attempts, epochs, strict=True)
         ]
         sinks = self._sinks(reading, members)
@@ -181,12 +209,13 @@ class Publish:
         return tuple(_answer(attempt, csn, at, commit.deltas) for attempt in attempts)
 
     def _read(self) -> Reading:
-        domain, sinks = self._domain, self._sinks_of_job
+        domain, sinks = self._domain, self._tables
         keys = [
             # Epochs before tables: an epoch that is found open was open when its tables were read, or publish fails.
             *(key for attempt in self.attempts for key in (fence_of(attempt), commit_event_key(attempt))),
             topology_key(domain),
             reservation_key(domain),
+            *([] if self.together is None else [self.together.stamped.key]),
             *(table_key(domain, sink.name) for sink in sinks),
             *(rewrite_log_key(domain, sink.name) for sink in sinks),
             *(key for attempt in self.attempts for key in keys_of(attempt)),
@@ -194,13 +223,27 @@ class Publish:
         pointers = self.context.formats.swapped(sinks)
         return self.context.store.read(domain, list(dict.fromkeys(keys)), pointers=pointers)
 
+    def _refuse_changed(self, reading: Reading) -> None:
+        """Refuse to publish a restatement that is over, or has other members than were read.
+
+        :raises Conflict: others have changed it. :raises DomainMoved: the domain is elsewhere.
+        """
+        if self.together is None:
+            return
+        refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
+        name, known = self.together.name, self.together.stamped
+        stamped = reading.of(known.key)
+        refuse_closed(name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
+        if stamped.version != known.version:
+            raise Conflict.of_others(f"restatement {name!r}", "changing it")
+
     def _sinks(self, reading: Reading, members: Sequence[MemberAttempt]) -> list[_Sink]:
         """Return the sinks in the order of their names.
 
         :raises TopologyError: a table's calendar has changed, or it has another owner.
         """
         found = []
-        for table in sorted(self._sinks_of_job, key=lambda sink: sink.name):
+        for table in sorted(self._tables, key=lambda sink: sink.name):
             adding = sorted(
                 (member for member in members if table in member.published),
                 key=lambda member: member.interval,
@@ -224,18 +267,23 @@ class Publish:
         :raises DependentReaders: committed epochs have read it.
         """
         domain, own = self._domain, [sink.table.name for sink in sinks]
-        changed: dict[Interval, dict[TableName, Interval | None]] = {}
-        for sink in sinks:
-            for piece in sink.slices:
-                changed.setdefault(piece.member.interval, {})[sink.table.name] = piece.changes
         store, topology = self.context.store, reading.of(topology_key(domain))
-        defaults = self.context.defaults
+        together, defaults = self.together, self.context.defaults
+        members = () if together is None else together.epochs
         return [
             required
-            for commits, spans in changed.items()
-            for span, names in together(spans).items()
+            for commits, spans in _changed(sinks).items()
+            for span, names in together_by_span(spans).items()
             for required in rewrite_requirements(
-                store, domain, names, span, topology, defaults=defaults, own=own, commits=commits
+                store,
+                domain,
+                names,
+                span,
+                topology,
+                defaults=defaults,
+                own=own,
+                commits=commits,
+                members=members,
             )
         ]
 
@@ -302,14 +350,24 @@ class Publish:
     def _transaction(self, decided: _Decided) -> Transaction:
         commit, members = decided.commit, decided.members
         stay = [member.tables_that_stay(self.context.store) for member in members]
+        if self.together is not None:
+            refuse_staying(self.together.name, members, stay)
+            commit.hold(commit.reading.of(topology_key(self._domain)), self.together.stamped)
+            closed = replace(self.together.stamped.record, state=RestatementState.PUBLISHED)
+            commit.update(Put(self.together.stamped.key, closed))
         for member in members:
             commit.hold(*member.held(commit.reading))
         catch_up(
             commit,
             [(member.attempt, member.record, names) for member, names in zip(members, stay, strict=True)],
         )
+        refs = {
+            sink.table.name: version.ref
+            for sink, (_, version) in zip(decided.sinks, decided.prepared, strict=True)
+        }
         for member, names in zip(members, stay, strict=True):
-            commit.update(*member.updates(self._change_set, names))
+            inputs = as_committed(member.record.inputs, commit.csn, refs)
+            commit.update(*member.updates(self._change_set, names, inputs))
         for sink, (publication, version) in zip(decided.sinks, decided.prepared, strict=True):
             self._show(commit, sink, publication, version)
         by = str(self.attempts[0].owner)
@@ -343,6 +401,22 @@ class Publish:
             _answer(attempt, csn, commits[csn].at, commits[csn].record.tables)
             for attempt, csn in zip(self.attempts, csns, strict=True)
         )
+
+
+def _changed(sinks: Sequence[_Sink]) -> dict[Interval, dict[TableName, Interval | None]]:
+    """Return the time that changes in each table, by the epoch whose commit changes it.
+
+    Adjacent epochs of a table that change nothing but themselves count as one: who has read a part of them is the same.
+    """
+    changed: dict[Interval, dict[TableName, Interval | None]] = {}
+    for sink in sinks:
+        own = [piece.member.interval for piece in sink.slices if piece.changes == piece.member.interval]
+        for span in merged(own):
+            changed.setdefault(span, {})[sink.table.name] = span
+        for piece in sink.slices:
+            if piece.changes != piece.member.interval:
+                changed.setdefault(piece.member.interval, {})[sink.table.name] = piece.changes
+    return changed
 
 
 def _answer(attempt: Attempt, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.cut import State, state_of
 from airflow_provider.domain.epoch import Attempt
@@ -15,6 +18,7 @@ def read_input(context: Context, attempt: Attempt, table: str) -> tuple[State, s
     The schema is empty text when the state has no commit.
 
     :raises InvalidInput: the job declares no edge on *table*.
+    :raises Conflict: epochs of the attempt's restatement that it reads were computed again since it began.
     """
     provenance = attempt.input(table)
     record_key = table_key(attempt.domain, provenance.table)
@@ -28,4 +32,10 @@ def read_input(context: Context, attempt: Attempt, table: str) -> tuple[State, s
             table, attempt.domain, next_step="check the domain of the job and the connection."
         )
     schema = reading.get(of_schema) if of_schema else None
-    return state_of(provenance, record.record.kind), schema.record.schema if schema else ""
+    state = state_of(provenance, record.record.kind)
+    if provenance.staged and attempt.restatement is not None:
+        members, writer = Members.of(context.store, attempt.domain, attempt.restatement), record.record.job
+        low, high, digest = provenance.low, provenance.high, provenance.staged
+        staged = context.retry(lambda: members.output(provenance.table, writer, low, high, digest))
+        state = replace(state, staged=staged)
+    return state, schema.record.schema if schema else ""

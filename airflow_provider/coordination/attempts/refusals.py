@@ -104,9 +104,11 @@ def refuse_changes(
     *,
     fills: tuple[TableName, ...],
     skips: bool,
+    alone: bool = True,
 ) -> None:
     """Refuse an attempt whose commit would change inputs of committed epochs (R18).
 
+    :param alone: False for a member of a restatement, which is published with its readers: publish looks for others.
     :param fills: the tables that it adds to the epoch; empty for all.
     :raises DependentReaders: committed readers; the error lists them.
     :raises TopologyError: no later epoch could follow this one.
@@ -116,6 +118,8 @@ def refuse_changes(
     refuse_gaps(interval, known, context.defaults.most_stretches)
     if not skips:
         refuse_unjoined(job.name, interval, job.edges, job.outputs, known)
+    if not alone:
+        return
     written = {name: record for name, record in known.items() if not fills or name in fills}
     spans = {name: record.progress.changed_by(interval) for name, record in written.items()}
     for span, names in together(spans).items():

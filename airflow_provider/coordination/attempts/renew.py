@@ -42,8 +42,8 @@ def _renew(store: MetadataStore, attempt: Attempt) -> timedelta:
     ):
         raise fenced(store, attempt)
     if lock is None or lock.record.token != attempt.token:
-        # A heartbeat that overlaps the attempt's own publish meets no lock; it must not fail the task.
-        if epoch.record.attempt is None:
+        # A heartbeat that overlaps the attempt's own publish or staging meets no lock; it must not fail the task.
+        if epoch.record.attempt is None or epoch.record.attempt.staged:
             return attempt.ttl
         raise fenced(store, attempt)
     if lock.record.ended:

@@ -69,8 +69,8 @@ def refuse_reruns(
             f"{_told(job, held, epochs)} committed and cannot be computed again, so that none was begun: "
             + " ".join(error.message for _, error in refused[:_LISTED])
             + (f" And {len(refused) - _LISTED} more." if len(refused) > _LISTED else ""),
-            next_step="ask for the others only, or declare on_rerun='keep', which leaves committed epochs as they are: "
-            "computing readers again (a restatement) is not available yet.",
+            next_step="ask for the others only, or declare on_rerun='keep', which leaves committed epochs as they are; "
+            "or compute them again with what has read them (`airflow epochs restate plan`).",
             interval=held[0],
             intervals=tuple(held),
             readers=tuple(reader for _, error in refused for reader in error.readers),

@@ -145,6 +145,7 @@ def attempt_of(
         shared=record.shared,
         adopted=record.adopts is not None,
         checks=() if record.skips else job.checks,
+        restatement=record.restatement,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from airflow_provider.coordination.commits.commit import CommitBuilder
@@ -11,7 +11,7 @@ from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind, caught_up, is_behind
 from airflow_provider.domain.epoch import Attempt, AttemptRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, rewrite_log_key, topology_key
 from airflow_provider.domain.registration import JobRecord
@@ -78,14 +78,22 @@ def is_torn(attempt: Attempt, reading: Reading) -> bool:
     return any(log is not None and log.record.binds > topology.binds for log in logs)
 
 
-def refuse_behind_inputs(attempt: Attempt, record: AttemptRecord, reading: Reading) -> None:
+def refuse_behind_inputs(
+    attempt: Attempt,
+    record: AttemptRecord,
+    reading: Reading,
+    members: Collection[tuple[JobName, Interval]] = (),
+) -> None:
     """Refuse to publish an attempt that was computed from epochs behind their source (R18).
 
     The decision rests on the topology; binding touches the logs of their tables, which publish requires.
 
+    :param members: epochs that the same commit computes again.
     :raises Conflict: begin again, which waits until they are computed again.
     """
-    behind = behind_of(reading, attempt.domain)
+    behind = [
+        entry for entry in behind_of(reading, attempt.domain) if (entry.job, entry.interval) not in members
+    ]
     found = inputs_behind(record.inputs, behind)
     if found:
         raise Conflict(

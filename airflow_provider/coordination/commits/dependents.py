@@ -83,10 +83,12 @@ def refuse_dependents(
     defaults: Defaults,
     *,
     commits: Interval | None = None,
+    members: Collection[tuple[JobName, Interval]] = (),
 ) -> None:
     """Refuse to change *interval* of *tables* while committed epochs have read it.
 
     :param commits: the epoch whose commit changes it, by itself or by what becomes visible with it; None for others.
+    :param members: epochs that the same commit computes again.
     :raises DependentReaders: with the first of them, each once.
     """
     read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
@@ -96,17 +98,18 @@ def refuse_dependents(
             output.name == table and not output.kind.accumulates for job in jobs for output in job.outputs
         )
         for job, edge in readers_of(table, jobs):
-            dependents = _dependents(reader, domain, (job, edge), interval, commits, full=full)
+            found = _dependents(reader, domain, (job, edge), interval, commits, full=full)
+            dependents = (epoch for epoch in found if (job.name, epoch) not in members)
             for epoch in islice(dependents, defaults.listed_readers):
                 read.setdefault((job.name, epoch), {})[table] = None
-    found = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
-    if found:
+    left = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
+    if left:
         raise DependentReaders.of(
             f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it",
-            tuple(found),
-            maybe_more=len(found) >= defaults.listed_readers,
-            next_step="leave it: computing readers again with it (a restatement) is not available yet; a skipped epoch "
-            "among them can be computed first.",
+            tuple(left),
+            maybe_more=len(left) >= defaults.listed_readers,
+            next_step="compute them again with it (`airflow epochs restate plan` shows what that takes), or leave it; "
+            "a skipped epoch among them can be computed first.",
             interval=interval,
         )
 
@@ -130,6 +133,7 @@ def rewrite_requirements(
     defaults: Defaults,
     own: Collection[TableName] = (),
     commits: Interval | None = None,
+    members: Collection[tuple[JobName, Interval]] = (),
 ) -> list[Exists]:
     """Return requirements that keep readers from committing on *interval* of *tables* while it is replaced.
 
@@ -137,7 +141,7 @@ def rewrite_requirements(
     first commit and no new reader slips in between.
 
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
-    :param commits: as of :func:`refuse_dependents`.
+    :param commits: as of :func:`refuse_dependents`. :param members: likewise.
     :raises DependentReaders: committed epochs have read it.
     """
     jobs = [stamped.record for stamped in pages(store, domain, JobRecord)]
@@ -145,7 +149,7 @@ def rewrite_requirements(
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     # Versions before epochs: a reader whose commit the epochs do not show yet moves a version that is required.
     found = store.read(domain, keys)
-    refuse_dependents(store, domain, tables, interval, defaults, commits=commits)
+    refuse_dependents(store, domain, tables, interval, defaults, commits=commits, members=members)
     return [
         Exists(topology.key, topology.version),
         *(Exists(key, found.of(key).version) for key in keys),

@@ -56,14 +56,14 @@ def source_dependents(
     interval: Interval,
     revisions: Collection[int],
     *,
-    but: JobName | None,
+    but: Collection[JobName] = (),
 ) -> SourceDependents:
     """Return the epochs of jobs, beside *but*, that stand on a revision of *source* at the end of *interval*.
 
     :param revisions: that revision, and those before it that have the same bounds: a source may be bound back.
     """
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
-    names = [job.name for job in jobs if job.name != but and source in job.all_sources]
+    names = [job.name for job in jobs if job.name not in but and source in job.all_sources]
     keys = {name: epoch_key(domain, name, interval.start) for name in names}
     locks = {name: lock_key(domain, name, interval.start) for name in names}
     reading = reader.read(domain, [*keys.values(), *locks.values()])
@@ -78,7 +78,8 @@ def source_dependents(
             committed.append(epoch)
         elif read:
             behind.append((epoch, read))
-        if open_source(stamped.record.attempt, source) in revisions and lives(reading, locks[name]):
+        attempt = stamped.record.attempt
+        if open_source(attempt, source) in revisions and lives(reading, locks[name], attempt):
             live.append(epoch)
     required = tuple(unchanged(reading, key) for key in keys.values())
     return SourceDependents(
@@ -86,8 +87,10 @@ def source_dependents(
     )
 
 
-def lives(reading: Reading, lock: Key[LockRecord]) -> bool:
-    """Return whether the lock of an attempt, as read, has not expired."""
+def lives(reading: Reading, lock: Key[LockRecord], attempt: AttemptRecord | None) -> bool:
+    """Return whether the lock of *attempt*, as read, has not expired, or the attempt is staged and needs none."""
+    if attempt is not None and attempt.aborted is None and attempt.staged:
+        return True
     stamped = reading.get(lock)
     return stamped is not None and not has_expired(stamped.at, stamped.record.ttl, reading.now)
 

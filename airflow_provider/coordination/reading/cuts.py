@@ -336,7 +336,8 @@ class Cuts:
         self, domain: DomainName, table: TableName, record: TableRecord, epoch: EpochRecord
     ) -> list[Staged]:
         attempt = epoch.attempt
-        if attempt is None or attempt.aborted is not None:
+        # Members of a restatement are read by a cut of it: until then some of them are old, and some new.
+        if attempt is None or attempt.aborted is not None or attempt.restatement is not None:
             return []
         log = scan(self.reader, domain, AttemptEvent, event_partition(record.job, epoch.interval.start))
         output = written_output(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.similar_names import meant
+from airflow_provider.coordination.commits.staged import Members, restatement_of
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.admission import holder
@@ -27,16 +28,24 @@ from airflow_provider.domain.cut import (
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import NotReady
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    TableName,
+    domain_name,
+    job_name,
+    restatement_id,
+)
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import epoch_key, lock_key, source_key, table_key
+from airflow_provider.domain.records import Stamped, epoch_key, lock_key, source_key, table_key
+from airflow_provider.domain.restatement import held, is_over
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, scan
+from airflow_provider.stores.base import MetadataReader, Reading, scan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,10 +176,12 @@ def begin_readiness(
     run: tuple[str, str],
     *,
     source_readers: SourceReaders | None = None,
+    restatement: str | None = None,
 ) -> Readiness:
     """Answer as :func:`inputs_readiness`, and require that no other run is computing the epoch of *inputs*.
 
     :param run: ids of the asking DAG and run: begin takes over the lock of an earlier try of the same run.
+    :param restatement: the restatement within which it is to begin: members that it reads must be staged.
     """
     name, maker = domain_name(domain), job_name(job)
     start = inputs.interval.start
@@ -178,6 +189,11 @@ def begin_readiness(
     reading = reader.read(name, [epoch, lock])
     answer = inputs_readiness(reader, domain, inputs, source_readers)
     stamped = reading.get(epoch)
+    if restatement is not None:
+        answer = replace(answer, missing=(*answer.missing, *_unstaged(reader, name, restatement, inputs)))
+    answer = replace(
+        answer, missing=(*answer.missing, *_restated(reader, reading, maker, stamped, restatement))
+    )
     live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
     if live is None or (live[0].dag_id, live[0].run_id) == run:
         return answer
@@ -188,6 +204,38 @@ def begin_readiness(
         reason=f"is computed by {owner}, whose lock lasts until {until.isoformat()}",
     )
     return Readiness(barrier=answer.barrier, csn=answer.csn, missing=(busy, *answer.missing))
+
+
+def _restated(
+    reader: MetadataReader,
+    reading: Reading,
+    job: JobName,
+    stamped: Stamped[EpochRecord] | None,
+    restatement: str | None,
+) -> Iterator[Missing]:
+    """Yield what keeps the epoch busy while another restatement holds it."""
+    attempt = None if stamped is None else stamped.record.attempt
+    holding = None if attempt is None else attempt.restated_by
+    if stamped is None or holding is None or holding == restatement:
+        return
+    record = restatement_of(reader, stamped.key.domain, holding).record
+    if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
+        error = held(job, stamped.record.interval, holding)
+        yield Missing(name=f"epoch of {job}", wanted=stamped.record.interval.end, reason=error.message)
+
+
+def _unstaged(
+    reader: MetadataReader, domain: DomainName, restatement: str, inputs: JobInputs
+) -> Iterator[Missing]:
+    """Yield the members of *restatement* that are read for *inputs* and are not staged."""
+    members = Members.of(reader, domain, restatement_id(restatement))
+    keys = {edge.table: table_key(domain, edge.table) for edge in inputs.edges}
+    tables = reader.read(domain, list(keys.values()))
+    for edge in inputs.edges:
+        table = tables.get(keys[edge.table])
+        if table is not None:
+            low, high = edge_range(edge, inputs.interval, table.record)
+            yield from members.read_by(edge.table, table.record.job, low, high)[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +284,7 @@ def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) 
                 table=table,
                 job=job,
                 owner=None if work is None else work.owner,
-                is_open=attempt is not None and attempt.aborted is None,
+                is_open=attempt is not None and attempt.aborted is None and not attempt.staged,
             )
         )
     return told

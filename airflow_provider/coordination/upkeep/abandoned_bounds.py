@@ -82,7 +82,7 @@ def abandoned_bounds(
             }
             name, interval = record.bounds.source, record.interval
             is_read = any(
-                open_source(epoch.attempt, name) and lives(found, locks[job, interval])  # type: ignore[index]
+                open_source(epoch.attempt, name) and lives(found, locks[job, interval], epoch.attempt)  # type: ignore[index]
                 for job, epoch in epochs.items()
             )
             is_over = all(epoch.committed or _first(known[job], interval) for job, epoch in epochs.items())  # type: ignore[arg-type]

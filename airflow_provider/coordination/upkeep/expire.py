@@ -19,6 +19,7 @@ from airflow_provider.coordination.commits.expired_states import (
     retention_of,
 )
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
+from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import (
@@ -69,6 +70,7 @@ def _expire(context: Context, domain: DomainName, name: TableName, barrier: date
         return
     _refuse_needed(context, domain, name, stamped, barrier)
     _refuse_behind(reading, context.store, stamped, barrier)
+    _refuse_restated(context.store, stamped, barrier)
     epoch = stamped.record.cadence.ending_at(barrier)
     commit = CommitBuilder(domain, reading, context.defaults)
     commit.require(*(unchanged(reading, key) for key in (table, retention, topology)))
@@ -168,6 +170,32 @@ def _refuse_behind(
                 next_step=f"clear the task of job {entry.job} for {entry.interval}, which computes it again; then "
                 "expire the barrier.",
             )
+
+
+def _refuse_restated(reader: MetadataReader, stamped: Stamped[TableRecord], barrier: datetime) -> None:
+    """Refuse to expire a state of a full table that an open restatement reads or computes again.
+
+    :raises InvalidInput: naming the restatement.
+    """
+    domain, name = stamped.key.domain, TableName(stamped.key.item)
+    if not stamped.record.kind.loses_expired:
+        return
+    for restatement, found in open_restatements(reader, domain):
+        for epochs in found.record.members:
+            job = reader.read(domain, [key := job_key(domain, epochs.job)]).of(key).record
+            states = {
+                state
+                for interval in epochs.intervals
+                for state in full_states_read(job, interval, {name: stamped.record})
+            }
+            own = stamped.record.job == job.name and any(each.end == barrier for each in epochs.intervals)
+            if own or (name, barrier) in states:
+                raise _refused(
+                    name,
+                    barrier,
+                    f"a barrier that restatement {restatement!r} does not compute or read",
+                    next_step="publish it or abandon it first.",
+                )
 
 
 def _without_slice(

@@ -278,7 +278,8 @@ def _begun(
     waiting: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
-    if epoch.attempt is None:
+    restating = epoch.attempt.restated_by if epoch.attempt is not None else None
+    if epoch.attempt is None or restating is not None:
         done = epoch.committed
         state, revision = (done.state, done.revision) if done else (EpochState.NOTHING, None)
         summary = f"committed by {done.owner if done else 'no attempt'}"
@@ -289,6 +290,9 @@ def _begun(
             if done.fills:
                 summary += f" (for {', '.join(done.fills)})"
                 step += " It is refused where another job has computed the epoch for other tables."
+        if restating is not None:
+            summary += f"; restatement {restating!r} computes it again, visible once that is published"
+            step = f"`airflow epochs restate status {restating}` shows how far it is."
     else:
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]

@@ -348,7 +348,8 @@ class _View:
 
     def _progress(self, job: JobRecord, stamped: Stamped[EpochRecord]) -> _Progress:
         epoch, names = stamped.record, [table.name for table in job.outputs]
-        if epoch.attempt is None:
+        # What a restatement computes is private: readers get what is committed.
+        if epoch.attempt is None or epoch.attempt.restated_by is not None:
             return _Progress.ended(epoch.committed, names)
         name = EpochId(self.domain, job.name, epoch.interval)
         key = lock_of(name)

@@ -74,9 +74,7 @@ class LeavingBehind:
         def is_other(read: int) -> bool:
             return read not in known or not known[read].whole.same_as(bounds)
 
-        readers = source_dependents(
-            self._store, self.domain, self.source, self.interval, (revision,), but=JobName("")
-        )
+        readers = source_dependents(self._store, self.domain, self.source, self.interval, (revision,))
         marked = [entry for entry in self._marked() if is_other(entry.read)]
         unknown = []
         for epoch, read in readers.behind:
@@ -205,8 +203,9 @@ class LeavingBehind:
                 f"source {self.source!r} cannot be bound anew for {self.interval}: what was computed from it has "
                 "committed readers, and could not be computed again",
                 error.readers,
-                next_step="leave it; what came late can land where a later epoch looks. Computing readers again with "
-                "it (a restatement) is not available yet; a skipped epoch among them can be computed first.",
+                next_step="leave it; what came late can land where a later epoch looks. A "
+                "restatement computes them again with what has read them (`airflow epochs restate plan`); a skipped "
+                "epoch among them can be computed first.",
                 interval=self.interval,
                 source=self.source,
             ) from error

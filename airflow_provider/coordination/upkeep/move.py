@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from airflow_provider.coordination.commits.open_restatements import (
+    open_restatements,
+    refuse_open_restatements,
+)
 from airflow_provider.coordination.commits.places import refuse_elsewhere, refuse_other_warehouse
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import DomainMoved
@@ -32,6 +36,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
@@ -191,15 +196,17 @@ class _Mover:
     def _refuse_live(self) -> None:
         """Fence silent attempts; if others are live, unseal the source and refuse to move.
 
-        :raises EpochBusy: leases or attempts are live.
+        :raises EpochBusy: leases or attempts are live, or a restatement is open.
         """
         store = self.source.store
         reason = f"silent when the domain was moved to {self.leaving.place}"
         live = [*live_attempts(self.source, self.domain, reason), *pages(store, self.domain, LeaseRecord)]
-        if not live:
+        if not live and not list(open_restatements(store, self.domain)):
             return
         if self._topology(self.target.store) is None:
             self._mark(store, self.before)
+        if not live:
+            refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
         raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
 
     # --- copying ---------------------------------------------------------------------------------------------
@@ -345,7 +352,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     for stamped in pages(reader, domain, TableRecord):
         tables.append(stamped.key.item)
         yield stamped
-    for kind in (RewriteLog, RetentionRecord, VersionsRecord):
+    for kind in (RewriteLog, RetentionRecord, VersionsRecord, RestatementRecord):
         yield from pages(reader, domain, kind)
     for job in jobs:
         for epoch in pages(reader, domain, EpochRecord, job.name):

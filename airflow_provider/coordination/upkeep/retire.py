@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.attempts.end import fence_silent
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.declare import registered
+from airflow_provider.coordination.commits.open_restatements import refuse_open_restatements
 from airflow_provider.coordination.commits.register import furthest, other_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
@@ -151,9 +152,11 @@ class Retire:
     def _refuse_live(self, job: JobRecord) -> None:
         """Fence silent attempts of the job. An attempt that begins meanwhile is refused when it publishes.
 
-        :raises EpochBusy: an attempt is live.
+        :raises EpochBusy: an attempt is live, or an open restatement computes epochs of the job.
         """
         store, domain = self.context.store, self.domain
+        what = f"the end of job {job.name!r}"
+        refuse_open_restatements(store, domain, what, lambda record: bool(record.of(job.name)))
         now = store.read(domain, []).now
         live = []
         for lock in list(pages(store, domain, LockRecord, job.name)):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.attempts.begin import Begin
+from airflow_provider.coordination.attempts.begin import Begin, alone
 from airflow_provider.coordination.attempts.bounds_provider import as_provider
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.give_back import UnreadBounds, unread_bounds
@@ -135,7 +135,7 @@ def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) ->
     owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
     asking = replace(owner, request_id=context.request_id())
     request = Begin(context, job, epoch, asking, as_provider(None), 1, skips=reason)
-    return request.run()
+    return alone(request.run())
 
 
 def _publish(context: Context, attempt: Attempt) -> Published:

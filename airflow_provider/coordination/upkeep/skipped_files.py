@@ -40,7 +40,7 @@ def skipped_bounds(
             is_skipped = epoch.committed is not None and bool(epoch.committed.skipped)
             if is_open and is_skipped:
                 lock = lock_key(domain, job, epoch.interval.start)
-                is_open = lives(reader.read(domain, [lock]), lock)
+                is_open = lives(reader.read(domain, [lock]), lock, epoch.attempt)
             if is_skipped and not is_open:
                 bounds = SourceBounds(source="")
                 skipped[newest] = SourceRecord(bounds=bounds, job=job, interval=epoch.interval)

@@ -70,7 +70,9 @@ class SqliteDialect(SqlDialect):
     :param timeout: time to wait for other writers.
     """
 
-    capabilities = frozenset({StoreCapability.SNAPSHOT_READ, StoreCapability.CATALOG_SWAP})
+    capabilities = frozenset(
+        {StoreCapability.SNAPSHOT_READ, StoreCapability.CATALOG_SWAP, StoreCapability.LARGE_TRANSACTIONS}
+    )
 
     embedded = True
     longest_pause_s = 0.02

@@ -1,0 +1,187 @@
+"""Staged epochs of a restatement: its members read each other's output before any of it is published (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from airflow_provider.domain.attempt_events import written_output
+from airflow_provider.domain.cut import Staged
+from airflow_provider.domain.epoch import AttemptEvent, AttemptRecord, EpochRecord, Provenance
+from airflow_provider.domain.epoch_id import EpochId
+from airflow_provider.domain.errors import Conflict, NotReady, UnknownName
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.records import Stamped, epoch_key, event_partition, job_key, restatement_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of, within
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader, scan
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Members:
+    """Members of the restatement *name*, as the store has them. :param record: as it was read."""
+
+    reader: MetadataReader
+    domain: DomainName
+    name: RestatementId
+    record: RestatementRecord
+
+    @classmethod
+    def of(cls, reader: MetadataReader, domain: DomainName, name: RestatementId) -> Members:
+        """:raises UnknownName: no such restatement in the domain."""
+        stamped = restatement_of(reader, domain, name)
+        return cls(reader=reader, domain=domain, name=name, record=stamped.record)
+
+    def epochs(
+        self, job: JobRecord, intervals: Sequence[Interval]
+    ) -> Iterator[tuple[Interval, Stamped[EpochRecord] | None]]:
+        """Yield the record of each of *intervals*; None where it is not staged by the job's present declaration."""
+        for start in range(0, len(intervals), _PAGE):
+            page = intervals[start : start + _PAGE]
+            keys = {interval: epoch_key(self.domain, job.name, interval.start) for interval in page}
+            reading = self.reader.read(self.domain, list(keys.values()))
+            for interval, key in keys.items():
+                stamped = reading.get(key)
+                yield interval, stamped if self._is_staged(stamped, job, interval) else None
+
+    def _is_staged(self, stamped: Stamped[EpochRecord] | None, job: JobRecord, interval: Interval) -> bool:
+        if stamped is None or stamped.record.interval != interval or stamped.record.attempt is None:
+            return False
+        attempt = stamped.record.attempt
+        return attempt.restated_by == self.name and attempt.staged and attempt.job_revision == job.revision
+
+    def read(
+        self,
+        epoch: EpochId,
+        inputs: Iterable[Provenance],
+        tables: Mapping[TableName, Stamped[TableRecord] | None],
+    ) -> tuple[Provenance, ...]:
+        """Return *inputs* of *epoch* with what is staged in their ranges.
+
+        :param tables: records of the tables that it reads.
+        :raises NotReady: members that it reads are not staged.
+        """
+        missing: dict[Missing, None] = {}
+        found = tuple(self._with_staged(read, tables, missing) for read in inputs)
+        if missing:
+            raise NotReady(
+                f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, missing))}.",
+                next_step="wait: the tasks of these jobs compute them within the restatement.",
+                job=epoch.job,
+                interval=epoch.interval,
+                missing=tuple(missing),
+            )
+        return found
+
+    def reread(
+        self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
+    ) -> tuple[Provenance, ...]:
+        """Return *inputs* with what is staged in their ranges now, also where members are not staged."""
+        return tuple(self._with_staged(read, tables, {}) for read in inputs)
+
+    def _with_staged(
+        self,
+        read: Provenance,
+        tables: Mapping[TableName, Stamped[TableRecord] | None],
+        missing: dict[Missing, None],
+    ) -> Provenance:
+        table = tables.get(read.table)
+        if table is None:
+            return read
+        digest, lacking = self.read_by(read.table, table.record.job, read.low, read.high)
+        missing.update(dict.fromkeys(lacking))
+        return replace(read, staged=digest)
+
+    def read_by(
+        self, table: TableName, writer: JobName, low: datetime | None, high: datetime
+    ) -> tuple[str, tuple[Missing, ...]]:
+        """Return the digest of the staged epochs that replace committed ones of ``(low, high]`` of *table*.
+
+        :param writer: the job that owns the table. :return: beside it, the members that are not staged yet.
+        """
+        found, missing = [], []
+        for interval, attempt in self._in_range(table, writer, low, high):
+            if attempt is None:
+                reason = f"restatement {self.name!r} has not computed {interval} of job {writer} yet"
+                missing.append(Missing(name=table, wanted=interval.end, reason=reason))
+            else:
+                found.append(_named(writer, interval, attempt))
+        return digest_of(found), tuple(missing)
+
+    def output(
+        self, table: TableName, writer: JobName, low: datetime | None, high: datetime, digest: str
+    ) -> tuple[Staged, ...]:
+        """Return the staged output that :meth:`read_by` has named by *digest*.
+
+        :raises Conflict: members were computed again since, or are gone.
+        """
+        found, output = [], list[Staged]()
+        for interval, attempt in self._in_range(table, writer, low, high):
+            if attempt is not None:
+                found.append(_named(writer, interval, attempt))
+                output += self._written(table, writer, interval, attempt)
+        if digest_of(found) != digest:
+            raise Conflict(
+                f"{table}: epochs of restatement {self.name!r} were computed again since this attempt began.",
+                next_step="begin again: a new attempt reads their new rows.",
+                tables=(table,),
+            )
+        return tuple(output)
+
+    def _in_range(
+        self, table: TableName, writer: JobName, low: datetime | None, high: datetime
+    ) -> Iterator[tuple[Interval, AttemptRecord | None]]:
+        intervals = within(self.record.of(writer), low, high)
+        if not intervals:
+            return
+        key = job_key(self.domain, writer)
+        job = self.reader.read(self.domain, [key]).of(key).record
+        if all(output.name != table for output in job.outputs):
+            return  # its rows stay, which publish refuses
+        for interval, stamped in self.epochs(job, intervals):
+            yield interval, None if stamped is None else stamped.record.attempt
+
+    def _written(
+        self, table: TableName, job: JobName, interval: Interval, attempt: AttemptRecord
+    ) -> Iterator[Staged]:
+        log = scan(self.reader, self.domain, AttemptEvent, event_partition(job, interval.start))
+        output = written_output(
+            (entry.record for entry in log),
+            [table],
+            token=attempt.output_token,
+            participants=attempt.participants,
+        )
+        for part in output[table]:
+            yield Staged(interval=interval, committable=part)
+
+
+def restatement_of(
+    reader: MetadataReader, domain: DomainName, name: RestatementId
+) -> Stamped[RestatementRecord]:
+    """Return the record of the restatement *name*.
+
+    :raises UnknownName: no such restatement in the domain.
+    """
+    key = restatement_key(domain, name)
+    stamped = reader.read(domain, [key]).get(key)
+    if stamped is None:
+        raise unknown(domain, name)
+    return stamped
+
+
+def unknown(domain: DomainName, name: RestatementId) -> UnknownName:
+    return UnknownName(
+        f"domain {domain!r} has no restatement {name!r}.",
+        next_step="see `airflow epochs restate list`.",
+        restatement=name,
+    )
+
+
+def _named(job: JobName, interval: Interval, attempt: AttemptRecord) -> StagedEpoch:
+    return StagedEpoch(job=job, interval=interval, revision=attempt.revision, token=attempt.output_token)

@@ -1,0 +1,137 @@
+"""The closure of a restatement: all committed epochs that have read what it computes again (R28).
+
+It is taken from the recorded reads, edge by edge, as publish judges dependents (R18). An epoch reads no later than its
+own end, so that one sweep in the order of time finds nearly all; sweeps are repeated until none finds more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.topology import OnUpstreamRevision
+from airflow_provider.domain.watermark import merged
+from airflow_provider.stores.base import MetadataReader, pages
+
+Epochs = Mapping[JobName, Sequence[EpochRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    job: JobRecord
+    epoch: EpochRecord
+    reads: tuple[Provenance, ...]
+
+
+@dataclass(slots=True)
+class _Changes:
+    """The time that changes in each table, in spans that do not touch."""
+
+    spans: dict[TableName, tuple[Interval, ...]] = field(default_factory=dict)
+
+    def add(self, job: JobRecord, interval: Interval) -> None:
+        for table in job.all_outputs:
+            self.spans[table] = merged((*self.spans.get(table, ()), interval))
+
+    def meet(self, read: Provenance) -> bool:
+        spans = self.spans.get(read.table, ())
+        # Of spans that do not touch, only the last that starts before the read's end can meet it.
+        place = bisect_left(spans, read.high, key=lambda span: span.start)
+        return place > 0 and spans[place - 1].meets(read.low, read.high)
+
+
+def committed_in(
+    reader: MetadataReader, domain: DomainName, job: JobRecord, span: Interval
+) -> list[EpochRecord]:
+    """Return the committed epochs of *job* that meet *span*, in the order of time."""
+    first = time_key(job.cadence.last_before(span.start))
+    found = []
+    for stamped in pages(reader, domain, EpochRecord, job.name, start=first):
+        if stamped.record.interval.start >= span.end:
+            break
+        if stamped.record.committed is not None and stamped.record.interval.overlaps(span):
+            found.append(stamped.record)
+    return found
+
+
+def closure(
+    reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord], asked: Epochs
+) -> dict[JobName, list[EpochRecord]]:
+    """Return the epochs *asked* for and all committed epochs that have read them, directly or through others.
+
+    Edges that ignore upstream revisions do not count.
+
+    :param jobs: all jobs of the domain.
+    """
+    known = {job.name: job for job in jobs}
+    changes, members = _Changes(), dict[tuple[JobName, datetime], EpochRecord]()
+    for name, epochs in asked.items():
+        for epoch in epochs:
+            members[name, epoch.interval.start] = epoch
+            changes.add(known[name], epoch.interval)
+    start = min(epoch.interval.start for epochs in asked.values() for epoch in epochs)
+    candidates = sorted(
+        _candidates(reader, domain, _downstream(jobs, asked), start),
+        key=lambda candidate: (candidate.epoch.interval.end, candidate.epoch.interval.start),
+    )
+    grows = True
+    while grows:
+        grows = False
+        left = []
+        for candidate in candidates:
+            place = (candidate.job.name, candidate.epoch.interval.start)
+            if place in members:
+                continue
+            if not any(changes.meet(read) for read in candidate.reads):
+                left.append(candidate)
+                continue
+            members[place] = candidate.epoch
+            changes.add(candidate.job, candidate.epoch.interval)
+            grows = True
+        candidates = left
+    found: dict[JobName, list[EpochRecord]] = {}
+    for (name, _), epoch in sorted(members.items()):
+        found.setdefault(name, []).append(epoch)
+    return found
+
+
+def _downstream(jobs: Sequence[JobRecord], asked: Iterable[JobName]) -> list[JobRecord]:
+    """Return the jobs that have read, directly or through others, what the jobs *asked* for write."""
+    known = {job.name: job for job in jobs}
+    tables = {table for name in asked for table in known[name].all_outputs}
+    found: dict[JobName, JobRecord] = {}
+    grows = True
+    while grows:
+        new = [
+            job
+            for job in jobs
+            if job.name not in found and any(edge.table in tables for edge in job.all_edges)
+        ]
+        grows = bool(new)
+        found.update({job.name: job for job in new})
+        tables.update(table for job in new for table in job.all_outputs)
+    return list(found.values())
+
+
+def _candidates(
+    reader: MetadataReader, domain: DomainName, jobs: Iterable[JobRecord], start: datetime
+) -> Iterator[_Candidate]:
+    """Yield the committed epochs of *jobs* that end after *start*, each with its reads that count."""
+    for job in jobs:
+        first = time_key(job.cadence.last_before(start))
+        for stamped in pages(reader, domain, EpochRecord, job.name, start=first):
+            committed = stamped.record.committed
+            if committed is None:
+                continue
+            reads = tuple(
+                read
+                for read in committed.inputs
+                if read.on_upstream_revision is not OnUpstreamRevision.IGNORE
+            )
+            yield _Candidate(job, stamped.record, reads)

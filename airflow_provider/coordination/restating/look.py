@@ -1,0 +1,93 @@
+"""Look at what a restatement has staged, before it is published (R29)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from airflow_provider.coordination.commits.staged import Members
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.differences import Difference, diff
+from airflow_provider.coordination.restating.members import MembersNow, StagedMember
+from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.restatement import digest_of, within
+
+
+def staged_cut(
+    cuts: Cuts,
+    now: MembersNow,
+    staged: list[StagedMember],
+    tables: Iterable[TableName],
+    at: datetime | None = None,
+) -> Cut:
+    """Return a cut as it will be after the restatement's commit, if nothing else is committed until then.
+
+    Its level is READ_UNCOMMITTED: it cannot be leased, and ends with the restatement.
+
+    :param staged: all its members.
+    :raises Conflict: members were computed again meanwhile.
+    """
+    base = cuts.cut(now.domain, tables, at=at, level=Level.READ_COMMITTED)
+    states = {name: _with_staged(now, staged, state) for name, state in base.states.items()}
+    found, missing = now.staged()
+    if missing or now.output(found) != now.output(staged):
+        raise Conflict(
+            f"restatement {now.name!r}: its epochs were computed again meanwhile.", next_step="look again."
+        )
+    return replace(base, states=states, level=Level.READ_UNCOMMITTED)
+
+
+def differences(
+    cuts: Cuts, now: MembersNow, staged: list[StagedMember], tables: Iterable[TableName] | None = None
+) -> dict[TableName, Difference]:
+    """Return the rows that the restatement adds to and removes from the newest state of each table.
+
+    :param staged: all its members. :param tables: None for all that its members write.
+    """
+    written = dict[TableName, list[Interval]]()
+    for member in staged:
+        for sink in member.attempt.sinks:
+            written.setdefault(sink.name, []).append(member.attempt.interval)
+    wanted = list(written) if tables is None else [name for name in tables if name in written]
+    found: dict[TableName, Difference] = {}
+    for name in wanted:
+        after = staged_cut(cuts, now, staged, [name])
+        before = cuts.cut(now.domain, [name], level=Level.READ_COMMITTED)
+        parts = [_narrowed(cut, name, written[name]) for cut in (before, after)]
+        found |= diff(cuts, parts[0], parts[1])
+    return found
+
+
+def _with_staged(now: MembersNow, staged: list[StagedMember], state: State) -> State:
+    """Return *state* with the staged epochs that it has."""
+    own = {
+        member.attempt.interval: member
+        for member in staged
+        if any(sink.name == state.table for sink in member.attempt.sinks)
+    }
+    low = (
+        state.low
+        if state.kind.accumulates
+        else max((one.start for one in own if one.end == state.barrier), default=state.barrier)
+    )
+    names = [own[interval].staged for interval in within(own, low, state.barrier)]
+    if not names:
+        return state
+    members = Members(reader=now.context.store, domain=now.domain, name=now.name, record=now.record)
+    output = members.output(state.table, names[0].job, low, state.barrier, digest_of(names))
+    return replace(state, staged=output)
+
+
+def _narrowed(cut: Cut, table: TableName, intervals: list[Interval]) -> Cut:
+    """Return *cut* of one table without the time before and after *intervals*, which is the same in both."""
+    state = cut.states[table]
+    if not state.kind.accumulates:
+        return cut
+    first, last = min(one.start for one in intervals), max(one.end for one in intervals)
+    low = first if state.low is None else max(first, state.low)
+    narrow = replace(state, low=low, barrier=max(low, min(state.barrier, last)))
+    return replace(cut, states={table: narrow})

@@ -1,0 +1,279 @@
+"""Plan of a restatement: its members, what it would cost, and what stands in its way; changes nothing (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
+from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
+from airflow_provider.coordination.commits.open_restatements import open_restatements
+from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
+from airflow_provider.coordination.restating.closure import Epochs, closure, committed_in
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.epoch import EpochRecord, EpochState
+from airflow_provider.domain.epoch_id import EpochId
+from airflow_provider.domain.errors import InvalidInput, TopologyError, UnknownName
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, epoch_key, retention_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, lacking_tables
+from airflow_provider.domain.retention import full_states_read
+from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading, StoreCapability, pages
+
+_SAMPLES = 3
+_PAGE = 500
+MOST_MEMBERS = 5_000
+"""Maximum number of epochs of one restatement, where a store's transaction may be large."""
+MOST_IN_SMALL_STORES = 100
+"""The same where a transaction has to be small (ZooKeeper)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """Epochs that a restatement would compute again.
+
+    :param asked: those that were asked for. :param members: these, and all committed ones that have read them.
+    :param uncommitted: epochs of the range without a commit, which normal runs compute.
+    :param obstacles: what keeps it from being opened, each with its way out; empty if nothing does.
+    :param expected: time that the members took when they were computed last, one after the other, by a sample.
+    """
+
+    asked: tuple[JobEpochs, ...]
+    members: tuple[JobEpochs, ...]
+    uncommitted: int
+    obstacles: tuple[str, ...]
+    expected: timedelta
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return sum(len(found.intervals) for found in self.members)
+
+
+def plan(
+    reader: MetadataReader, domain: DomainName, names: Sequence[str], interval: ExplicitInterval
+) -> Plan:
+    """Return what a restatement of *interval* of the jobs or tables *names* would compute.
+
+    :raises UnknownName: no job and no table of that name.
+    :raises InvalidInput: no name, an interval that cannot be read, or without a committed epoch.
+    """
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
+    asked, uncommitted = dict[JobName, list[EpochRecord]](), 0
+    for name in dict.fromkeys(names):
+        job = _meant(reader, domain, jobs, name)
+        span = run_interval(job.cadence, explicit=interval)
+        asked[job.name] = committed_in(reader, domain, job, span)
+        uncommitted += max(0, len(job.cadence.split(span)) - len(asked[job.name]))
+    if not any(asked.values()):
+        raise InvalidInput(
+            field="interval",
+            value=str(interval),
+            expected=f"time with committed epochs of {', '.join(names) or 'a job or a table'}",
+            next_step="nothing is to be computed again: run the tasks of this time.",
+        )
+    return _planned(reader, domain, jobs, asked, uncommitted=uncommitted)
+
+
+def replanned(
+    reader: MetadataReader, domain: DomainName, name: RestatementId, record: RestatementRecord
+) -> Plan:
+    """Return the plan of the open restatement *name* with what was committed since; it keeps all its members."""
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
+    keys = [epoch_key(domain, job, interval.start) for job, interval in record.epochs]
+    found: dict[JobName, list[EpochRecord]] = {}
+    for start in range(0, len(keys), _PAGE):
+        page = keys[start : start + _PAGE]
+        reading = reader.read(domain, page)
+        for key in page:
+            found.setdefault(JobName(key.partition), []).append(reading.of(key).record)
+    return _planned(reader, domain, jobs, found, opened=name)
+
+
+def _planned(
+    reader: MetadataReader,
+    domain: DomainName,
+    jobs: Sequence[JobRecord],
+    asked: Epochs,
+    *,
+    uncommitted: int = 0,
+    opened: RestatementId | None = None,
+) -> Plan:
+    found = closure(reader, domain, jobs, {name: epochs for name, epochs in asked.items() if epochs})
+    return Plan(
+        asked=_listed(asked),
+        members=_listed(found),
+        uncommitted=uncommitted,
+        obstacles=tuple(_Obstacles(reader, domain, jobs, asked, found, opened).all()),
+        expected=_expected(reader, domain, found),
+    )
+
+
+def most_members(capabilities: frozenset[StoreCapability]) -> int:
+    """Return how many epochs one commit of a store may have."""
+    return MOST_MEMBERS if StoreCapability.LARGE_TRANSACTIONS in capabilities else MOST_IN_SMALL_STORES
+
+
+def _meant(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord], name: str) -> JobRecord:
+    """Return the job *name*, or the job that owns the table *name*."""
+    found = next((job for job in jobs if job.name == name), None)
+    if found is not None:
+        return found
+    key = table_key(domain, TableName(name))
+    stamped = reader.read(domain, [key]).get(key)
+    if stamped is None:
+        raise UnknownName(
+            f"domain {domain!r} has no job and no table {name!r}.",
+            next_step="see `airflow epochs status` for both.",
+            domain=domain,
+            table=name,
+        )
+    return next(job for job in jobs if job.name == stamped.record.job)
+
+
+def _listed(epochs: Mapping[JobName, Sequence[EpochRecord]]) -> tuple[JobEpochs, ...]:
+    return tuple(
+        JobEpochs(job=job, intervals=tuple(epoch.interval for epoch in found))
+        for job, found in sorted(epochs.items())
+        if found
+    )
+
+
+def _expected(
+    reader: MetadataReader, domain: DomainName, members: Mapping[JobName, Sequence[EpochRecord]]
+) -> timedelta:
+    whole = timedelta()
+    for job, epochs in members.items():
+        took = [_took(reader, EpochId(domain, job, epoch.interval), epoch) for epoch in epochs[-_SAMPLES:]]
+        whole += sum(took, timedelta()) / len(took) * len(epochs)
+    return whole
+
+
+def _took(reader: MetadataReader, name: EpochId, epoch: EpochRecord) -> timedelta:
+    """Return the time from the begin of the attempt that was committed to its commit."""
+    token = epoch.committed.token if epoch.committed else 0
+    at = {entry.record.state: entry.at for entry in state_log(reader, name) if entry.record.token == token}
+    begun, ended = at.get(EpochState.OPEN), at.get(EpochState.COMMIT)
+    return ended - begun if begun and ended else timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class _Obstacles:
+    """What keeps *members* from being computed again and published."""
+
+    reader: MetadataReader
+    domain: DomainName
+    jobs: Sequence[JobRecord]
+    asked: Mapping[JobName, Sequence[EpochRecord]]
+    members: Mapping[JobName, Sequence[EpochRecord]]
+    opened: RestatementId | None
+
+    def all(self) -> Iterator[str]:
+        size = sum(len(epochs) for epochs in self.members.values())
+        most = most_members(self.reader.capabilities)
+        if size > most:
+            yield f"{size} epochs are more than one commit of this store holds ({most}): restate a shorter time"
+        reading, tables = self._tables()
+        expired = expired_states(self.reader, self.domain, reading)
+        yield from self._overlaps()
+        for job in self.jobs:
+            epochs = self.members.get(job.name, ())
+            if epochs:
+                yield from self._of_job(job, epochs, tables, expired)
+
+    def _tables(self) -> tuple[Reading, Mapping[TableName, Stamped[TableRecord]]]:
+        jobs = [job for job in self.jobs if job.name in self.members]
+        names = {table for job in jobs for table in job.all_outputs}
+        names |= {edge.table for job in jobs for edge in job.edges}
+        keys = [table_key(self.domain, name) for name in sorted(names)]
+        reading = self.reader.read(self.domain, [retention_key(self.domain), *keys])
+        found = {TableName(key.item): reading.get(key) for key in keys}
+        return reading, {name: stamped for name, stamped in found.items() if stamped is not None}
+
+    def _overlaps(self) -> Iterator[str]:
+        for name, stamped in open_restatements(self.reader, self.domain):
+            if name == self.opened:
+                continue
+            shared = next(
+                (
+                    f"{job} {epoch.interval}"
+                    for job, epochs in self.members.items()
+                    for epoch in epochs
+                    if stamped.record.has(job, epoch.interval)
+                ),
+                None,
+            )
+            if shared is not None:
+                yield (
+                    f"restatement {name!r} computes {shared} already: publish it or abandon it, "
+                    f"`airflow epochs restate status {name}`"
+                )
+
+    def _of_job(
+        self,
+        job: JobRecord,
+        epochs: Sequence[EpochRecord],
+        tables: Mapping[TableName, Stamped[TableRecord]],
+        expired: ExpiredStates,
+    ) -> Iterator[str]:
+        if job.retired:
+            yield f"job {job.name} is retired ({job.retired}): `airflow epochs revive {job.name}`"
+            return
+        own = {table.name: tables.get(table.name) for table in job.outputs}
+        declared = JobDeclaration.of(job).job()
+        for table in own.values():
+            if table is not None and (table.record.job != job.name or table.record.ended):
+                yield f"table {table.key.item} of job {job.name} has another owner, or has ended"
+                return
+        for epoch in epochs:
+            obstacle = self._of_epoch(job, epoch.interval, own, expired, tables)
+            if not obstacle and job.predecessors:
+                try:
+                    refuse_others_rows(self.reader, declared, epoch.interval, own)
+                except TopologyError as error:
+                    obstacle = error.message
+            asked = epoch in self.asked.get(job.name, ())
+            if epoch.committed is not None and epoch.committed.skipped and not asked:
+                obstacle = (
+                    f"{job.name} {epoch.interval} was skipped and copies what would change: compute it first"
+                )
+            if obstacle:
+                yield obstacle
+                return
+
+    def _of_epoch(
+        self,
+        job: JobRecord,
+        interval: Interval,
+        own: Mapping[TableName, Stamped[TableRecord] | None],
+        expired: ExpiredStates,
+        tables: Mapping[TableName, Stamped[TableRecord]],
+    ) -> str:
+        """Return why *interval* of *job* cannot be computed again; empty if it can."""
+        lacking = lacking_tables(own, interval)
+        if lacking:
+            span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
+            return (
+                f"{job.name} {interval} lacks {', '.join(lacking)}: clear its task, which adds them, or `airflow "
+                f"epochs skip {job.name} {span} --reason …`, first"
+            )
+        if job.past_outputs:
+            stay = tables_with_rows(self.reader, self.domain, job, interval, but=own)
+            if stay:
+                return f"job {job.name} no longer declares {', '.join(stay)}, which has rows of {interval}"
+        records = {name: stamped.record for name, stamped in tables.items()}
+        states = list(full_states_read(job, interval, records))
+        states += [
+            (name, interval.end) for name, known in own.items() if known and known.record.kind.loses_expired
+        ]
+        expired.load(states)
+        gone = [
+            f"{name} at {barrier.isoformat()}" for name, barrier in states if expired.range_at(name, barrier)
+        ]
+        return f"retention has expired {', '.join(gone)}, of job {job.name} {interval}" if gone else ""

@@ -1,0 +1,428 @@
+"""Operations on restatements: open, look, approve, publish, abandon (R28, R29)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from airflow_provider.coordination.attempts.end import abort
+from airflow_provider.coordination.attempts.publish import publish_members
+from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.commits.places import refuse_elsewhere
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.staged import restatement_of
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.differences import Difference
+from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.restating import plan as planning
+from airflow_provider.coordination.restating.look import differences, staged_cut
+from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
+from airflow_provider.coordination.restating.plan import Plan
+from airflow_provider.domain.cut import Cut
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    InvalidInput,
+    NotReady,
+    TopologyError,
+)
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    RestatementId,
+    TableName,
+    domain_name,
+    restatement_id,
+    validate_text,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.records import Stamped, fence_of, restatement_key, topology_key
+from airflow_provider.domain.restatement import (
+    JobEpochs,
+    RestatementRecord,
+    RestatementState,
+    epochs_of,
+    refuse_closed,
+)
+from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.stores.base import (
+    Absent,
+    Exists,
+    Put,
+    Reading,
+    SameStore,
+    Transaction,
+    pages,
+    unchanged,
+)
+
+LIFETIME = timedelta(days=7)
+"""Time after which a restatement that names no deadline is over."""
+_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restatement:
+    """A restatement and its members as they stand.
+
+    :param output: digest of what is staged; empty while members are missing. An approval names it.
+    :param csn: of its commit; None while it is not published.
+    """
+
+    name: RestatementId
+    record: RestatementRecord
+    members: tuple[MemberStatus, ...]
+    output: str
+    csn: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Restatements:
+    """Operations on the restatements of a store's domains."""
+
+    context: Context
+    cuts: Cuts
+
+    def plan(self, domain: str, names: Sequence[str], interval: ExplicitInterval) -> Plan:
+        """Return what a restatement of *interval* of *names* would compute: see :func:`~.plan.plan`."""
+        return planning.plan(self.context.store, domain_name(domain), names, interval)
+
+    def open(
+        self,
+        domain: str,
+        names: Sequence[str],
+        interval: ExplicitInterval,
+        *,
+        name: str,
+        reason: str,
+        by: str,
+        needs_approval: bool = False,
+        lifetime: timedelta = LIFETIME,
+    ) -> RestatementRecord:
+        """Open a restatement: from now on its epochs are computed within it, and normal runs leave them alone.
+
+        Repeating it with the same name returns what is open.
+
+        :param names: jobs, or tables, whose committed epochs of *interval* are computed again, with all that has read
+            them. :param reason: why; kept with it. :param by: its author.
+        :param lifetime: time from now until its deadline.
+        :raises InvalidInput: as :meth:`plan`; or another restatement has the name.
+        :raises TopologyError: the plan has obstacles; the error lists them.
+        """
+        where, key_name = domain_name(domain), restatement_id(name)
+        _refuse_blank(reason=reason, by=by)
+        if not isinstance(lifetime, timedelta) or lifetime <= timedelta(0):
+            raise InvalidInput(field="lifetime", value=lifetime, expected="a positive timedelta")
+
+        def operation() -> RestatementRecord:
+            store, key = self.context.store, restatement_key(where, key_name)
+            reading = store.read(where, [topology_key(where), key])
+            known = reading.get(key)
+            planned = planning.plan(store, where, names, interval)
+            if known is not None:
+                return _same(key_name, known.record, planned.asked, reason)
+            self._refuse_place(where, reading)
+            _refuse_obstacles(planned)
+            record = RestatementRecord(
+                reason=reason.strip(),
+                by=by.strip(),
+                asked=planned.asked,
+                members=planned.members,
+                incarnation=reading.head.incarnation,
+                deadline=reading.now + lifetime,
+                needs_approval=needs_approval,
+            )
+            self._store(where, reading, key_name, record)
+            return record
+
+        return self.context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
+
+    def all(self, domain: str) -> list[tuple[RestatementId, Stamped[RestatementRecord]]]:
+        """Return all restatements of *domain*, by name."""
+        found = pages(self.context.store, domain_name(domain), RestatementRecord)
+        return [(RestatementId(stamped.key.item), stamped) for stamped in found]
+
+    def status(self, domain: str, name: str) -> Restatement:
+        """Return a restatement and its members.
+
+        :raises UnknownName: no such restatement in the domain.
+        """
+        now = self._now(domain, name)
+        record = now.record
+        if record.state is not RestatementState.OPEN:
+            is_published = record.state is RestatementState.PUBLISHED
+            csn = now.stamped.csn if is_published else None
+            return Restatement(name=now.name, record=record, members=(), output="", csn=csn)
+        staged, missing = now.staged()
+        return Restatement(
+            name=now.name,
+            record=record,
+            members=tuple(now.status()),
+            output="" if missing else now.output(staged),
+            csn=None,
+        )
+
+    def cut(self, domain: str, name: str, tables: Iterable[str], *, at: datetime | None = None) -> Cut:
+        """Return a cut of *tables* as it will be after the restatement's commit: see :func:`~.look.staged_cut`.
+
+        :raises NotReady: members are not staged. :raises InvalidInput: the restatement is over.
+        """
+        now = self._open_now(domain, name)
+        return staged_cut(self.cuts, now, self._all_staged(now), names_of(tables), at)
+
+    def differences(
+        self, domain: str, name: str, tables: Iterable[str] | None = None
+    ) -> dict[TableName, Difference]:
+        """Return the rows that it adds and removes, by table, of the newest states: see :func:`~.look.differences`.
+
+        :raises NotReady: members are not staged. :raises InvalidInput: the restatement is over.
+        """
+        now = self._open_now(domain, name)
+        wanted = None if tables is None else names_of(tables)
+        return differences(self.cuts, now, self._all_staged(now), wanted)
+
+    def approve(self, domain: str, name: str, *, output: str, by: str) -> None:
+        """Approve what is staged, and nothing else: a member that is computed again ends the approval.
+
+        :param output: digest of what was looked at (:attr:`Restatement.output`).
+        :raises NotReady: members are not staged. :raises Conflict: another output is staged.
+        :raises InvalidInput: the restatement is over.
+        """
+        _refuse_blank(by=by)
+
+        def operation() -> None:
+            now = self._open_now(domain, name)
+            staged = self._all_staged(now)
+            found = now.output(staged)
+            if output != found:
+                raise Conflict(
+                    f"restatement {now.name!r}: {output!r} was looked at, and {found!r} is staged.",
+                    next_step=f"look again: `airflow epochs restate diff {now.name}`.",
+                )
+            self._replace(now, replace(now.record, approved=found, approved_by=by.strip()))
+
+        self.context.retry(operation, Conflict.of_others(f"restatement {name!r}", "changing it"))
+
+    def publish(self, domain: str, name: str) -> int:
+        """Publish all members at one CSN, or nothing of them; return the CSN. A repetition returns the same.
+
+        :raises NotReady: members are not staged, or committed epochs have read since what it replaces: these are
+            members from then on, to be computed, too.
+        :raises InvalidInput: it is over, or not approved.
+        :raises Conflict: what members have read has changed: compute them again. Others are those of publish.
+        """
+        now = self._now(domain, name)
+        if now.record.state is RestatementState.PUBLISHED:
+            return now.stamped.csn or 0
+        now = self._open_now(domain, name)
+        staged = self._all_staged(now)
+        _refuse_unapproved(now.name, now.record, now.output(staged))
+        try:
+            published = publish_members(
+                self.context, [member.attempt for member in staged], now.together(staged)
+            )
+        except DependentReaders as error:
+            self._extend(now, error)
+            raise
+        return published[0].csn
+
+    def abandon(self, domain: str, name: str, *, reason: str, by: str) -> None:
+        """End a restatement without a commit, and delete what its members have staged; again after an interruption.
+
+        :raises InvalidInput: it is published.
+        """
+        _refuse_blank(reason=reason, by=by)
+        where = domain_name(domain)
+
+        def mark() -> MembersNow:
+            now = self._now(domain, name)
+            if now.record.state is RestatementState.PUBLISHED:
+                raise InvalidInput(
+                    f"restatement {now.name!r} is published at CSN {now.stamped.csn}.",
+                    next_step="open another one to compute its epochs again.",
+                    field="restatement",
+                    value=now.name,
+                    expected="a restatement that is not published",
+                )
+            refuse_sealed(
+                where, self.context.store.read(where, [topology_key(where)]).get(topology_key(where))
+            )
+            if now.record.state is RestatementState.OPEN:
+                why = f"{reason.strip()} ({by.strip()})"
+                self._replace(now, replace(now.record, state=RestatementState.ABANDONED, ended=why))
+            return now
+
+        now = self.context.retry(mark, Conflict.of_others(f"restatement {name!r}", "changing it"))
+        for epochs in now.record.members:
+            self._end_members(now, epochs)
+
+    def _end_members(self, now: MembersNow, epochs: JobEpochs) -> None:
+        """End the attempts of *epochs* within the restatement; they are no one's any more."""
+        job = JobDeclaration.of(job_of(self.context.store, now.domain, epochs.job)).job()
+        for interval in epochs.intervals:
+            key = fence_of(job.epoch(interval))
+            reading = self.context.store.read(now.domain, [key])
+            stamped = reading.get(key)
+            record = stamped.record.attempt if stamped else None
+            if stamped is None or record is None or record.restated_by != now.name:
+                continue
+            attempt = attempt_of(
+                job,
+                stamped.record.interval,
+                record,
+                record.sources,
+                incarnation=reading.head.incarnation,
+                fence=stamped.version,
+                ttl=self.context.defaults.lock_ttl,
+            )
+            abort(self.context, attempt, f"restatement {now.name} was abandoned")
+
+    def _extend(self, now: MembersNow, error: DependentReaders) -> None:
+        """Make committed epochs that have read since what the restatement replaces its members.
+
+        :raises NotReady: naming them. :raises TopologyError: they cannot be computed again.
+        """
+        store, where = self.context.store, now.domain
+
+        def operation() -> list[tuple[JobName, Interval]]:
+            current = self._open_now(where, now.name)
+            reading = store.read(where, [topology_key(where)])
+            planned = planning.replanned(store, where, now.name, current.record)
+            known = set(current.record.epochs)
+            new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
+            if new:
+                _refuse_obstacles(planned)
+                self._replace(current, replace(current.record, members=planned.members), reading)
+            return new
+
+        lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
+        new = self.context.retry(operation, lost)
+        if new:
+            raise NotReady(
+                f"restatement {now.name!r}: epochs were committed since that have read what it replaces: "
+                f"{_told(f'{job} {interval}' for job, interval in new)}. They are its members now.",
+                next_step="compute them within it, too, then publish it.",
+                missing=tuple(
+                    Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
+                    for job, interval in new
+                ),
+            ) from error
+
+    def _all_staged(self, now: MembersNow) -> list[StagedMember]:
+        staged, missing = now.staged()
+        if missing:
+            raise NotReady(
+                f"restatement {now.name!r}: {len(missing)} of {now.record.size} epochs are not computed: "
+                f"{_told(f'{job} {interval}' for job, interval in missing)}.",
+                next_step="run the tasks of these jobs within it; `airflow epochs restate status "
+                f"{now.name}` shows how far each is.",
+                missing=tuple(
+                    Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
+                    for job, interval in missing[:_LISTED]
+                ),
+            )
+        return staged
+
+    def _now(self, domain: str, name: str) -> MembersNow:
+        where, key_name = domain_name(domain), restatement_id(name)
+        stamped = self.context.retry(lambda: restatement_of(self.context.store, where, key_name))
+        return MembersNow(self.context, where, key_name, stamped)
+
+    def _open_now(self, domain: str, name: str) -> MembersNow:
+        """:raises InvalidInput: it is over."""
+        now = self._now(domain, name)
+        reading = self.context.store.read(now.domain, [])
+        refuse_closed(now.name, now.record, incarnation=reading.head.incarnation, now=reading.now)
+        return now
+
+    def _refuse_place(self, domain: DomainName, reading: Reading) -> None:
+        topology = reading.get(topology_key(domain))
+        refuse_sealed(domain, topology)
+        refuse_elsewhere(domain, topology, self.context.formats)
+
+    def _store(
+        self, domain: DomainName, reading: Reading, name: RestatementId, record: RestatementRecord
+    ) -> None:
+        # The topology is written as it is: of two requests that claim one epoch, one decides again.
+        topology, key = reading.of(topology_key(domain)), restatement_key(domain, name)
+        self.context.store.transact(
+            Transaction(
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
+                requires=(Exists(topology.key, topology.version), Absent(key)),
+                updates=(Put(topology.key, topology.record), Put(key, record)),
+            )
+        )
+
+    def _replace(self, now: MembersNow, record: RestatementRecord, reading: Reading | None = None) -> None:
+        store, topology = self.context.store, topology_key(now.domain)
+        head = reading or store.read(now.domain, [])
+        claims = [] if reading is None else [unchanged(reading, topology)]
+        written = [] if reading is None else [Put(topology, reading.of(topology).record)]
+        store.transact(
+            Transaction(
+                domain=now.domain,
+                store=SameStore(head.head.incarnation),
+                requires=(Exists(now.stamped.key, now.stamped.version), *claims),
+                updates=(Put(now.stamped.key, record), *written),
+            )
+        )
+
+
+def _same(
+    name: RestatementId, known: RestatementRecord, asked: tuple[JobEpochs, ...], reason: str
+) -> RestatementRecord:
+    """Return *known*, which the same request has opened.
+
+    :raises InvalidInput: it is over, or of another request.
+    """
+    if known.state is RestatementState.OPEN and known.asked == asked and known.reason == reason.strip():
+        return known
+    raise InvalidInput(
+        f"restatement {name!r} exists: {known.state}, by {known.by}: {known.reason}.",
+        next_step="choose another name, or leave it out.",
+        field="name",
+        value=name,
+        expected="a name that no restatement has",
+    )
+
+
+def _refuse_obstacles(planned: Plan) -> None:
+    """:raises TopologyError: something keeps the members from being computed again."""
+    if planned.obstacles:
+        raise TopologyError(
+            f"these epochs cannot be computed again together: {_told(planned.obstacles)}.",
+            next_step="remove what is named; `airflow epochs restate plan` looks again.",
+        )
+
+
+def _refuse_unapproved(name: RestatementId, record: RestatementRecord, output: str) -> None:
+    """:raises InvalidInput: the restatement needs an approval of *output*, and has none."""
+    if not record.needs_approval or record.approved == output:
+        return
+    found = f"{record.approved_by} has approved other rows" if record.approved else "nobody has approved it"
+    raise InvalidInput(
+        f"restatement {name!r} is published once approved, and {found}.",
+        next_step=f"`airflow epochs restate diff {name}`, then `airflow epochs restate approve {name} --output "
+        f"{output}`.",
+        field="approved",
+        value=record.approved,
+        expected=output,
+    )
+
+
+def _refuse_blank(**texts: str) -> None:
+    """:raises InvalidInput: one of *texts* is empty."""
+    for field, words in texts.items():
+        if not validate_text(words, field).strip():
+            raise InvalidInput(field=field, value=words, expected="words that others will understand later")
+
+
+def _told(what: Iterable[object]) -> str:
+    words = list(map(str, what))
+    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+    return "; ".join(words[:_LISTED]) + more

@@ -1,0 +1,225 @@
+"""Restatements: committed epochs that are computed again with all that has read them, and published whole (R28).
+
+Pure decisions; see docs/decisions/restatement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+
+from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.errors import EpochBusy, InvalidInput, TopologyError
+from airflow_provider.domain.identifiers import ChangeSetId, JobName, RestatementId, TableName
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.keys import Stamped
+from airflow_provider.domain.version import TableRecord, TableRef
+
+
+class RestatementState(StrEnum):
+    """State of a restatement."""
+
+    OPEN = "open"
+    PUBLISHED = "published"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobEpochs:
+    """Epochs of one job, in the order of time."""
+
+    job: JobName
+    intervals: tuple[Interval, ...]
+
+
+def epochs_of(found: Iterable[JobEpochs]) -> list[tuple[JobName, Interval]]:
+    """Return each epoch with its job, job by job."""
+    return [(epochs.job, interval) for epochs in found for interval in epochs.intervals]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestatementRecord:
+    """A change set that is planned, computed in private, and published by one commit.
+
+    :param asked: the epochs that were asked for. :param members: these, and those that have read them.
+    :param incarnation: of the store that opened it: a restored store publishes none of before.
+    :param deadline: after it no epoch begins, and nothing is published.
+    :param needs_approval: True if it is published only once approved.
+    :param approved: digest of the output that was approved; empty without an approval.
+    :param ended: why it was abandoned.
+    """
+
+    reason: str
+    by: str
+    asked: tuple[JobEpochs, ...]
+    members: tuple[JobEpochs, ...]
+    incarnation: str
+    state: RestatementState = RestatementState.OPEN
+    deadline: datetime | None = None
+    needs_approval: bool = False
+    approved: str = ""
+    approved_by: str = ""
+    ended: str = ""
+
+    def of(self, job: JobName) -> tuple[Interval, ...]:
+        """Return the members of *job*."""
+        return next((found.intervals for found in self.members if found.job == job), ())
+
+    def has(self, job: JobName, interval: Interval) -> bool:
+        return interval in self.of(job)
+
+    @property
+    def epochs(self) -> Sequence[tuple[JobName, Interval]]:
+        """All members, job by job."""
+        return epochs_of(self.members)
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return sum(len(found.intervals) for found in self.members)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagedEpoch:
+    """Name of the staged output of one member. :param token: token under which it was staged."""
+
+    job: JobName
+    interval: Interval
+    revision: int
+    token: int
+
+
+def digest_of(epochs: Iterable[StagedEpoch]) -> str:
+    """Return the digest that names exactly the output of *epochs*; empty for none."""
+    lines = sorted(
+        f"{epoch.job} {time_key(epoch.interval.start)} {time_key(epoch.interval.end)} "
+        f"{epoch.revision} {epoch.token}"
+        for epoch in epochs
+    )
+    return sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+
+
+def within(intervals: Iterable[Interval], low: datetime | None, high: datetime) -> list[Interval]:
+    """Return those of *intervals* whose slices a reader of ``(low, high]`` gets."""
+    return [
+        interval for interval in intervals if interval.end <= high and (low is None or low < interval.end)
+    ]
+
+
+def as_committed(
+    inputs: Iterable[Provenance], csn: int, refs: Mapping[TableName, TableRef]
+) -> tuple[Provenance, ...]:
+    """Return *inputs* as the commit *csn* records them: what was staged when it was read is published by it.
+
+    :param refs: the versions that the commit makes.
+    """
+    return tuple(
+        replace(read, csn=csn, ref=refs[read.table].lasting(), staged="") if read.staged else read
+        for read in inputs
+    )
+
+
+def change_set_of_restatement(restatement: RestatementId) -> ChangeSetId:
+    return ChangeSetId(f"restatement {restatement}")
+
+
+def refuse_closed(name: RestatementId, record: RestatementRecord, *, incarnation: str, now: datetime) -> None:
+    """Refuse to begin or publish within a restatement that is over.
+
+    :raises InvalidInput: it is published, abandoned, past its deadline, or of an earlier incarnation of the store.
+    """
+    if record.state is RestatementState.PUBLISHED:
+        why, step = "is published", "open another one to compute its epochs again."
+    elif record.state is RestatementState.ABANDONED:
+        why, step = f"was abandoned: {record.ended}", "open another one."
+    elif record.incarnation != incarnation:
+        why = "was opened before the store was restored or taken over"
+        step = f"`airflow epochs restate abandon {name} --reason …`, and open another one."
+    elif record.deadline is not None and record.deadline <= now:
+        why = f"had until {record.deadline.isoformat()}"
+        step = f"`airflow epochs restate abandon {name} --reason …`, and open another one."
+    else:
+        return
+    raise InvalidInput(
+        f"restatement {name!r} {why}.",
+        next_step=step,
+        field="restatement",
+        value=name,
+        expected="an open restatement",
+    )
+
+
+def is_over(record: RestatementRecord, *, incarnation: str, now: datetime) -> bool:
+    """Return True if nothing is computed or published within the restatement any more: it holds no epoch."""
+    return (
+        record.state is not RestatementState.OPEN
+        or record.incarnation != incarnation
+        or (record.deadline is not None and record.deadline <= now)
+    )
+
+
+def refuse_stranger(name: RestatementId, record: RestatementRecord, job: JobName, interval: Interval) -> None:
+    """:raises TopologyError: *interval* of *job* is no member of the restatement."""
+    if not record.has(job, interval):
+        raise TopologyError(
+            f"{job} {interval} is no epoch of restatement {name!r}.",
+            next_step="ask for its epochs only, or open a restatement that names this one, too: `airflow epochs "
+            "restate plan` shows what it would compute.",
+            job=job,
+            interval=interval,
+        )
+
+
+def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochBusy:
+    """Return the error for an epoch that *restatement* computes."""
+    return EpochBusy(
+        f"{job} {interval} is computed again by restatement {restatement!r}, which is not published yet.",
+        next_step=f"publish it (`airflow epochs restate publish {restatement}`) or abandon it (`airflow epochs restate "
+        f"abandon {restatement} --reason …`); `airflow epochs restate status {restatement}` shows how far it is.",
+        job=job,
+        interval=interval,
+        holders=(f"restatement {restatement}",),
+    )
+
+
+def without_hold(epoch: EpochRecord) -> EpochRecord:
+    """Return *epoch* as a begin sees it once the restatement of its attempt is over: that has ended."""
+    if epoch.attempt is None:
+        return epoch
+    return replace(epoch, attempt=replace(epoch.attempt, aborted="its restatement is over"))
+
+
+def lacking_tables(
+    own: Mapping[TableName, Stamped[TableRecord] | None], interval: Interval
+) -> tuple[TableName, ...]:
+    """Return the output tables that have no commit of *interval*."""
+    return tuple(
+        sorted(
+            name
+            for name, stamped in own.items()
+            if stamped is None or not stamped.record.progress.covers(interval)
+        )
+    )
+
+
+def refuse_incomplete(
+    job: JobName, interval: Interval, own: Mapping[TableName, Stamped[TableRecord] | None]
+) -> None:
+    """Refuse to restate an epoch that some of its job's tables lack: its commit would show more than it replaces.
+
+    :raises TopologyError: with these tables.
+    """
+    lacking = lacking_tables(own, interval)
+    if lacking:
+        span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
+        raise TopologyError(
+            f"{job} {interval} lacks {', '.join(lacking)}, and is restated whole.",
+            next_step=f"clear its task without a restatement, which adds them, or `airflow epochs skip {job} {span} "
+            "--reason …`; then compute it again within the restatement.",
+            job=job,
+            interval=interval,
+            tables=lacking,
+        )
