@@ -36,6 +36,7 @@ def task_context(
     retries: int = 2,
     run_type: DagRunType = DagRunType.SCHEDULED,
     events: Sequence[Mapping[str, Any]] = (),
+    conf: Mapping[str, Any] | None = None,
 ) -> Any:
     """The context of a run; without a data interval of its own it has Airflow 3's empty one.
 
@@ -59,6 +60,7 @@ def task_context(
         state=DagRunState.RUNNING,
         consumed_asset_events=[_event(extra) for extra in events],
         partition_key=partition_key,
+        conf=None if conf is None else dict(conf),
     )
     return {
         "dag_run": run,

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider.coordination.reading.wait import Bringer
 from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired, StoreReplaced
-from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import (
@@ -24,6 +24,8 @@ from airflow_provider.domain.schedule import (
 )
 from airflow_provider.domain.topology import EdgeKind, Job
 
+RESTATEMENT = "restatement"
+"""Key of a run's configuration that names the restatement within which the run computes its epochs."""
 _ASSET_TRIGGERED = "asset_triggered"
 _BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", "backfill"})
 """Types of runs whose ``run_after`` stands in for a missing logical date; unknown types of later Airflow versions have
@@ -48,6 +50,17 @@ def task_owner(context: Mapping[str, Any]) -> Owner:
         generation=max(granted, 0) if cleared else 0,
         try_number=instance.try_number,
     )
+
+
+def task_restatement(context: Mapping[str, Any]) -> RestatementId | None:
+    """Return the restatement within which this run computes its epochs: ``restatement`` in the run's configuration.
+
+    None for a run that publishes its epochs.
+
+    :raises InvalidInput: not a valid name.
+    """
+    given = (getattr(context["dag_run"], "conf", None) or {}).get(RESTATEMENT)
+    return None if given is None else restatement_id(given)
 
 
 def task_intervals(

@@ -22,8 +22,10 @@ from airflow.sdk.bases.decorator import (
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.restating.members import uncomputed
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput, choice
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.publishing import CommitMode, refuse_together
@@ -39,6 +41,7 @@ from airflow_provider.hooks.task_run import (
     named,
     task_intervals,
     task_owner,
+    task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
@@ -50,6 +53,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
+from airflow_provider.operators.restating import members_of_run, refuse_uncomputed
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begun,
@@ -182,6 +186,9 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         with EpochService.open(settings) as service:
+            if (within := task_restatement(context)) is not None:
+                members = members_of_run(self.log, service, self.job, epochs, within)
+                return self._restate(context, service, settings, members, within)
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
             refuse_reruns(service.store, self.job, epochs, owner)
             left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
@@ -197,6 +204,27 @@ class EpochDecoratedOperator(EpochFunctionOperator):
             return returned[0] if returned else None
         return returned
 
+    def _restate(
+        self,
+        context: Context,
+        service: EpochService,
+        settings: Settings,
+        members: Sequence[Interval],
+        restatement: RestatementId,
+    ) -> Any:
+        """Compute *members* within *restatement*, which publishes them; nothing is announced before."""
+        left = partial(uncomputed, service.store, self.job, members, restatement)
+        owner = task_owner(context)
+        if waiting_for := left():
+            refuse_held(service, self.job, waiting_for[0], owner, restatement)
+        returned = self._compute(context, members, settings, owner, left, restatement=restatement)
+        refuse_uncomputed(
+            service, self.job, members, restatement, f"function {self.python_callable.__name__}"
+        )
+        if self.batch is None and len(members) == 1:
+            return returned[0] if returned else None
+        return returned
+
     def _compute(
         self,
         context: Context,
@@ -204,6 +232,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         settings: Settings,
         owner: Owner,
         left: Callable[[], Sequence[Interval]],
+        *,
+        restatement: RestatementId | None = None,
     ) -> list[Any]:
         from airflow_provider.spark.epoch_run import epoch_runs  # pyspark: not at each parse of a DAG
 
@@ -218,6 +248,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
                         owner=owner,
                         settings=settings,
                         commit=self.commit,
+                        restatement=restatement,
                     )
                     while (epoch := begun(runs, left)) is not None:
                         with epoch:

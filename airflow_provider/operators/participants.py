@@ -45,6 +45,7 @@ from airflow_provider.hooks.task_run import (
     hull,
     task_intervals,
     task_owner,
+    task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
@@ -55,6 +56,7 @@ from airflow_provider.operators.decorator import (
     spark_of,
 )
 from airflow_provider.operators.outcome import kept_epochs, published_before, tell_ignored, tell_kept
+from airflow_provider.operators.restating import refuse_participants_within
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -137,6 +139,7 @@ class EpochBeginOperator(BaseOperator):
     def _run(self, context: Context) -> list[str]:
         from airflow_provider.spark.shared_run import begin_shared  # pyspark: not at each parse of a DAG
 
+        refuse_participants_within(task_restatement(context))
         number = _number(self.participants)
         refuse_schedule(self, self.job, None, self.interval)
         interval = hull(task_intervals(context, self.job, explicit=self.interval))

@@ -17,9 +17,11 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.restating.members import uncomputed
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval
@@ -34,6 +36,7 @@ from airflow_provider.hooks.task_run import (
     named,
     task_intervals,
     task_owner,
+    task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets
@@ -48,6 +51,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
+from airflow_provider.operators.restating import members_of_run, refuse_uncomputed
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -141,6 +145,11 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             settings := hook.get_settings(connections=connections_of(self.job))
         ) as service:
             self._refuse_cluster_mode(service)
+            if (within := task_restatement(context)) is not None:
+                for interval in intervals:
+                    order = Batch(interval=interval, owner=owner, restatement=within)
+                    self._restate(context, service, order, settings, restatement=within)
+                return
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
             refuse_reruns(service.store, self.job, epochs, owner)
             published = published_epochs(service.store, self.job, epochs, owner)
@@ -150,9 +159,10 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
                 published = [self._compute_one(context, service, settings, epochs[0], owner)]
             else:
                 for interval in intervals:
-                    batch = Batch(interval=interval, owner=owner)
-                    order = LaunchSpec(settings=settings, job=self.job, batch=batch)
-                    self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
+                    spec = LaunchSpec(
+                        settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
+                    )
+                    self._compute_batch(context, service, spec, self.job.cadence.split(interval), owner)
                 published = published_epochs(service.store, self.job, epochs, owner)
             tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published)
@@ -161,6 +171,33 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""
         self._killed = True
         super().on_kill()
+
+    def _restate(
+        self,
+        context: Context,
+        service: EpochService,
+        order: Batch,
+        settings: Settings,
+        *,
+        restatement: RestatementId,
+    ) -> None:
+        """Compute the members of *restatement* among the epochs of *order*; they are published with the others."""
+        epochs, owner = self.job.cadence.split(order.interval), order.owner
+        members = members_of_run(self.log, service, self.job, epochs, restatement)
+        left = partial(uncomputed, service.store, self.job, members, restatement)
+        if self.batch is None and len(epochs) == 1:
+            self._stage_one(context, service, settings, epochs[0], owner, restatement=restatement)
+        else:
+            if waiting_for := left():
+                refuse_held(service, self.job, waiting_for[0], owner, restatement)
+            try:
+                self._submit(context, LaunchSpec(settings=settings, job=self.job, batch=order))
+            except AirflowException as error:
+                self._refuse_check_failed(service, members, owner, error)
+                if missing := left():
+                    refuse_held(service, self.job, missing[0], owner, restatement)
+                raise
+        refuse_uncomputed(service, self.job, members, restatement, self.application)
 
     # --- one epoch ---------------------------------------------------------------------------------------
 
@@ -179,6 +216,30 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
             self._run_attempt(context, service, order, answer)
         return self._publish(service, answer)
+
+    def _stage_one(
+        self,
+        context: Context,
+        service: EpochService,
+        settings: Settings,
+        interval: Interval,
+        owner: Owner,
+        *,
+        restatement: RestatementId,
+    ) -> None:
+        service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
+        with begins(lambda: [interval]):
+            answer = service.begin_within(
+                restatement, self.job, interval, owner, sources=SourceReaders(service.connections)
+            )
+        if not isinstance(answer, Attempt):
+            self.log.info("Computed already within restatement %s: %s", restatement, answer)
+            return
+        if not answer.adopted:
+            order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
+            self._run_attempt(context, service, order, answer)
+        service.stage(answer)
+        self.log.info("Staged %s for restatement %s", answer, restatement)
 
     def _run_attempt(
         self, context: Context, service: EpochService, order: LaunchSpec, attempt: Attempt

@@ -22,11 +22,17 @@ from airflow_provider.coordination.reading.wait import (
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job
 from airflow_provider.hooks.epochs import EpochsHook
-from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner, tell_bringers
+from airflow_provider.hooks.task_run import (
+    final_errors_end_retries,
+    task_owner,
+    task_restatement,
+    tell_bringers,
+)
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
 
@@ -79,14 +85,28 @@ def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | 
         return next(runs, None)
 
 
-def refuse_held(service: EpochService, job: Job, epoch: Interval, owner: Owner) -> None:
+def refuse_held(
+    service: EpochService,
+    job: Job,
+    epoch: Interval,
+    owner: Owner,
+    restatement: RestatementId | None = None,
+) -> None:
     """Ask whether *epoch* can begin, before Spark starts for it.
 
     :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
     """
     run, source_readers = (owner.dag_id, owner.run_id), SourceReaders(service.connections)
     inputs = JobInputs.of(job, epoch)
-    answer = begin_readiness(service.store, job.domain, job.name, inputs, run, source_readers=source_readers)
+    answer = begin_readiness(
+        service.store,
+        job.domain,
+        job.name,
+        inputs,
+        run,
+        source_readers=source_readers,
+        restatement=restatement,
+    )
     if not answer.ready:
         raise Held(
             NotReady(
@@ -137,12 +157,18 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
             run = (owner.dag_id, owner.run_id)
             _wait_here(
                 lambda: begin_readiness(
-                    reader, job.domain, job.name, inputs, run, source_readers=source_readers
+                    reader,
+                    job.domain,
+                    job.name,
+                    inputs,
+                    run,
+                    source_readers=source_readers,
+                    restatement=task_restatement(context),
                 ),
                 left,
             )
             return
-    _defer(operator, owner, held.epoch, started, left)
+    _defer(operator, context, held.epoch, started, left)
 
 
 def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
@@ -153,8 +179,11 @@ def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
             return
 
 
-def _defer(operator: Any, owner: Owner, epoch: Interval, started: datetime, left: timedelta) -> NoReturn:
+def _defer(
+    operator: Any, context: Mapping[str, Any], epoch: Interval, started: datetime, left: timedelta
+) -> NoReturn:
     job: Job = operator.job
+    owner, restatement = task_owner(context), task_restatement(context)
     inputs = JobInputs.of(job, epoch)
     operator.defer(
         trigger=EpochTrigger(
@@ -165,6 +194,7 @@ def _defer(operator: Any, owner: Owner, epoch: Interval, started: datetime, left
             job=job.name,
             run=[owner.dag_id, owner.run_id],
             until=(datetime.now(UTC) + left).isoformat(),
+            restatement=restatement,
             **as_plain_values(inputs),
         ),
         method_name="resumed",

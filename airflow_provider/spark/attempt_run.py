@@ -56,9 +56,9 @@ class EpochRun:
     """An epoch being computed; use it in a ``with`` block, which ends it.
 
     At the block's end every output must be written, and the job's checks must hold; then the epoch is published,
-    or left WRITTEN for the submitter to publish. An exception aborts the attempt and propagates. The exception to
-    this: an error of the family *retry* after the output is complete leaves the attempt open, and the next try of the
-    same run publishes it.
+    staged for its restatement, or left WRITTEN for the submitter to publish. An exception aborts the attempt and
+    propagates. The exception to this: an error of the family *retry* after the output is complete leaves the attempt
+    open, and the next try of the same run publishes it.
 
     :param publishes: publish at the end of the block; False leaves that to the submitter.
     """
@@ -363,7 +363,10 @@ class EpochRun:
             if not is_complete:
                 self._service.complete(self.attempt)
                 is_complete = True
-            if self._publishes:
+            if self._publishes and self.attempt.restatement is not None:
+                self._service.stage(self.attempt)
+                log.info("staged %s for restatement %s", self.attempt, self.attempt.restatement)
+            elif self._publishes:
                 self.published = self._service.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING
 from uuid6 import uuid7
 
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
+from airflow_provider.coordination.restating.members import member_epochs
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.unread import late_revisions
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible, choice
+from airflow_provider.domain.identifiers import restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.publishing import CommitMode, refuse_together
@@ -55,12 +57,12 @@ _run_here: set[tuple[str, str, Interval, int, str]] = set()
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AlreadyComputed(FinalError):
-    """The epoch is committed, and this is a retry of the run that committed it.
+    """The epoch is committed, and this is a retry of the run that committed it; or it is staged.
 
-    :param committed: the commit, with its job, epoch, revision and CSN.
+    :param committed: the commit, with its job, epoch, revision and CSN; or that a restatement has it staged.
     """
 
-    committed: AlreadyCommitted
+    committed: AlreadyCommitted | AlreadyStaged
 
 
 @contextmanager
@@ -72,6 +74,7 @@ def epoch_run(
     settings: Settings | None = None,
     spark: SparkSession | None = None,
     owner: Owner | None = None,
+    restatement: str | None = None,
 ) -> Iterator[EpochRun]:
     """Compute one epoch.
 
@@ -82,14 +85,16 @@ def epoch_run(
     :param spark: the session; by default the running one, else a new one.
     :param owner: the run that computes the epoch; by default this user with a new ``run_id``, which never takes over
         another run's live attempt. Pass an owner with a lasting ``run_id`` from a program that is retried.
+    :param restatement: compute the committed epoch again within it: the block's end stages it, and the restatement
+        publishes it with the other members.
     :raises InvalidInput: an argument is missing, cannot be read, or does not agree; names it. Nothing is written.
     :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips such epochs instead.
     :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.
     """
-    order = _order(job, interval, owner, _place(local, settings))
+    order = _order(job, interval, owner, _place(local, settings), restatement)
     with _opened(order, spark) as service:
-        attempt = order.attempt or _begin(service, order.job, _only_epoch(order), _owner_of(order))
-        if isinstance(attempt, AlreadyCommitted):
+        attempt = order.attempt or _begin(service, order, _only_epoch(order))
+        if not isinstance(attempt, Attempt):
             raise _computed(attempt, order.job, service)
         with _run(service, order, attempt, spark) as run:
             yield run
@@ -104,6 +109,7 @@ def epoch_runs(
     spark: SparkSession | None = None,
     owner: Owner | None = None,
     commit: CommitMode | str = CommitMode.EACH,
+    restatement: str | None = None,
 ) -> Iterator[EpochRun]:
     """Compute the epochs that fill *interval*, in their order.
 
@@ -114,11 +120,18 @@ def epoch_runs(
     :param commit: ``each`` epoch begins and publishes by itself; or all begin first, and become visible ``together``
         after the last block, in one commit. Then a failure publishes none, and a retry computes only those that are
         not complete. At most 100 epochs, of a job that does not read its own output.
+    :param restatement: compute those epochs that are its members, and stage them: the restatement publishes them, so
+        that *commit* does not apply. Staged members are left out, unless what they have read has changed.
     Other parameters and errors are those of :func:`epoch_run`.
     """
     mode = choice(CommitMode, commit, "commit")
-    order = _order(job, interval, owner, _place(local, settings))
+    order = _order(job, interval, owner, _place(local, settings), restatement)
     with _opened(order, spark) as service:
+        within = order.batch.restatement if order.batch else None
+        if within is not None:
+            for epoch in member_epochs(service.store, order.job, _epochs(order), within):
+                yield from _offered(service, order, epoch, spark)
+            return
         if mode is CommitMode.TOGETHER:
             yield from each_and_publish(service, _members(service, order, spark))
             return
@@ -128,14 +141,26 @@ def epoch_runs(
         epochs = _epochs(order)
         refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
         for epoch in epochs:
-            attempt = _begin(service, order.job, epoch, _owner_of(order))
-            if isinstance(attempt, AlreadyCommitted):
-                log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)
-            elif attempt.adopted:
-                published = service.publish(attempt)
-                log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
-            else:
-                yield from _run(service, order, attempt, spark).offered()
+            yield from _offered(service, order, epoch, spark)
+
+
+def _offered(
+    service: EpochService, order: LaunchSpec, epoch: Interval, spark: SparkSession | None
+) -> Iterator[EpochRun]:
+    """Begin *epoch* and yield its run; yield nothing where it is committed, staged or complete already."""
+    attempt = _begin(service, order, epoch)
+    if isinstance(attempt, AlreadyCommitted):
+        log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)
+    elif isinstance(attempt, AlreadyStaged):
+        log.info("%s %s is staged for restatement %s", attempt.job, epoch, attempt.restatement)
+    elif not attempt.adopted:
+        yield from _run(service, order, attempt, spark).offered()
+    elif attempt.restatement is not None:
+        service.stage(attempt)
+        log.info("staged %s for restatement %s, computed by an earlier attempt", attempt, attempt.restatement)
+    else:
+        published = service.publish(attempt)
+        log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
 
 
 def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | None) -> list[MemberRun]:
@@ -151,10 +176,10 @@ def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | Non
     runs: list[MemberRun] = []
     try:
         for epoch in epochs:
-            answer = _begin(service, order.job, epoch, _owner_of(order))
+            answer = _begin(service, order, epoch)
             if isinstance(answer, AlreadyCommitted):
                 log.info("%s %s is committed at CSN %d", answer.job, answer.interval, answer.csn)
-            else:
+            elif isinstance(answer, Attempt):
                 runs.append(MemberRun(service, order.job, answer, spark=spark, publishes=False))
     except Exception as error:
         # Nothing is computed yet: other runs need not wait until the locks of those that have begun end.
@@ -247,7 +272,16 @@ def epoch_participant(
             yield run
 
 
-def _computed(committed: AlreadyCommitted, job: Job, service: EpochService) -> AlreadyComputed:
+def _computed(
+    committed: AlreadyCommitted | AlreadyStaged, job: Job, service: EpochService
+) -> AlreadyComputed:
+    if isinstance(committed, AlreadyStaged):
+        return AlreadyComputed(
+            f"{committed.job} {committed.interval} is staged for restatement {committed.restatement!r}.",
+            next_step="nothing is to be done; to compute it anew within the restatement, ask with a higher generation "
+            "of the same Owner (in Airflow: clear its task).",
+            committed=committed,
+        )
     clear = (
         "clear its task (outside of Airflow: ask with another run_id, or a higher generation of the Owner)"
     )
@@ -307,7 +341,11 @@ def _place(local: str | PathLike[str] | None, settings: Settings | None) -> Sett
 
 
 def _order(
-    job: Job | None, interval: ExplicitInterval | None, owner: Owner | None, settings: Settings | None
+    job: Job | None,
+    interval: ExplicitInterval | None,
+    owner: Owner | None,
+    settings: Settings | None,
+    restatement: str | None = None,
 ) -> LaunchSpec:
     """Return the work to do: from the launch spec if there is one, otherwise from the arguments.
 
@@ -328,15 +366,21 @@ def _order(
             value=None,
             expected="arguments, or a launch spec",
         )
-    return _by_arguments(job, interval, owner, settings)
+    return _by_arguments(job, interval, owner, settings, restatement)
 
 
 def _by_arguments(
-    job: Job, interval: ExplicitInterval, owner: Owner | None, settings: Settings
+    job: Job,
+    interval: ExplicitInterval,
+    owner: Owner | None,
+    settings: Settings,
+    restatement: str | None = None,
 ) -> LaunchSpec:
     whole = run_interval(as_job(job).cadence, explicit=interval)
     by_hand = Owner(dag_id=f"{getpass.getuser()}@{socket.gethostname()}", run_id=str(uuid7()))
-    return LaunchSpec(settings=settings, job=job, batch=Batch(interval=whole, owner=owner or by_hand))
+    within = None if restatement is None else restatement_id(restatement)
+    batch = Batch(interval=whole, owner=owner or by_hand, restatement=within)
+    return LaunchSpec(settings=settings, job=job, batch=batch)
 
 
 def _opened(order: LaunchSpec, spark: SparkSession | None) -> EpochService:
@@ -385,9 +429,14 @@ def _owner_of(order: LaunchSpec) -> Owner:
     return replace(as_owner(order.batch.owner), request_id=str(uuid7()))
 
 
-def _begin(service: EpochService, job: Job, interval: Interval, owner: Owner) -> Attempt | AlreadyCommitted:
+def _begin(
+    service: EpochService, order: LaunchSpec, interval: Interval
+) -> Attempt | AlreadyCommitted | AlreadyStaged:
+    job, owner, sources = order.job, _owner_of(order), SourceReaders(service.connections)
     service.formats.require(job.outputs, TableCapability.SHARED_FILES)
-    return service.begin(job, interval, owner, sources=SourceReaders(service.connections))
+    if order.batch is not None and order.batch.restatement is not None:
+        return service.begin_within(order.batch.restatement, job, interval, owner, sources=sources)
+    return service.begin(job, interval, owner, sources=sources)
 
 
 def _run(service: EpochService, order: LaunchSpec, attempt: Attempt, spark: SparkSession | None) -> EpochRun:

@@ -19,6 +19,7 @@ from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochError, InvalidInput, StoreIncompatible
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
@@ -28,16 +29,20 @@ from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.locations import checked_warehouse
 
 VARIABLE = "EPOCHS_LAUNCH_SPEC"
-FORMAT = 2
+FORMAT = 3
 _PRIVATE = 0o600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Epochs that one task computes one after the other; each is begun and published separately."""
+    """Epochs that one task computes one after the other; each is begun and published separately.
+
+    :param restatement: compute those of them that are its members, and stage them; None to publish them.
+    """
 
     interval: Interval
     owner: Owner
+    restatement: RestatementId | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -51,6 +51,7 @@ class EpochTrigger(BaseTrigger):
         that wait.
     :param until: time at which waiting ends without success, in the form of *barrier*; None if only Airflow ends it.
     :param sources: sources that the job reads, as it declares them. :param cadence: cadence of its epochs.
+    :param restatement: the restatement within which the epoch is to begin.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -69,6 +70,7 @@ class EpochTrigger(BaseTrigger):
         until: str | None = None,
         sources: Sequence[Mapping[str, Any]] = (),
         cadence: Mapping[str, Any] | None = None,
+        restatement: str | None = None,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -84,6 +86,7 @@ class EpochTrigger(BaseTrigger):
         self.until = until
         self.sources = [dict(source) for source in sources]
         self.cadence = None if cadence is None else dict(cadence)
+        self.restatement = restatement
         self.later = later
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -101,6 +104,7 @@ class EpochTrigger(BaseTrigger):
                 "job": self.job,
                 "run": self.run_ids,
                 "until": self.until,
+                **({} if self.restatement is None else {"restatement": self.restatement}),
                 **({"sources": self.sources, "cadence": self.cadence} if self.sources else {}),
             },
         )
@@ -172,7 +176,13 @@ class EpochTrigger(BaseTrigger):
         if self.job is not None:
             dag_id, run_id = self.run_ids
             return begin_readiness(
-                reader, self.domain, self.job, inputs, (dag_id, run_id), source_readers=source_readers
+                reader,
+                self.domain,
+                self.job,
+                inputs,
+                (dag_id, run_id),
+                source_readers=source_readers,
+                restatement=self.restatement,
             )
         return inputs_readiness(reader, self.domain, inputs, source_readers)
 

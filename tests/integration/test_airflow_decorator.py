@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import EpochState
-from airflow_provider.domain.errors import SchemaMismatch
+from airflow_provider.domain.errors import NotReady, SchemaMismatch
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
@@ -148,3 +148,34 @@ def test_spark_in_the_task_is_spark_of_this_process(
     with pytest.raises(AirflowFailException, match="spark_conn_id.*EpochSparkSubmitOperator"):
         made(hours, job=HOURLY, batch="@daily").execute(task_context())
     assert service.store.domains() == []
+
+
+def test_runs_within_a_restatement_stage_their_epochs(service: EpochService) -> None:
+    """R28: the run's configuration names it; a reader waits for what it reads; nothing is announced before."""
+    made(hours, job=HOURLY, batch="@daily").execute(task_context())
+    made(days, 1, job=DAILY).execute(task_context())
+    operations = service.restatements
+    operations.open("default", ["hours"], "2013-02-07T06/2013-02-07T12", name="fix", reason="wrong", by="me")
+    within: dict[str, Any] = {"run_id": "backfill__1", "conf": {"restatement": "fix"}}
+
+    def more_hours(epoch: Any) -> None:
+        epoch.write(HOURS, epoch.spark.range(100).selectExpr("id"))
+
+    reading = made(days, 1, job=DAILY, deferrable=False, wait_timeout=timedelta(0))
+    with pytest.raises(NotReady, match="has not computed .* of job hourly yet"):
+        reading.execute(task_context(**within))
+    context = task_context(**within)
+    made(more_hours, job=HOURLY, batch="@daily").execute(context)
+    assert not context["outlet_events"][asset_of(HOURS)].extra
+    reading.execute(task_context(**within))
+    assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
+    csn = operations.publish("default", "fix")
+    assert [row["n"] for row in rows(service, "days")] == [1 + 100 + 13 + 19]
+    assert service.store.read(HOURLY.domain, []).head.csn == csn == 6
+
+    def must_not_run(epoch: Any) -> None:
+        raise AssertionError(epoch)
+
+    made(must_not_run, job=DAILY).execute(task_context(**within))
+    with pytest.raises(AirflowFailException, match="is no epoch of restatement 'fix'"):
+        made(days, 1, job=DAILY).execute(task_context(**within, run_date=SEVENTH.start))

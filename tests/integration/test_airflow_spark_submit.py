@@ -97,6 +97,18 @@ with EpochService.open(order.settings) as service:
         service.publish(attempt)
 """
 )
+WITHIN = (
+    STAGING
+    + """
+with EpochService.open(order.settings) as service:
+    for epoch in order.job.cadence.split(order.batch.interval):
+        attempt = service.begin_within(order.batch.restatement, order.job, epoch, order.batch.owner)
+        if hasattr(attempt, "token"):
+            stage(service, attempt, int(sys.argv[1]))
+            service.complete(attempt)
+            service.stage(attempt)
+"""
+)
 LEAVES_ONE = BATCH.replace("split(order.batch.interval)", "split(order.batch.interval)[1:]")
 SLEEPS = (
     STAGING
@@ -156,7 +168,7 @@ def count(service: EpochService, table: str) -> int:
 
 
 def states(service: EpochService, job: Job = DAILY) -> list[EpochState]:
-    log = service.barriers(job.domain, job.name, SEVENTH)
+    log = service.barriers(job.domain, job.name, job.cadence.split(SEVENTH)[0])
     return [one.record.state for one in sorted(log, key=lambda one: one.at)]
 
 
@@ -304,3 +316,22 @@ def test_cluster_mode_with_a_store_for_one_host_is_refused(tmp_path: Path, servi
         operator(tmp_path, MUST_NOT_RUN, deploy_mode="cluster").execute(task_context())
     assert isinstance(caught.value.__cause__, StoreIncompatible)
     assert states(service) == []
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_run_within_a_restatement_stages_its_epochs(
+    tmp_path: Path, service: EpochService, *, batch: bool
+) -> None:
+    """R28: one epoch that the operator hands over, and several that the program begins."""
+    job, table = (SIX_HOURLY, "quarters") if batch else (DAILY, "rows")
+    options: dict[str, Any] = {"job": job, "batch": "@daily"} if batch else {}
+    program = WITHIN if batch else ONE
+    operator(tmp_path, BATCH if batch else ONE, "5", **options).execute(task_context())
+    before = count(service, table)
+    service.restatements.open("default", [table], "2013-02-07", name="fix", reason="wrong", by="me")
+    context = task_context(run_id="fix", conf={"restatement": "fix"})
+    operator(tmp_path, program, "9", **options).execute(context)
+    assert (count(service, table), states(service, job)[-1]) == (before, EpochState.WRITTEN)
+    operator(tmp_path, program if batch else MUST_NOT_RUN, "9", **options).execute(context)
+    service.restatements.publish("default", "fix")
+    assert count(service, table) == (4 * 9 if batch else 9)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from airflow_provider.coordination.attempts.member import PublishedTogether
 from airflow_provider.coordination.attempts.resume import attempt_of
 from airflow_provider.coordination.commits.source_dependents import later_keys
-from airflow_provider.coordination.commits.staged import Members
+from airflow_provider.coordination.commits.staged import Members, restatement_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.admission import holder
 from airflow_provider.domain.declaration import JobDeclaration
@@ -19,8 +19,15 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, fence_of, job_key, lock_of, rewrite_log_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of
+from airflow_provider.domain.restatement import (
+    RestatementRecord,
+    RestatementState,
+    StagedEpoch,
+    digest_of,
+    refuse_stranger,
+)
 from airflow_provider.domain.rewrites import invalidated
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
 from airflow_provider.stores.base import MetadataReader
 
@@ -201,3 +208,29 @@ def _unstaged_state(epoch: EpochRecord | None, lives: bool, name: RestatementId)
     if attempt.staged:
         return MemberState.OUTDATED, "its job was declared anew since"
     return (MemberState.COMPUTING, "") if lives else (MemberState.WAITING, "its last try went silent")
+
+
+def member_epochs(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], name: RestatementId
+) -> list[Interval]:
+    """Return those of *epochs* that the restatement *name* computes again.
+
+    :raises UnknownName: no such restatement. :raises TopologyError: none of them is its member.
+    """
+    record = restatement_of(reader, job.domain, name).record
+    found = [epoch for epoch in epochs if record.has(job.name, epoch)]
+    if not found:
+        for epoch in epochs[:1]:
+            refuse_stranger(name, record, job.name, epoch)
+    return found
+
+
+def uncomputed(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], name: RestatementId
+) -> list[Interval]:
+    """Return those of *epochs* that the restatement *name* has neither staged nor published, in their order."""
+    members = Members.of(reader, job.domain, name)
+    if members.record.state is RestatementState.PUBLISHED:
+        return []
+    record = job_of(reader, job.domain, job.name)
+    return [epoch for epoch, staged in members.epochs(record, epochs) if staged is None]
