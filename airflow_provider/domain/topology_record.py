@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.format_marks import since
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.staying import Stayed
 
 
@@ -43,6 +44,7 @@ class TopologyRecord:
     :param binds: number of times that a source was bound anew with epochs behind it.
     :param stayed: rows of an earlier revision of their epochs than the rows of the job's other tables. A store of an
         older format has none: its cuts carry no such label, like those of the older versions that share the store.
+    :param restating: restatements that are neither published nor abandoned.
     """
 
     generation: int
@@ -52,3 +54,8 @@ class TopologyRecord:
     behind: tuple[Behind, ...] = field(default=(), metadata=since(2))
     binds: int = field(default=0, metadata=since(2))
     stayed: tuple[Stayed, ...] = field(default=(), metadata=since(2, optional=True))
+    restating: tuple[RestatementId, ...] = field(default=(), metadata=since(2))
+
+    def without(self, restatement: RestatementId) -> TopologyRecord:
+        """Return the record once *restatement* has ended."""
+        return replace(self, restating=tuple(name for name in self.restating if name != restatement))

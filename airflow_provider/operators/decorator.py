@@ -53,7 +53,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import members_of_run, refuse_uncomputed
+from airflow_provider.operators.restating import members_of_run, others, refuse_uncomputed
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begun,
@@ -186,22 +186,39 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         with EpochService.open(settings) as service:
-            if (within := task_restatement(context)) is not None:
-                members = members_of_run(self.log, service, self.job, epochs, within)
-                return self._restate(context, service, settings, members, within)
-            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
-            refuse_reruns(service.store, self.job, epochs, owner)
-            left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
             returned: list[Any] = []
-            if waiting_for := left():
-                refuse_held(service, self.job, waiting_for[0], owner)
-                returned = self._compute(context, intervals, settings, owner, left)
-            published = published_epochs(service.store, self.job, epochs, owner)
-            refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
-            tell_ignored(self.log, service, self.job, epochs[-1].end)
-        announce(context, self.job, published)
+            named_by_run = task_restatement(context)
+            within = members_of_run(self.log, service, self.job, epochs, owner, named=named_by_run)
+            for restatement, members in within.items():
+                returned += self._restate(context, service, settings, members, restatement)
+            alone = () if named_by_run else others(epochs, within)
+            if alone:
+                returned += self._publish(context, service, settings, alone, owner)
         if self.batch is None and len(epochs) == 1:
             return returned[0] if returned else None
+        return returned
+
+    def _publish(
+        self,
+        context: Context,
+        service: EpochService,
+        settings: Settings,
+        intervals: Sequence[Interval],
+        owner: Owner,
+    ) -> list[Any]:
+        """Compute and publish the epochs of *intervals*, and announce them."""
+        epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+        tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+        refuse_reruns(service.store, self.job, epochs, owner)
+        left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
+        returned: list[Any] = []
+        if waiting_for := left():
+            refuse_held(service, self.job, waiting_for[0], owner)
+            returned = self._compute(context, intervals, settings, owner, left)
+        published = published_epochs(service.store, self.job, epochs, owner)
+        refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
+        tell_ignored(self.log, service, self.job, epochs[-1].end)
+        announce(context, self.job, published)
         return returned
 
     def _restate(
@@ -211,7 +228,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         settings: Settings,
         members: Sequence[Interval],
         restatement: RestatementId,
-    ) -> Any:
+    ) -> list[Any]:
         """Compute *members* within *restatement*, which publishes them; nothing is announced before."""
         left = partial(uncomputed, service.store, self.job, members, restatement)
         owner = task_owner(context)
@@ -221,8 +238,6 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         refuse_uncomputed(
             service, self.job, members, restatement, f"function {self.python_callable.__name__}"
         )
-        if self.batch is None and len(members) == 1:
-            return returned[0] if returned else None
         return returned
 
     def _compute(

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider.coordination.restating.members import member_epochs, uncomputed
+from airflow_provider.coordination.restating.members import joined, member_epochs, uncomputed
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job
+from airflow_provider.domain.watermark import merged
 
 
 def members_of_run(
-    log: Any, service: EpochService, job: Job, epochs: Sequence[Interval], restatement: RestatementId
-) -> list[Interval]:
-    """Return those of the run's *epochs* that are members of *restatement*, and log those that are not.
+    log: Any,
+    service: EpochService,
+    job: Job,
+    epochs: Sequence[Interval],
+    owner: Owner,
+    *,
+    named: RestatementId | None,
+) -> dict[RestatementId, list[Interval]]:
+    """Return those of the run's *epochs* that it computes within a restatement, by restatement.
 
-    :raises UnknownName: no such restatement. :raises TopologyError: none of them is its member.
+    :param named: the restatement that the run's configuration names: then its other epochs are left as they are. None:
+        the run joins open restatements. A task that was cleared, or another run, that asks for a committed epoch
+        computes it within the restatement that has it.
+    :raises UnknownName: no restatement *named*. :raises TopologyError: none of *epochs* is its member.
     """
-    members = member_epochs(service.store, job, epochs, restatement)
-    log.info("Restatement %s: %d of %d epochs are its members", restatement, len(members), len(epochs))
-    left = [epoch for epoch in epochs if epoch not in members]
-    if left:
-        log.warning("Left as committed, since they are no members: %s", ", ".join(map(str, left)))
-    return members
+    if named is not None:
+        found = {named: member_epochs(service.store, job, epochs, named)}
+        left = [epoch for epoch in epochs if epoch not in found[named]]
+        if left:
+            log.warning("Left as committed, no members of %s: %s", named, ", ".join(map(str, left)))
+    else:
+        found = joined(service.store, job, epochs, owner)
+    for name, members in found.items():
+        log.info("Within restatement %s, which publishes them: %s", name, ", ".join(map(str, members)))
+    return found
+
+
+def others(
+    epochs: Sequence[Interval], within: Mapping[RestatementId, Sequence[Interval]]
+) -> tuple[Interval, ...]:
+    """Return the intervals of those *epochs* that are computed within no restatement."""
+    members = {epoch for found in within.values() for epoch in found}
+    return merged(epoch for epoch in epochs if epoch not in members)
 
 
 def refuse_uncomputed(

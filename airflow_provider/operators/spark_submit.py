@@ -26,6 +26,7 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
+from airflow_provider.domain.watermark import merged
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -51,7 +52,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import members_of_run, refuse_uncomputed
+from airflow_provider.operators.restating import members_of_run, others, refuse_uncomputed
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -145,26 +146,38 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             settings := hook.get_settings(connections=connections_of(self.job))
         ) as service:
             self._refuse_cluster_mode(service)
-            if (within := task_restatement(context)) is not None:
-                for interval in intervals:
-                    order = Batch(interval=interval, owner=owner, restatement=within)
-                    self._restate(context, service, order, settings, restatement=within)
-                return
-            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
-            refuse_reruns(service.store, self.job, epochs, owner)
+            named_by_run = task_restatement(context)
+            within = members_of_run(self.log, service, self.job, epochs, owner, named=named_by_run)
+            for restatement, members in within.items():
+                self._restate(context, service, settings, members, restatement)
+            alone = () if named_by_run else others(epochs, within)
+            if alone:
+                self._compute(context, service, settings, alone, owner)
+
+    def _compute(
+        self,
+        context: Context,
+        service: EpochService,
+        settings: Settings,
+        intervals: Sequence[Interval],
+        owner: Owner,
+    ) -> None:
+        """Compute and publish the epochs of *intervals*, and announce them."""
+        epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+        tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+        refuse_reruns(service.store, self.job, epochs, owner)
+        published = published_epochs(service.store, self.job, epochs, owner)
+        if len(published) == len(epochs):
+            self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
+        elif self.batch is None and len(epochs) == 1:
+            published = [self._compute_one(context, service, settings, epochs[0], owner)]
+        else:
+            for interval in intervals:
+                batch = Batch(interval=interval, owner=owner)
+                order = LaunchSpec(settings=settings, job=self.job, batch=batch)
+                self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
             published = published_epochs(service.store, self.job, epochs, owner)
-            if len(published) == len(epochs):
-                self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
-            elif self.batch is None and len(epochs) == 1:
-                published = [self._compute_one(context, service, settings, epochs[0], owner)]
-            else:
-                for interval in intervals:
-                    spec = LaunchSpec(
-                        settings=settings, job=self.job, batch=Batch(interval=interval, owner=owner)
-                    )
-                    self._compute_batch(context, service, spec, self.job.cadence.split(interval), owner)
-                published = published_epochs(service.store, self.job, epochs, owner)
-            tell_ignored(self.log, service, self.job, epochs[-1].end)
+        tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published)
 
     def on_kill(self) -> None:
@@ -176,28 +189,39 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         self,
         context: Context,
         service: EpochService,
-        order: Batch,
         settings: Settings,
-        *,
+        members: Sequence[Interval],
         restatement: RestatementId,
     ) -> None:
-        """Compute the members of *restatement* among the epochs of *order*; they are published with the others."""
-        epochs, owner = self.job.cadence.split(order.interval), order.owner
-        members = members_of_run(self.log, service, self.job, epochs, restatement)
-        left = partial(uncomputed, service.store, self.job, members, restatement)
-        if self.batch is None and len(epochs) == 1:
-            self._stage_one(context, service, settings, epochs[0], owner, restatement=restatement)
+        """Compute *members* within *restatement*, which publishes them; nothing is announced before."""
+        owner = task_owner(context)
+        if self.batch is None and len(members) == 1:
+            self._stage_one(context, service, settings, members[0], owner, restatement=restatement)
         else:
-            if waiting_for := left():
-                refuse_held(service, self.job, waiting_for[0], owner, restatement)
-            try:
-                self._submit(context, LaunchSpec(settings=settings, job=self.job, batch=order))
-            except AirflowException as error:
-                self._refuse_check_failed(service, members, owner, error)
-                if missing := left():
-                    refuse_held(service, self.job, missing[0], owner, restatement)
-                raise
+            for interval in merged(members):
+                order = Batch(interval=interval, owner=owner, restatement=restatement)
+                self._stage_batch(context, service, settings, order, restatement)
         refuse_uncomputed(service, self.job, members, restatement, self.application)
+
+    def _stage_batch(
+        self,
+        context: Context,
+        service: EpochService,
+        settings: Settings,
+        order: Batch,
+        restatement: RestatementId,
+    ) -> None:
+        epochs = self.job.cadence.split(order.interval)
+        left = partial(uncomputed, service.store, self.job, epochs, restatement)
+        if waiting_for := left():
+            refuse_held(service, self.job, waiting_for[0], order.owner, restatement)
+        try:
+            self._submit(context, LaunchSpec(settings=settings, job=self.job, batch=order))
+        except AirflowException as error:
+            self._refuse_check_failed(service, epochs, order.owner, error)
+            if missing := left():
+                refuse_held(service, self.job, missing[0], order.owner, restatement)
+            raise
 
     # --- one epoch ---------------------------------------------------------------------------------------
 

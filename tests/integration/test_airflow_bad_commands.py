@@ -27,6 +27,7 @@ from tests.hostile import NAMES, TEXTS, VALUES
 ORIGIN, DAY = datetime(2013, 2, 6, tzinfo=UTC), timedelta(days=1)
 JOB = Job("clean", outputs=[Table("flights")], cadence="@daily", origin=ORIGIN)
 ENDS = Job("ends", outputs=[Table("last")], cadence="@daily", origin=ORIGIN)
+AGAIN = Job("again", outputs=[Table("corrected")], cadence="@daily", origin=ORIGIN)
 LEAVES = Job("leaves", outputs=[Table("left")], cadence="@daily", origin=ORIGIN)
 WORDS = {name: value for name, value in VALUES.items() if isinstance(value, str)}
 SKIP = "skip clean 2013-02-08 --reason gone"
@@ -76,6 +77,30 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "serve --host": ("serve --host=?", []),
     "serve --port": ("serve --port=?", []),
     "serve --token-file": ("serve --token-file=?", []),
+    "restate plan names": ("restate plan ? --interval 2013-02-06", []),
+    "restate plan --interval": ("restate plan clean --interval=?", []),
+    "restate plan --domain": ("restate plan clean --interval 2013-02-06 --domain=?", []),
+    "restate open names": ("restate open ? --interval 2013-02-06 --reason gone", []),
+    "restate open --interval": ("restate open clean --reason gone --interval=?", []),
+    "restate open --reason": ("restate open clean --interval 2013-02-08 --reason=?", []),
+    "restate open --name": ("restate open clean --interval 2013-02-08 --reason gone --name=?", []),
+    "restate open --deadline": ("restate open clean --interval 2013-02-06 --reason gone --deadline=?", []),
+    "restate open --domain": ("restate open clean --interval 2013-02-06 --reason gone --domain=?", []),
+    "restate list --domain": ("restate list --domain=?", NAMES),
+    "restate status name": ("restate status ?", []),
+    "restate status --domain": ("restate status kept --domain=?", []),
+    "restate diff name": ("restate diff ?", []),
+    "restate diff --table": ("restate diff kept --table=?", []),
+    "restate diff --rows": ("restate diff kept --rows=?", []),
+    "restate diff --domain": ("restate diff kept --domain=?", []),
+    "restate approve name": ("restate approve ? --output 5e", []),
+    "restate approve --output": ("restate approve kept --output=?", []),
+    "restate approve --domain": ("restate approve kept --output 5e --domain=?", []),
+    "restate publish name": ("restate publish ?", []),
+    "restate publish --domain": ("restate publish kept --domain=?", []),
+    "restate abandon name": ("restate abandon ? --reason gone", []),
+    "restate abandon --reason": ("restate abandon dropped --reason=?", TEXTS),
+    "restate abandon --domain": ("restate abandon kept --reason gone --domain=?", []),
     "retention expire table": ("retention expire ? 2013-02-07", []),
     "retention expire barrier": ("retention expire flights ?", []),
     "retention expire --domain": ("retention expire flights 2013-02-07 --domain=?", []),
@@ -86,23 +111,37 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
 }
 """For each command and argument what is typed, and which values it takes; those of ``--conn-id`` are below."""
 
-WRITES = {"cut --lease", "skip --reason", "retire --reason"}
+WRITES = {"cut --lease", "skip --reason", "retire --reason", "restate abandon --reason"}
 """Arguments that take some of the values, which then are kept."""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with committed epochs of two jobs, a job that nobody ran, and two leases."""
+    """A store with committed epochs of three jobs, a job that nobody ran, two leases, and two restatements."""
     folder = tmp_path_factory.mktemp("commands")
     with opened(folder, "other"):
         pass
     with opened(folder, "store") as service:
-        for job, day in ((JOB, ORIGIN), (JOB, ORIGIN + DAY), (ENDS, ORIGIN + DAY)):
+        for job, day in (
+            (JOB, ORIGIN),
+            (JOB, ORIGIN + DAY),
+            (ENDS, ORIGIN + DAY),
+            (AGAIN, ORIGIN),
+            (AGAIN, ORIGIN + DAY),
+        ):
             owner = Owner(dag_id="flights", run_id=str(day))
             attempt = service.begin(job, Interval(day, day + DAY), owner)
             assert isinstance(attempt, Attempt)
             write_rows(service, attempt, job.outputs[0].name, pa.table({"x": [1]}))
             service.publish(attempt)
+        for name, day in (("kept", ORIGIN), ("dropped", ORIGIN + DAY)):
+            epoch = Interval(day, day + DAY)
+            service.restatements.open("default", ["again"], epoch, name=name, reason="wrong", by="me")
+        attempt = service.begin_within("kept", AGAIN, Interval(ORIGIN, ORIGIN + DAY), owner)
+        assert isinstance(attempt, Attempt)
+        write_rows(service, attempt, "corrected", pa.table({"x": [2]}))
+        service.complete(attempt)
+        service.stage(attempt)
         service.register(LEAVES)
         service.leases.cut("default", ["flights"], name="held", owner="me")
         service.leases.cut("default", ["flights"], name="other", owner="somebody")

@@ -26,6 +26,7 @@ from tests.airflow_runs import epochs_connection, task_context
 
 HOURS, DAYS = Table("hours"), Table("days")
 HOURLY = Job("hourly", outputs=[HOURS], cadence="0 */6 * * *", on_rerun="new_revision")
+KEPT = Job("hourly", outputs=[HOURS], cadence="0 */6 * * *")
 DAILY = Job("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 
@@ -150,13 +151,18 @@ def test_spark_in_the_task_is_spark_of_this_process(
     assert service.store.domains() == []
 
 
-def test_runs_within_a_restatement_stage_their_epochs(service: EpochService) -> None:
-    """R28: the run's configuration names it; a reader waits for what it reads; nothing is announced before."""
-    made(hours, job=HOURLY, batch="@daily").execute(task_context())
+@pytest.mark.parametrize("named", [True, False])
+def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, named: bool) -> None:
+    """R28: the run's configuration names it, or the task is cleared while it is open; a reader waits for what it reads;
+    nothing is announced before.
+    """
+    made(hours, job=KEPT, batch="@daily").execute(task_context())
     made(days, 1, job=DAILY).execute(task_context())
     operations = service.restatements
     operations.open("default", ["hours"], "2013-02-07T06/2013-02-07T12", name="fix", reason="wrong", by="me")
-    within: dict[str, Any] = {"run_id": "backfill__1", "conf": {"restatement": "fix"}}
+    within: dict[str, Any] = {"cleared_after": 1, "try_number": 2}
+    if named:
+        within = {"run_id": "backfill__1", "conf": {"restatement": "fix"}}
 
     def more_hours(epoch: Any) -> None:
         epoch.write(HOURS, epoch.spark.range(100).selectExpr("id"))
@@ -165,17 +171,19 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService) -> 
     with pytest.raises(NotReady, match="has not computed .* of job hourly yet"):
         reading.execute(task_context(**within))
     context = task_context(**within)
-    made(more_hours, job=HOURLY, batch="@daily").execute(context)
-    assert not context["outlet_events"][asset_of(HOURS)].extra
+    made(more_hours, job=KEPT, batch="@daily").execute(context)
+    assert not named or not context["outlet_events"][asset_of(HOURS)].extra
     reading.execute(task_context(**within))
     assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
     csn = operations.publish("default", "fix")
     assert [row["n"] for row in rows(service, "days")] == [1 + 100 + 13 + 19]
-    assert service.store.read(HOURLY.domain, []).head.csn == csn == 6
+    assert service.store.read(KEPT.domain, []).head.csn == csn == 6
 
     def must_not_run(epoch: Any) -> None:
         raise AssertionError(epoch)
 
     made(must_not_run, job=DAILY).execute(task_context(**within))
+    if not named:
+        return
     with pytest.raises(AirflowFailException, match="is no epoch of restatement 'fix'"):
         made(days, 1, job=DAILY).execute(task_context(**within, run_date=SEVENTH.start))

@@ -66,6 +66,9 @@ COMMANDS = [
     f"recover --domain {LONG}",
     f"lease list --domain {LONG}",
     "lease list --domain city",
+    "restate plan flights --interval 2013-02-05/2013-02-08 --domain city",
+    f"restate plan {LONG_JOB} {NAMES[0]} --interval 2013-02-01 --domain {LONG}",
+    "restate list --domain city",
     f"skip {LONG_JOB} 2013-03-01/2013-04-01 --reason closed --domain {LONG}",
     "retention vacuum --domain harbour",
     "db check",
@@ -77,6 +80,11 @@ CHANGES = [
     f"lease renew {NAMES[0]} --owner ada --ttl 3d --domain {LONG}",
     f"lease drop audit --owner {NAMES[1]} --domain {LONG}",
     f"lease drop {NAMES[0]} --owner ada --domain {LONG}",
+    f"restate open {LONG_JOB} --interval 2013-02-01 --reason mended --needs-approval --name {NAMES[1]} --domain {LONG}",
+    f"restate status {NAMES[1]} --domain {LONG}",
+    f"restate list --domain {LONG}",
+    f"restate abandon {NAMES[1]} --reason '{NAMES[2]}' --domain {LONG}",
+    f"restate status {NAMES[1]} --domain {LONG}",
     f"retire {LONG_JOB} --reason trial --domain {LONG}",
     f"revive {LONG_JOB} --domain {LONG}",
     "db restored",
@@ -88,7 +96,7 @@ COMMAND_MODULES = [
     for module in pkgutil.iter_modules(cli.__path__)
     if module.name != "answer"
 ]
-ONLY_FOR_PROGRAMS = {"session", "deleted", "orphans"}
+ONLY_FOR_PROGRAMS = {"session", "deleted", "orphans", "expected_seconds", "members"}
 """What the tables leave out by intent: docs/reference/cli.md says so."""
 RULING = set("|=+")
 """Characters that tables are drawn with, more or fewer of them."""
@@ -186,7 +194,15 @@ def test_commands_that_change_a_store_fit_and_tell_all(
             value, whole = seen[-1]
             assert characters(told) == characters(whole)
             assert [leaf for leaf in leaves(value) if not is_told(leaf, whole)] == []
-    assert answered == [["bind", SOURCE], ["db", "restored"], ["db", "move"]]
+    assert answered == [
+        ["bind", SOURCE],
+        ["restate", "open"],
+        ["restate", "status"],
+        ["restate", "list"],
+        ["restate", "status"],
+        ["db", "restored"],
+        ["db", "move"],
+    ]
 
 
 def land(service: EpochService, folder: Path) -> None:

@@ -360,6 +360,7 @@ class Publish:
         catch_up(
             commit,
             [(member.attempt, member.record, names) for member, names in zip(members, stay, strict=True)],
+            ends=None if self.together is None else self.together.name,
         )
         refs = {
             sink.table.name: version.ref

@@ -11,7 +11,7 @@ from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind, caught_up, is_behind
 from airflow_provider.domain.epoch import Attempt, AttemptRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, rewrite_log_key, topology_key
 from airflow_provider.domain.registration import JobRecord
@@ -113,17 +113,22 @@ def refuse_behind_inputs(
 
 
 def catch_up(
-    commit: CommitBuilder, members: Sequence[tuple[Attempt, AttemptRecord, Sequence[TableName]]]
+    commit: CommitBuilder,
+    members: Sequence[tuple[Attempt, AttemptRecord, Sequence[TableName]]],
+    *,
+    ends: RestatementId | None = None,
 ) -> None:
     """Add what *commit* requires and writes about epochs that are behind: nothing, as a rule.
 
     A fill requires that its epoch is not behind. An attempt that computes an epoch again makes its tables readable.
 
     :param members: attempts that are committed, each with the tables that keep rows of an earlier revision, which cuts
-        name from then on.
+        name from then on. :param ends: the restatement that the commit publishes.
     """
     topology = commit.reading.of(topology_key(commit.domain))
     after, fills = topology.record, False
+    if ends is not None:
+        after = after.without(ends)
     for attempt, record, stay in members:
         fills = fills or bool(record.fills)
         after = replace(after, stayed=stayed_after(after.stayed, attempt, record, stay, commit.csn))

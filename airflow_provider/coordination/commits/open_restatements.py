@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from airflow_provider.domain.errors import EpochBusy
 from airflow_provider.domain.identifiers import DomainName, RestatementId
-from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.domain.records import Stamped, restatement_key, topology_key
+from airflow_provider.domain.restatement import RestatementRecord, is_over
+from airflow_provider.stores.base import MetadataReader
 
 
 def open_restatements(
     reader: MetadataReader, domain: DomainName
-) -> Iterator[tuple[RestatementId, Stamped[RestatementRecord]]]:
-    """Yield the restatements that are neither published nor abandoned, by name."""
-    for stamped in pages(reader, domain, RestatementRecord):
-        if stamped.record.state is RestatementState.OPEN:
-            yield RestatementId(stamped.key.item), stamped
+) -> list[tuple[RestatementId, Stamped[RestatementRecord]]]:
+    """Return the restatements within which epochs may be computed and published, in the order of their opening."""
+    reading = reader.read(domain, [key := topology_key(domain)])
+    topology = reading.get(key)
+    names = () if topology is None else topology.record.restating
+    if not names:
+        return []
+    found = reader.read(domain, [restatement_key(domain, name) for name in names])
+    records = ((name, found.of(restatement_key(domain, name))) for name in names)
+    here, now = found.head.incarnation, found.now
+    return [
+        (name, stamped) for name, stamped in records if not is_over(stamped.record, incarnation=here, now=now)
+    ]
 
 
 def refuse_open_restatements(

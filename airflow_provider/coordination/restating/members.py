@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from airflow_provider.coordination.attempts.member import PublishedTogether
 from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.source_dependents import later_keys
 from airflow_provider.coordination.commits.staged import Members, restatement_of
 from airflow_provider.coordination.context import Context
@@ -17,6 +18,7 @@ from airflow_provider.domain.epoch import Attempt, AttemptRecord, EpochRecord
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of, job_key, lock_of, rewrite_log_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
@@ -234,3 +236,23 @@ def uncomputed(
         return []
     record = job_of(reader, job.domain, job.name)
     return [epoch for epoch, staged in members.epochs(record, epochs) if staged is None]
+
+
+def joined(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
+) -> dict[RestatementId, list[Interval]]:
+    """Return those of *epochs* that *owner* computes within an open restatement, by restatement.
+
+    A retry of the run that has committed an epoch does not: its work is done.
+    """
+    found: dict[RestatementId, list[Interval]] = {}
+    for name, stamped in open_restatements(reader, job.domain):
+        members = [epoch for epoch in epochs if stamped.record.has(job.name, epoch)]
+        keys = [fence_of(job.epoch(epoch)) for epoch in members]
+        reading = reader.read(job.domain, keys) if keys else None
+        for epoch, key in zip(members, keys, strict=True):
+            known = reading.get(key) if reading is not None else None
+            committed = known.record.committed if known is not None else None
+            if committed is not None and not committed.owner.same_generation(owner):
+                found.setdefault(name, []).append(epoch)
+    return found

@@ -49,15 +49,16 @@ from airflow_provider.domain.restatement import (
     refuse_closed,
 )
 from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import (
     Absent,
+    Delete,
     Exists,
     Put,
     Reading,
     SameStore,
     Transaction,
     pages,
-    unchanged,
 )
 
 LIFETIME = timedelta(days=7)
@@ -290,13 +291,14 @@ class Restatements:
 
         def operation() -> list[tuple[JobName, Interval]]:
             current = self._open_now(where, now.name)
-            reading = store.read(where, [topology_key(where)])
+            key = topology_key(where)
+            topology = store.read(where, [key]).of(key)
             planned = planning.replanned(store, where, now.name, current.record)
             known = set(current.record.epochs)
             new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
             if new:
                 _refuse_obstacles(planned)
-                self._replace(current, replace(current.record, members=planned.members), reading)
+                self._replace(current, replace(current.record, members=planned.members), topology)
             return new
 
         lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
@@ -347,28 +349,40 @@ class Restatements:
     def _store(
         self, domain: DomainName, reading: Reading, name: RestatementId, record: RestatementRecord
     ) -> None:
-        # The topology is written as it is: of two requests that claim one epoch, one decides again.
+        # The topology is written: of two requests that claim one epoch, one decides again.
         topology, key = reading.of(topology_key(domain)), restatement_key(domain, name)
+        after = replace(topology.record, restating=(*topology.record.restating, name))
         self.context.store.transact(
             Transaction(
                 domain=domain,
                 store=SameStore(reading.head.incarnation),
                 requires=(Exists(topology.key, topology.version), Absent(key)),
-                updates=(Put(topology.key, topology.record), Put(key, record)),
+                updates=(Put(topology.key, after), Put(key, record)),
             )
         )
 
-    def _replace(self, now: MembersNow, record: RestatementRecord, reading: Reading | None = None) -> None:
-        store, topology = self.context.store, topology_key(now.domain)
-        head = reading or store.read(now.domain, [])
-        claims = [] if reading is None else [unchanged(reading, topology)]
-        written = [] if reading is None else [Put(topology, reading.of(topology).record)]
+    def _replace(
+        self, now: MembersNow, record: RestatementRecord, topology: Stamped[TopologyRecord] | None = None
+    ) -> None:
+        """Write *record* in place of the one that was read.
+
+        :param topology: as it was read before; written with it, since the restatement claims other epochs, or ends.
+        """
+        required = [Exists(now.stamped.key, now.stamped.version)]
+        updates: list[Put | Delete] = [Put(now.stamped.key, record)]
+        if topology is not None:
+            is_open = record.state is RestatementState.OPEN
+            after = topology.record if is_open else topology.record.without(now.name)
+            required.append(Exists(topology.key, topology.version))
+            updates.append(Put(topology.key, after))
+        store = self.context.store
+        head = store.read(now.domain, []).head
         store.transact(
             Transaction(
                 domain=now.domain,
-                store=SameStore(head.head.incarnation),
-                requires=(Exists(now.stamped.key, now.stamped.version), *claims),
-                updates=(Put(now.stamped.key, record), *written),
+                store=SameStore(head.incarnation),
+                requires=tuple(required),
+                updates=tuple(updates),
             )
         )
 

@@ -201,7 +201,7 @@ class _Mover:
         store = self.source.store
         reason = f"silent when the domain was moved to {self.leaving.place}"
         live = [*live_attempts(self.source, self.domain, reason), *pages(store, self.domain, LeaseRecord)]
-        if not live and not list(open_restatements(store, self.domain)):
+        if not live and not open_restatements(store, self.domain):
             return
         if self._topology(self.target.store) is None:
             self._mark(store, self.before)
