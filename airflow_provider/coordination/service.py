@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.begin import begin, begin_within
+from airflow_provider.coordination.attempts.begin import begin
+from airflow_provider.coordination.attempts.begin_within import begin_within
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
@@ -235,7 +236,7 @@ class EpochService:
         *,
         sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
-        """Open an attempt at one epoch of *restatement*: see :func:`~.begin.begin_within`."""
+        """Open an attempt at one epoch of *restatement*: see :func:`~.begin_within.begin_within`."""
         return begin_within(self.context, restatement_id(restatement), job, interval, owner, sources=sources)
 
     def stage(self, attempt: Attempt) -> AlreadyStaged:

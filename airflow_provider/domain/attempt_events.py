@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from airflow_provider.domain.epoch import AttemptEvent, EpochState
+from airflow_provider.domain.epoch import AttemptEvent, AttemptRecord, EpochState
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.version import Committable
 
@@ -39,6 +39,13 @@ def written_output(
         for sink, parts in _written_parts(events, sinks, token).items()
         if len(parts) == participants
     }
+
+
+def is_complete(events: Iterable[AttemptEvent], attempt: AttemptRecord, sinks: Collection[TableName]) -> bool:
+    """Return True if the output of *attempt* is WRITTEN for all *sinks*, and its code came to its end."""
+    log, token = list(events), attempt.output_token
+    output = written_output(log, sinks, token=token, participants=attempt.participants)
+    return set(output) == set(sinks) and completed(log, token)
 
 
 def unwritten_parts(

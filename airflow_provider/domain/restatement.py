@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 
-from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval, time_key
@@ -183,13 +183,6 @@ def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochB
         interval=interval,
         holders=(f"restatement {restatement}",),
     )
-
-
-def without_hold(epoch: EpochRecord) -> EpochRecord:
-    """Return *epoch* as a begin sees it once the restatement of its attempt is over: that has ended."""
-    if epoch.attempt is None:
-        return epoch
-    return replace(epoch, attempt=replace(epoch.attempt, aborted="its restatement is over"))
 
 
 def lacking_tables(

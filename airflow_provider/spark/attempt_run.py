@@ -75,8 +75,7 @@ class EpochRun:
         self.job = job
         self.attempt = attempt
         self.published: Published | None = None
-        self.entered = False
-        self._service = service
+        self.entered, self._service = False, service
         self._given_spark = spark
         self._ready_spark: SparkSession | None = None
         self._publishes = publishes
@@ -364,8 +363,7 @@ class EpochRun:
                 self._service.complete(self.attempt)
                 is_complete = True
             if self._publishes and self.attempt.restatement is not None:
-                self._service.stage(self.attempt)
-                log.info("staged %s for restatement %s", self.attempt, self.attempt.restatement)
+                log.info("staged: %s", self._service.stage(self.attempt))
             elif self._publishes:
                 self.published = self._service.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
@@ -444,7 +442,7 @@ class EpochRun:
 
     def _interrupt(self) -> None:
         if self._ready_spark is not None:
-            with suppress(Exception):  # a Spark that is gone has nothing to interrupt
+            with suppress(Exception):  # Spark may be gone
                 interruption.interrupt(self._ready_spark, self._tag)
 
 

@@ -85,8 +85,7 @@ def epoch_run(
     :param spark: the session; by default the running one, else a new one.
     :param owner: the run that computes the epoch; by default this user with a new ``run_id``, which never takes over
         another run's live attempt. Pass an owner with a lasting ``run_id`` from a program that is retried.
-    :param restatement: compute the committed epoch again within it: the block's end stages it, and the restatement
-        publishes it with the other members.
+    :param restatement: compute the committed epoch again within it: the block's end stages it, to be published with all.
     :raises InvalidInput: an argument is missing, cannot be read, or does not agree; names it. Nothing is written.
     :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips such epochs instead.
     :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.
@@ -152,12 +151,11 @@ def _offered(
     if isinstance(attempt, AlreadyCommitted):
         log.info("%s %s is committed at CSN %d", attempt.job, epoch, attempt.csn)
     elif isinstance(attempt, AlreadyStaged):
-        log.info("%s %s is staged for restatement %s", attempt.job, epoch, attempt.restatement)
+        log.info("staged already: %s", attempt)
     elif not attempt.adopted:
         yield from _run(service, order, attempt, spark).offered()
     elif attempt.restatement is not None:
-        service.stage(attempt)
-        log.info("staged %s for restatement %s, computed by an earlier attempt", attempt, attempt.restatement)
+        log.info("staged, computed by an earlier attempt: %s", service.stage(attempt))
     else:
         published = service.publish(attempt)
         log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
@@ -170,8 +168,7 @@ def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | Non
     """
     if order.batch is None or not order.publishes:
         raise refusals.handed_over_together()
-    epochs = _epochs(order)
-    refuse_together(order.job, epochs)
+    refuse_together(order.job, epochs := _epochs(order))
     refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
     runs: list[MemberRun] = []
     try:
@@ -278,8 +275,7 @@ def _computed(
     if isinstance(committed, AlreadyStaged):
         return AlreadyComputed(
             f"{committed.job} {committed.interval} is staged for restatement {committed.restatement!r}.",
-            next_step="nothing is to be done; to compute it anew within the restatement, ask with a higher generation "
-            "of the same Owner (in Airflow: clear its task).",
+            next_step="to compute it anew within that, clear its task (elsewhere: a higher generation of its Owner).",
             committed=committed,
         )
     clear = (

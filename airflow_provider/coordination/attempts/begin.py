@@ -10,42 +10,35 @@ from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
 from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
-from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
+from airflow_provider.coordination.attempts.inputs import Inputs
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.refusals import (
     refuse_changes,
     refuse_ended,
-    refuse_expired_inputs,
     refuse_participants,
     refuse_shared_ttl,
 )
-from airflow_provider.coordination.attempts.resume import attempt_of, earlier_commit
+from airflow_provider.coordination.attempts.resume import attempt_of, committed, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
-from airflow_provider.coordination.attempts.validate import rewrite_logs
+from airflow_provider.coordination.attempts.within import Within
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
 from airflow_provider.coordination.commits.declare import Declaring
-from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_stopped
 from airflow_provider.coordination.commits.source_dependents import whole_sources
-from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.admission import Beginning, check_interval, decide
-from airflow_provider.domain.attempt_events import completed, written_output
+from airflow_provider.domain.attempt_events import is_complete
 from airflow_provider.domain.beginning import (
     adoptable,
-    altered,
     computes_first,
-    expired_inputs,
     inheritable,
-    inputs_behind,
     next_revision,
     reads_of_skip,
-    resolve_inputs,
 )
-from airflow_provider.domain.behind import Behind, is_behind
+from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
     AlreadyStaged,
@@ -55,13 +48,11 @@ from airflow_provider.domain.epoch import (
     EpochRecord,
     EpochState,
     LockRecord,
-    Provenance,
     committed_csn,
 )
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import Conflict, InvalidInput
-from airflow_provider.domain.filling import inputs_of_fill, inputs_to_validate
-from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName
+from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.records import (
@@ -77,14 +68,6 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import (
-    is_over,
-    refuse_closed,
-    refuse_incomplete,
-    refuse_stranger,
-    without_hold,
-)
-from airflow_provider.domain.rewrites import invalidated
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Edge, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
@@ -118,35 +101,11 @@ def begin(
     :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
     :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
-    request = _request(
-        context, job, interval, owner, sources, participants=participants, shared_ttl=shared_ttl
-    )
-    return alone(request.run())
+    asked = request(context, job, interval, owner, sources, participants=participants, shared_ttl=shared_ttl)
+    return alone(asked.run())
 
 
-def begin_within(
-    context: Context,
-    restatement: RestatementId,
-    job: Job,
-    interval: Interval,
-    owner: Owner,
-    *,
-    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
-) -> Attempt | AlreadyCommitted | AlreadyStaged:
-    """Open an attempt at one epoch of *restatement*, which publishes it with the other members.
-
-    It reads what members have staged in place of what is committed, and everything else as it is committed now. What
-    is staged already stays, unless its inputs have changed since, or its task was cleared.
-
-    :return: beside the answers of :func:`begin`: that it is staged.
-    :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
-    :raises TopologyError: the epoch is no member, or lacks one of its job's tables.
-    :raises NotReady: also where a member that it reads is not staged. Others are those of :func:`begin`.
-    """
-    return _request(context, job, interval, owner, sources, restatement=restatement).run()
-
-
-def _request(
+def request(
     context: Context,
     job: Job,
     interval: Interval,
@@ -157,6 +116,7 @@ def _request(
     shared_ttl: timedelta | None = None,
     restatement: RestatementId | None = None,
 ) -> Begin:
+    """Return a new request to begin, within *restatement* if one is given."""
     # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
     by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)
     return Begin(
@@ -208,12 +168,15 @@ class Begin:
             store=store, job=self.job, interval=self.interval, sources=sources, provider=self.sources
         )
 
-    def _bounding_with(self, members: Members | None) -> Bounding:
-        """Return the bounding beside *members* that are published with the epoch."""
-        epochs = () if members is None else members.record.epochs
-        return replace(
-            self._bounding, published_with=tuple(job for job, interval in epochs if interval == self.interval)
-        )
+    @property
+    def _within(self) -> Within:
+        """The restatement within which the epoch is computed, or none."""
+        return Within(context=self.context, job=self.job, interval=self.interval, name=self.restatement)
+
+    @property
+    def _inputs(self) -> Inputs:
+        skips = bool(self.skips)
+        return Inputs(self.context, self.job, self.interval, self._edges, self._within, skips=skips)
 
     @property
     def _giving_back(self) -> GivingBack:
@@ -225,9 +188,8 @@ class Begin:
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants, self.job)
         refuse_shared_ttl(self.shared_ttl, self.context.defaults)
-        what, job = "changing the epoch, its lock or its sources", self.job.name
-        lost = Conflict.of_others(f"{job} {self.interval}", what, job=job)
-        return self.context.retry(self._try, lost)
+        subject, what = f"{self.job.name} {self.interval}", "changing the epoch, its lock or its sources"
+        return self.context.retry(self._try, Conflict.of_others(subject, what, job=self.job.name))
 
     @property
     def _ttl(self) -> timedelta:
@@ -265,89 +227,33 @@ class Begin:
         stamped = reading.get(fence_of(self._epoch))
         epoch = stamped.record if stamped else None
         behind = is_behind(behind_of(reading, self.job.domain), self.job.name, self.interval)
-        # A fill would read what the commit has read; what is behind its source is computed anew, with all tables.
         skips, within = bool(self.skips), self.restatement
-        # A restatement computes all tables: what a fill shares with the commit may change with it.
+        # A fill reads what the commit has read. That changes behind a source, and may change within a restatement.
         fills = () if behind or within else fills_of(reading, self.job, epoch, self.interval, skips=skips)
-        earlier = None if skips or within else self._earlier_commit(epoch)
-        if earlier is not None:
-            return lambda: earlier
-        if epoch is not None and self._is_let_go(epoch.attempt):
-            epoch = without_hold(epoch)
-        lock, filling = reading.get(lock_of(self._epoch)), bool(fills)
-        decision = decide(
-            job,
-            epoch,
-            lock,
-            self.owner,
+        own = None if skips or within else earlier_commit(self.context.store, self._epoch, self.owner, epoch)
+        if own is not None:
+            return lambda: own
+        epoch = self._within.without_others(epoch)
+        lock, now, again = (
+            reading.get(lock_of(self._epoch)),
             reading.now,
-            fills=filling,
-            skips=skips,
-            behind=behind,
-            restatement=within,
+            {"fills": bool(fills), "behind": behind},
         )
-        if decision is Beginning.COMMITTED and epoch is not None and epoch.committed is not None:
-            csn = committed_csn(stamped) if stamped else None
-            revision = epoch.committed.revision
-            committed = AlreadyCommitted(
-                self.job.domain, self.job.name, self.interval, revision, csn=csn or 0
-            )
-            return lambda: committed
+        decision = decide(job, epoch, lock, self.owner, now, skips=skips, restatement=within, **again)
+        if decision is Beginning.COMMITTED and stamped is not None:
+            done = committed(self._epoch, stamped)
+            return lambda: done
         if decision is Beginning.SAME and stamped is not None and stamped.record.attempt is not None:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
-        self._members(reading)  # refuses a restatement that is over
         refuse_ended(job, self._own(reading))
-        if within is not None:
-            refuse_incomplete(self.job.name, self.interval, self._own(reading))
+        self._within.refuse_unfit(reading, self._own(reading))
         if decision is Beginning.STAGED and epoch is not None and epoch.attempt is not None:
-            kept = self._kept(reading, job, epoch.attempt)
-            if kept is not None:
+            kept = self._within.kept(reading, job, epoch.attempt)
+            if kept is not None and self._bounding.are_newest(epoch.attempt.sources):
                 return lambda: kept
         refuse_stopped(self.context.formats, reading, unseen, published=fills or self._own(reading))
         return self._opening(reading, job, stamped, fills, dry=dry)
-
-    def _members(self, reading: Reading) -> Members | None:
-        """Return the members of the restatement, of which the epoch is one; None without a restatement.
-
-        :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
-        :raises TopologyError: the epoch is no member.
-        """
-        name, domain = self.restatement, self.job.domain
-        if name is None:
-            return None
-        stamped = reading.get(restatement_key(domain, name))
-        if stamped is None:
-            raise unknown(domain, name)
-        refuse_closed(name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
-        refuse_stranger(name, stamped.record, self.job.name, self.interval)
-        return Members(reader=self.context.store, domain=domain, name=name, record=stamped.record)
-
-    def _is_let_go(self, attempt: AttemptRecord | None) -> bool:
-        """Return whether *attempt* is within a restatement that is over: it holds the epoch no more."""
-        if attempt is None or attempt.restated_by in (None, self.restatement):
-            return False
-        store, domain = self.context.store, self.job.domain
-        record, reading = restatement_of(store, domain, attempt.restated_by).record, store.read(domain, [])
-        return is_over(record, incarnation=reading.head.incarnation, now=reading.now)
-
-    def _kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
-        """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""
-        if attempt.job_revision != job.revision or self.restatement is None:
-            return None
-        members, name = self._members(reading), self._epoch
-        tables = {edge.table: reading.get(table_key(name.domain, edge.table)) for edge in self._edges}
-        logs = rewrite_logs(reading, name.domain, attempt.inputs)
-        if (
-            invalidated(attempt.inputs, logs, self.interval)
-            or (members is not None and members.reread(attempt.inputs, tables) != attempt.inputs)
-            or inputs_behind(attempt.inputs, _others_behind(reading, name.domain, members))
-            or not self._bounding.are_newest(attempt.sources)
-        ):
-            return None
-        return AlreadyStaged(
-            name.domain, name.job, name.interval, attempt.revision, restatement=self.restatement
-        )
 
     def _granted(
         self,
@@ -424,7 +330,7 @@ class Begin:
             alone=self.restatement is None,
         )
         before = None if self.skips else inheritable(epoch, job, self.restatement)
-        inputs, fresh = self._inputs(reading, before, epoch, fills)
+        inputs, fresh = self._inputs.resolved(reading, before, epoch, fills)
         alter = Alter(self.context, self.job, self.interval)
         if inputs is None or alter.run(reading, dry=dry):
             return None
@@ -433,7 +339,7 @@ class Begin:
         bounded = (
             self._giving_back.bounded(reading)
             if self.skips
-            else self._bounding_with(self._members(reading)).bounded(
+            else replace(self._bounding, published_with=self._within.beside(reading)).bounded(
                 reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
             )
         )
@@ -469,67 +375,17 @@ class Begin:
         version = self._store(reading, stamped, record, bounded)
         return None if version is None else self._granted(record, reading, version, bounded.bounds)
 
-    def _inputs(
-        self,
-        reading: Reading,
-        before: AttemptRecord | None,
-        epoch: EpochRecord | None,
-        fills: tuple[TableName, ...],
-    ) -> tuple[list[Provenance] | None, bool]:
-        """Return the inputs and whether they were resolved anew; None when the head is to be read again."""
-        domain, members = self.job.domain, self._members(reading)
-        behind = _others_behind(reading, domain, members)
-        tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in self._edges}
-        retention = expired_states(self.context.store, domain, reading)
-        # A fill reads what the commit has read; output of another attempt is of what that has found itself.
-        if before is not None and before.fills == fills:
-            retention.load_inputs(before.inputs, tables)
-            logs = rewrite_logs(reading, domain, before.inputs)
-            over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
-            gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
-            other = members is not None and members.reread(before.inputs, tables) != before.inputs
-            if not (over or gone or other or inputs_behind(before.inputs, behind)):
-                return list(before.inputs), False
-        edges = [edge for edge in self._edges if not (self.skips and fills) or edge.table in fills]
-        found, missing, stale = resolve_inputs(
-            edges, self.interval, tables, reading.head.csn, copies=bool(self.skips), behind=behind
-        )
-        if stale:
-            return None, True
-        job, interval, csn = self.job, self.interval, reading.head.csn
-        epoch_of = Resolving(domain, job.name, interval, outputs=job.outputs, edges=edges, csn=csn)
-        refuse_missing(self.context.store, epoch_of, missing, tables)
-        if members is not None:
-            found = list(members.read(self._epoch, found, tables))
-        if fills and epoch is not None and epoch.committed is not None:
-            recorded = epoch.committed.inputs
-            lost = [*expired_inputs(recorded, tables, retention), *altered(recorded, tables)]
-            found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost)
-        retention.load_inputs(found, tables)
-        refuse_expired_inputs(self.job.name, self.interval, expired_inputs(found, tables, retention))
-        return found, True
-
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
         """Token under which complete output lies that this attempt may publish."""
-        shared = self.shared_ttl is not None
-        if not adoptable(before, job, self.owner) or (before.participants, before.shared) != (
-            self.participants,
-            shared,
-        ):
+        writers = (self.participants, self.shared_ttl is not None)
+        if not adoptable(before, job, self.owner) or (before.participants, before.shared) != writers:
             return None
-        sinks = [table.name for table in self.job.outputs]
         log = [event.record for event in self._log()]
-        output = written_output(log, sinks, token=before.output_token, participants=before.participants)
-        whole = set(output) == set(sinks) and completed(log, before.output_token)
-        return before.output_token if whole else None
+        is_whole = is_complete(log, before, [table.name for table in self.job.outputs])
+        return before.output_token if is_whole else None
 
     def _log(self) -> list[Stamped[AttemptEvent]]:
         return state_log(self.context.store, self._epoch)
-
-    def _earlier_commit(self, epoch: EpochRecord | None) -> AlreadyCommitted | None:
-        if epoch is None or epoch.committed is None or epoch.committed.owner.same_generation(self.owner):
-            return None
-        return earlier_commit(self.context.store, self._epoch, self.owner, self._log())
 
     def _own(self, reading: Reading) -> Mapping[TableName, Stamped[TableRecord] | None]:
         return {table.name: reading.get(table_key(self.job.domain, table.name)) for table in self.job.outputs}
@@ -592,11 +448,3 @@ class Begin:
         except RequirementFailed:
             return None
         return receipt.versions[fence]
-
-
-def _others_behind(reading: Reading, domain: DomainName, members: Members | None) -> tuple[Behind, ...]:
-    """Return the epochs that are behind their source, without *members*, whose new output is read instead."""
-    behind = behind_of(reading, domain)
-    if members is None:
-        return behind
-    return tuple(entry for entry in behind if not members.record.has(entry.job, entry.interval))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_provider.coordination.attempts.fence import replaced
+from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, AttemptEvent, AttemptRecord, EpochState
+from airflow_provider.domain.epoch import (
+    AlreadyCommitted,
+    Attempt,
+    AttemptRecord,
+    EpochRecord,
+    EpochState,
+    committed_csn,
+)
 from airflow_provider.domain.epoch_id import AttemptId, EpochId
 from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.interval import Interval
@@ -149,23 +156,26 @@ def attempt_of(
     )
 
 
-def earlier_commit(
-    reader: MetadataReader,
-    epoch: EpochId,
-    owner: Owner,
-    log: Iterable[Stamped[AttemptEvent]],
-) -> AlreadyCommitted | None:
-    """Return the owner's own commit when another run has committed a later revision over it.
+def committed(name: EpochId, epoch: Stamped[EpochRecord]) -> AlreadyCommitted:
+    """Return the answer that the committed *epoch* is committed."""
+    done = epoch.record.committed
+    revision = 0 if done is None else done.revision
+    return AlreadyCommitted(name.domain, name.job, name.interval, revision, csn=committed_csn(epoch) or 0)
 
-    :param log: of the epoch.
-    """
-    for entry in log:
+
+def earlier_commit(
+    reader: MetadataReader, name: EpochId, owner: Owner, epoch: EpochRecord | None
+) -> AlreadyCommitted | None:
+    """Return the owner's own commit when another run has committed a later revision of *epoch* over it."""
+    if epoch is None or epoch.committed is None or epoch.committed.owner.same_generation(owner):
+        return None
+    for entry in state_log(reader, name):
         if entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner):
-            (commit,) = reader.changes(epoch.domain, (entry.csn or 0) - 1, limit=1)
+            (commit,) = reader.changes(name.domain, (entry.csn or 0) - 1, limit=1)
             revision = next(
                 member.revision
                 for member in commit.record.members
-                if (member.job, member.interval) == (epoch.job, epoch.interval)
+                if (member.job, member.interval) == (name.job, name.interval)
             )
-            return AlreadyCommitted(epoch.domain, epoch.job, epoch.interval, revision, csn=entry.csn or 0)
+            return AlreadyCommitted(name.domain, name.job, name.interval, revision, csn=entry.csn or 0)
     return None

@@ -17,6 +17,7 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating import plan as planning
+from airflow_provider.coordination.restating.bounds_back import bring_bounds_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.coordination.restating.plan import Plan
@@ -260,6 +261,9 @@ class Restatements:
         now = self.context.retry(mark, Conflict.of_others(f"restatement {name!r}", "changing it"))
         for epochs in now.record.members:
             self._end_members(now, epochs)
+        for epochs in now.record.members:
+            job = job_of(self.context.store, where, epochs.job)
+            bring_bounds_back(self.context, job, epochs.intervals, f"restatement {now.name} was abandoned")
 
     def _end_members(self, now: MembersNow, epochs: JobEpochs) -> None:
         """End the attempts of *epochs* within the restatement; they are no one's any more."""

@@ -1,0 +1,106 @@
+"""An epoch within a restatement: what its begin decides on beside what every begin does (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider.coordination.attempts.validate import rewrite_logs
+from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
+from airflow_provider.coordination.context import Context
+from airflow_provider.domain.beginning import inputs_behind
+from airflow_provider.domain.behind import Behind
+from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord
+from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Stamped, restatement_key, table_key
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import (
+    is_over,
+    refuse_closed,
+    refuse_incomplete,
+    refuse_stranger,
+)
+from airflow_provider.domain.rewrites import invalidated, rewritten_since
+from airflow_provider.domain.topology import Job
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import Reading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Within:
+    """The restatement *name* around one epoch; None for an epoch that its own run publishes."""
+
+    context: Context
+    job: Job
+    interval: Interval
+    name: RestatementId | None
+
+    def members(self, reading: Reading) -> Members | None:
+        """Return the members of the restatement, of which the epoch is one; None without a restatement.
+
+        :param reading: has its record.
+        :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
+        :raises TopologyError: the epoch is no member.
+        """
+        if self.name is None:
+            return None
+        domain = self.job.domain
+        stamped = reading.get(restatement_key(domain, self.name))
+        if stamped is None:
+            raise unknown(domain, self.name)
+        refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
+        refuse_stranger(self.name, stamped.record, self.job.name, self.interval)
+        return Members(reader=self.context.store, domain=domain, name=self.name, record=stamped.record)
+
+    def refuse_unfit(self, reading: Reading, own: Mapping[TableName, Stamped[TableRecord] | None]) -> None:
+        """Refuse an epoch that is not computed within the restatement. :param own: its job's tables.
+
+        :raises UnknownName, InvalidInput, TopologyError: as :meth:`members`; or one of the tables lacks the epoch.
+        """
+        if self.members(reading) is not None:
+            refuse_incomplete(self.job.name, self.interval, own)
+
+    def beside(self, reading: Reading) -> tuple[JobName, ...]:
+        """Return the jobs that compute the same epoch within the restatement."""
+        members = self.members(reading)
+        epochs = () if members is None else members.record.epochs
+        return tuple(job for job, interval in epochs if interval == self.interval)
+
+    def behind(self, reading: Reading) -> tuple[Behind, ...]:
+        """Return the epochs that are behind their source, without members, whose new output is read instead."""
+        found, members = behind_of(reading, self.job.domain), self.members(reading)
+        if members is None:
+            return found
+        return tuple(entry for entry in found if not members.record.has(entry.job, entry.interval))
+
+    def without_others(self, epoch: EpochRecord | None) -> EpochRecord | None:
+        """Return *epoch* without the hold of another restatement that is over: its attempt counts as ended."""
+        attempt = None if epoch is None else epoch.attempt
+        if epoch is None or attempt is None or attempt.restated_by in (None, self.name):
+            return epoch
+        store, domain = self.context.store, self.job.domain
+        record, reading = restatement_of(store, domain, attempt.restated_by).record, store.read(domain, [])
+        if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
+            return epoch
+        return replace(epoch, attempt=replace(attempt, aborted="its restatement is over"))
+
+    def kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
+        """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""
+        members, name = self.members(reading), self.job.epoch(self.interval)
+        if attempt.job_revision != job.revision or self.name is None or members is None:
+            return None
+        tables = {read.table: reading.get(table_key(name.domain, read.table)) for read in attempt.inputs}
+        logs = rewrite_logs(reading, name.domain, attempt.inputs)
+        changed = invalidated(attempt.inputs, logs, self.interval) or any(
+            read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high)
+            for read in attempt.inputs
+        )
+        if (
+            changed
+            or members.reread(attempt.inputs, tables) != attempt.inputs
+            or inputs_behind(attempt.inputs, self.behind(reading))
+        ):
+            return None
+        return AlreadyStaged(name.domain, name.job, name.interval, attempt.revision, restatement=self.name)
