@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider.client.cuts import CutTable, ReadableCut
     from airflow_provider.client.epochs import Epochs
     from airflow_provider.client.leases import HeldLease
+    from airflow_provider.client.restatements import Restatement
     from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse
     from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
     from airflow_provider.coordination.reading.differences import Difference
@@ -176,6 +177,7 @@ _HOMES = {
     "ReadableCut": "client.cuts",
     "CutTable": "client.cuts",
     "HeldLease": "client.leases",
+    "Restatement": "client.restatements",
     "Difference": "coordination.reading.differences",
     "Session": "domain.session",
     "Align": "domain.alignment",
@@ -274,6 +276,7 @@ __all__ = [
     "Published",
     "ReadableCut",
     "RecordFull",
+    "Restatement",
     "RetryableError",
     "SchemaMismatch",
     "Session",

@@ -115,6 +115,23 @@ ARG_NEW_CATALOG = _arg(
     help="the connection names another catalog than before: enter the domain's tables there",
     action="store_true",
 )
+ARG_RESTATED = _arg("names", help="names of the jobs or tables", nargs="+", metavar="NAME")
+ARG_RANGE = _arg("--interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end", required=True)
+ARG_RESTATEMENT = _arg("name", help="name of the restatement")
+ARG_NEW_NAME = _arg(
+    "--name",
+    help="name of the restatement; default: made of the first NAME and the start of the first epoch",
+    default=None,
+)
+ARG_NEEDS_APPROVAL = _arg("--needs-approval", help="publish only what was approved", action="store_true")
+ARG_DEADLINE = _arg(
+    "--deadline", help="time from now until the restatement is over: 90m, 6h, 2d; default: 7d", default=None
+)
+ARG_CHANGED_TABLE = _arg("--table", help="only this table", default=None)
+ARG_ROWS = _arg("--rows", help="rows to print of those added, and of those removed; default: 5", default="5")
+ARG_DIGEST = _arg(
+    "--output", help="digest of the output, as restate status prints it", required=True, metavar="DIGEST"
+)
 ARG_FROM = _arg("--from", help="connection of the store that has the domain", dest="source", required=True)
 ARG_TO = _arg("--to", help="connection of the store that gets the domain", dest="target", required=True)
 ARG_COPIED = _arg(
@@ -198,6 +215,68 @@ _RETENTION_COMMANDS = (
         _ANSWERS_ON_DOMAIN,
         calls="retention.vacuum",
         more="Safe at any time, several times at once, and again after a crash.",
+    ),
+)
+
+_RESTATE_COMMANDS = (
+    _command(
+        "plan",
+        "Show what a restatement would compute again; changes nothing",
+        (ARG_RESTATED, ARG_RANGE, *_ANSWERS_ON_DOMAIN),
+        calls="restate.plan",
+        more="The committed epochs of the interval, and all committed epochs that have read them. Exit code 1 if an "
+        "obstacle keeps them from being computed again.",
+    ),
+    _command(
+        "open",
+        "Open a restatement: its epochs are computed within it",
+        (
+            ARG_RESTATED,
+            ARG_RANGE,
+            ARG_REASON,
+            ARG_NEW_NAME,
+            ARG_NEEDS_APPROVAL,
+            ARG_DEADLINE,
+            *_ANSWERS_ON_DOMAIN,
+        ),
+        calls="restate.open_restatement",
+        more="Readers see nothing of it before it is published, and normal runs leave its epochs alone. With the same "
+        "--name it may be repeated.",
+    ),
+    _command("list", "List the restatements of a domain", _ANSWERS_ON_DOMAIN, calls="restate.restatements"),
+    _command(
+        "status",
+        "Show how far a restatement is, and the next command",
+        (ARG_RESTATEMENT, *_ANSWERS_ON_DOMAIN),
+        calls="restate.status",
+    ),
+    _command(
+        "diff",
+        "Show the rows that a restatement adds and removes",
+        (ARG_RESTATEMENT, ARG_CHANGED_TABLE, ARG_ROWS, *_ANSWERS_ON_DOMAIN),
+        calls="restate.diff",
+        more="Compares what is staged with the newest state of each table. Refused until all epochs are staged.",
+    ),
+    _command(
+        "approve",
+        "Approve the output of a restatement",
+        (ARG_RESTATEMENT, ARG_DIGEST, *_ON_DOMAIN),
+        calls="restate.approve",
+        more="Of exactly this output: an epoch that is computed again ends the approval.",
+    ),
+    _command(
+        "publish",
+        "Publish all epochs of a restatement in one commit",
+        (ARG_RESTATEMENT, *_ANSWERS_ON_DOMAIN),
+        calls="restate.publish",
+        more="All of them or none. Safe to repeat.",
+    ),
+    _command(
+        "abandon",
+        "End a restatement without a commit, delete what it has staged",
+        (ARG_RESTATEMENT, ARG_REASON, *_ON_DOMAIN),
+        calls="restate.abandon",
+        more="Published rows stay as they are. If it is interrupted, run it again.",
     ),
 )
 
@@ -288,6 +367,11 @@ _COMMANDS = (
         calls="serve.serve",
         more="Prints what engines have to be told: an address, a token, and what to name as the warehouse. Runs until "
         "it is interrupted. Airflow's API server serves the same below /epochs/catalog/CONN_ID.",
+    ),
+    GroupCommand(
+        name="restate",
+        help="Compute committed epochs and their readers again",
+        subcommands=_RESTATE_COMMANDS,
     ),
     GroupCommand(name="lease", help="Leases, which keep cuts readable", subcommands=_LEASE_COMMANDS),
     GroupCommand(

@@ -1,4 +1,4 @@
-"""An open store for readers: cuts and leases of one domain or several."""
+"""An open store: cuts, leases and restatements of one domain or several."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from uuid6 import uuid7
 
 from airflow_provider.client.cuts import ReadableCut
 from airflow_provider.client.leases import HeldLease
+from airflow_provider.client.restatements import Restatement, default_name, record_of, user
 from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import Bound
 from airflow_provider.domain.alignment import Align, Consistency
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
+from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, restatement_id, table_name
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.session import Session
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import Job, Table
 
 Tables = str | Table | Iterable[str | Table]
+Restated = str | Table | Job | Iterable[str | Table | Job]
 
 
 class Epochs:
     """An open store and its tables; close it, or use it in a ``with`` block. Made by :func:`connect`.
 
-    :param domain: domain of tables that are given as names.
+    :param domain: domain of tables and jobs that are given as names.
     """
 
     def __init__(self, service: EpochService, domain: str = "default") -> None:
@@ -147,6 +150,80 @@ class Epochs:
             self.domain if domain is None else domain, source, interval, reason=reason, by=by
         )
 
+    def plan_restatement(
+        self, tables_or_jobs: Restated, interval: ExplicitInterval, *, domain: str | None = None
+    ) -> Plan:
+        """Return what :meth:`restate` would compute again; changes nothing.
+
+        ``members`` has the epochs by job, ``expected`` the time that they took last, one after the other, and
+        ``obstacles`` what keeps them from being computed again. Parameters and errors are those of :meth:`restate`,
+        but obstacles are no error.
+        """
+        where, names = self._restated(tables_or_jobs, domain)
+        return self._service.restatements.plan(where, names, interval)
+
+    def restate(
+        self,
+        tables_or_jobs: Restated,
+        interval: ExplicitInterval,
+        *,
+        reason: str,
+        by: str | None = None,
+        name: str | None = None,
+        needs_approval: bool = False,
+        lifetime: timedelta | None = None,
+        domain: str | None = None,
+    ) -> Restatement:
+        """Open a restatement: committed epochs are computed again with all that has read them, and published whole.
+
+        Until then readers see none of it, and normal runs leave these epochs alone. Compute them with
+        ``epoch_runs(job, interval, restatement=name)``.
+
+        :param tables_or_jobs: names or declarations of jobs, or of tables for the jobs that write them; all of one
+            domain.
+        :param interval: as for :func:`epoch_run`; its committed epochs are restated.
+        :param reason: why; stored with *by*, by default the user who runs this program.
+        :param name: unique in the domain; the same call with the same name returns the same restatement. The default is
+            made of the first job or table and the start of the first epoch, and differs at each call.
+        :param needs_approval: publish only what was approved.
+        :param lifetime: time until the restatement is over; 7 days by default.
+        :raises UnknownName: no job and no table of that name.
+        :raises InvalidInput: no committed epoch in *interval*, or another restatement has the name.
+        :raises TopologyError: the epochs cannot be computed again; the message lists the obstacles.
+        """
+        where, names = self._restated(tables_or_jobs, domain)
+        restatements = self._service.restatements
+        if name is None:
+            planned = restatements.plan(where, names, interval)
+            start = min(epochs.intervals[0].start for epochs in planned.asked)
+            name = default_name(names[0], start)
+        options = {} if lifetime is None else {"lifetime": lifetime}
+        restatements.open(
+            where,
+            names,
+            interval,
+            name=name,
+            reason=reason,
+            by=user(by),
+            needs_approval=needs_approval,
+            **options,
+        )
+        return Restatement(self._service, where, restatement_id(name))
+
+    def restatement(self, name: str, *, domain: str | None = None) -> Restatement:
+        """Return the restatement *name*.
+
+        :raises UnknownName: no such restatement in the domain.
+        """
+        where = self.domain if domain is None else domain_name(domain)
+        record_of(self._service, where, name)
+        return Restatement(self._service, where, restatement_id(name))
+
+    def restatements(self, *, domain: str | None = None) -> list[Restatement]:
+        """Return all restatements of the domain, by name: open, published and abandoned ones."""
+        where = self.domain if domain is None else domain_name(domain)
+        return [Restatement(self._service, where, name) for name, _ in self._service.restatements.all(where)]
+
     def close(self) -> None:
         """Close the connections; may be called twice. Afterwards its cuts and leases cannot be read."""
         self._service.close()
@@ -170,6 +247,31 @@ class Epochs:
                 value=sorted(domains),
                 expected="tables of one domain: CSNs of two domains say nothing about each other",
                 next_step="make a cut for each domain; for names say domain=….",
+            )
+        return domains.pop(), names
+
+    def _restated(self, given: Restated, domain: str | None) -> tuple[DomainName, list[str]]:
+        """Return the one domain of the jobs and tables that are *given*, and their names.
+
+        :raises InvalidInput: none, a value that is no name, or jobs and tables of several domains.
+        """
+        items = [given] if isinstance(given, str | Table | Job) else given
+        if not isinstance(items, Iterable):
+            raise InvalidInput(field="tables_or_jobs", value=given, expected="names or declarations")
+        default = self.domain if domain is None else domain_name(domain)
+        domains, names = set() if domain is None else {default}, list[str]()
+        for item in items:
+            where, name = (
+                (item.domain, item.name) if isinstance(item, Table | Job) else (default, table_name(item))
+            )
+            domains.add(where)
+            names.append(name)
+        if len(domains) != 1:
+            raise InvalidInput(
+                field="tables_or_jobs",
+                value=sorted(domains),
+                expected="jobs or tables of one domain",
+                next_step="open a restatement for each domain; for names say domain=….",
             )
         return domains.pop(), names
 

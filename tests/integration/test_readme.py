@@ -115,6 +115,33 @@ def test_files_of_the_tutorial_give_the_stated_output(
     assert "up to 04 May, commit 6: 7 rides" in capsys.readouterr().out
 
 
+def test_the_correction_of_a_day_gives_the_stated_output(
+    classic_session: SparkSession,  # noqa: ARG001 - what the page starts by itself
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = HOW_TO / "correct-a-day.md"
+    monkeypatch.setenv("COLUMNS", "80")
+    (program,) = (block.text for block in blocks(page, "python") if block.file)
+    planned, computed, differs, published = _outputs(page)
+
+    def run(text: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["rides.py", *arguments])
+        capsys.readouterr()
+        exec(text, {"__name__": "__main__"})  # noqa: S102 - it is the page's
+        return capsys.readouterr().out
+
+    run(program)
+    words = ("rides", "--interval", "2024-05-01")
+    before, _, after = planned.partition("expected time")
+    table = after[after.index("\n\n") :]
+    _epochs(capsys, "restate", "plan", *words, says=before, ends=table)
+    _epochs(capsys, "restate", "open", *words, "--reason", "twice", "--name", "harbour", says="domain")
+    assert run(program.replace('("Harbour", 12), ', "", 1), "harbour") == computed
+    _epochs(capsys, "restate", "diff", "harbour", ends=differs)
+    _epochs(capsys, "restate", "publish", "harbour", says=published)
+
+
 def test_the_example_dags_compute_and_read_their_days(
     connect_server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,12 +171,14 @@ def _land(folder: Path) -> None:
                 subprocess.run(["sh", "-c", line], cwd=folder, check=True)
 
 
-def _epochs(capsys: pytest.CaptureFixture[str], *arguments: str, says: str) -> None:
-    """Run ``airflow epochs`` in this process; its answer, for 80 columns, begins with *says*."""
+def _epochs(capsys: pytest.CaptureFixture[str], *arguments: str, says: str = "", ends: str = "") -> None:
+    """Run ``airflow epochs`` in this process; its answer, for 80 columns, begins with *says*, and ends with *ends*."""
     capsys.readouterr()
     parsed = get_parser().parse_args(["epochs", *arguments])
     parsed.func(parsed)
-    assert capsys.readouterr().out.startswith(says)
+    told = capsys.readouterr().out
+    assert told.startswith(says)
+    assert told.endswith(ends)
 
 
 def test_the_walk_shows_the_records_that_an_epoch_leaves(

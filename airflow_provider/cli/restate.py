@@ -1,0 +1,251 @@
+"""``airflow epochs restate …``."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from typing import Any
+
+from rich.console import RenderableType
+
+from airflow_provider.cli.answer import answer, block, facts, show, table, text
+from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.restating import (
+    approval,
+    compute,
+    counts_of,
+    deadline,
+    member_facts,
+    members_table,
+    next_command,
+    next_step,
+    plan_summary,
+    progress_table,
+    record_facts,
+    several,
+    size,
+    spans,
+    state_of,
+    unstaged,
+    why_over,
+)
+from airflow_provider.cli.staged_rows import difference_block, difference_facts
+from airflow_provider.client.epochs import Epochs
+from airflow_provider.client.restatements import Restatement
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.durations import duration
+from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
+
+_MOST_ROWS = 1_000
+
+
+@command
+def plan(arguments: Namespace) -> None:
+    """Show what a restatement would compute again.
+
+    :raises TopologyError: obstacles keep it from being opened; a script sees exit code 1.
+    """
+    with _service(arguments) as service:
+        planned = Epochs(service, arguments.domain).plan_restatement(arguments.names, arguments.interval)
+    step = ""
+    if not planned.obstacles:
+        words = [*arguments.names, "--interval", arguments.interval]
+        step = next_command(arguments, "open", *words, more="--reason …")
+    told = {
+        "domain": arguments.domain,
+        "asked": spans(planned.asked),
+        "members": spans(planned.members),
+        "epochs": planned.size,
+        "jobs": len(planned.members),
+        "uncommitted": planned.uncommitted,
+        "expected_seconds": round(planned.expected.total_seconds()),
+        "obstacles": list(planned.obstacles),
+        "next_step": step,
+    }
+    answer(arguments, told, plan_summary(arguments, planned, step), members_table(planned.members))
+    if planned.obstacles:
+        raise TopologyError(
+            f"{several(len(planned.obstacles), 'obstacle')} in the way of this restatement.",
+            next_step="remove what is named above, then plan it again.",
+        )
+
+
+@command
+def open_restatement(arguments: Namespace) -> None:
+    """Open a restatement."""
+    with _service(arguments) as service:
+        opened = Epochs(service, arguments.domain).restate(
+            arguments.names,
+            arguments.interval,
+            reason=arguments.reason,
+            name=arguments.name,
+            needs_approval=arguments.needs_approval,
+            lifetime=duration(arguments.deadline, "deadline"),
+        )
+        record = opened.record
+    look = next_command(arguments, "status", opened.name)
+    step = f"{compute(opened.name)}; `{look}` shows how far it is."
+    told = {
+        "domain": opened.domain,
+        "restatement": opened.name,
+        **record_facts(record),
+        "members": spans(record.members),
+        "next_step": step,
+    }
+    seen = {
+        "domain": opened.domain,
+        "restatement": opened.name,
+        "reason": record.reason,
+        "by": record.by,
+        "members": size(record.members),
+        "deadline": deadline(record),
+        "approval": approval(record),
+        "next step": step,
+    }
+    answer(arguments, told, facts(seen), members_table(record.members))
+
+
+@command
+def restatements(arguments: Namespace) -> None:
+    """List the restatements of a domain."""
+    with _service(arguments) as service:
+        found = service.restatements.all(arguments.domain)
+        reading = service.store.read(domain_name(arguments.domain), [])
+    told: list[dict[str, Any]] = []
+    for name, stamped in found:
+        over = is_over(stamped.record, incarnation=reading.head.incarnation, now=reading.now)
+        csn = stamped.csn if stamped.record.state is RestatementState.PUBLISHED else None
+        state = state_of(stamped.record, is_over=over)
+        told.append({"restatement": name, "state": state, "csn": csn, **record_facts(stamped.record)})
+    blocks = [_block(one, stamped.record) for one, (_, stamped) in zip(told, found, strict=True)]
+    answer(arguments, told, *blocks if blocks else [text("no restatements")])
+
+
+@command
+def status(arguments: Namespace) -> None:
+    """Show how far a restatement is."""
+    with _service(arguments) as service:
+        found = _restatement(service, arguments).status()
+        over = why_over(service, arguments.domain, found)
+    record, state = found.record, state_of(found.record, is_over=bool(over))
+    counts, step = counts_of(found), next_step(arguments, found, is_over=bool(over))
+    told = {
+        "domain": arguments.domain,
+        "restatement": found.name,
+        "state": state,
+        "csn": found.csn,
+        **record_facts(record),
+        "output": found.output,
+        "next_step": step,
+        "progress": counts,
+        "members": [member_facts(member) for member in found.members],
+    }
+    seen = {
+        "domain": arguments.domain,
+        "restatement": found.name,
+        "state": state,
+        "CSN": found.csn,
+        "because": over or record.ended,
+        "reason": record.reason,
+        "by": record.by,
+        "members": size(record.members),
+        "deadline": deadline(record),
+        "output": found.output,
+        "approval": approval(record, found.output),
+        "next step": step.split("\n") if step else None,
+    }
+    answer(arguments, told, facts(seen), progress_table(counts), *unstaged(found.members))
+
+
+@command
+def diff(arguments: Namespace) -> None:
+    """Show the rows that a restatement adds and removes."""
+    number = _number(arguments.rows)
+    with _service(arguments) as service:
+        restatement = _restatement(service, arguments)
+        # Read before the rows: if a member is computed again meanwhile, an approval of this digest is refused.
+        output = restatement.status().output
+        found = restatement.diff(arguments.table)
+    tables = [difference_facts(difference, number) for difference in found.values()]
+    known = {"domain": arguments.domain, "restatement": arguments.name, "output": output}
+    numbers = [[one["table"], one["added"], one["removed"]] for one in tables]
+    samples = [difference_block(one, number) for one in tables if one["rows_added"] or one["rows_removed"]]
+    columns = ["table", "rows added", "rows removed"]
+    answer(arguments, known | {"tables": tables}, facts(known), table(columns, numbers), *samples)
+
+
+@command
+def approve(arguments: Namespace) -> None:
+    """Approve the output of a restatement."""
+    with _service(arguments) as service:
+        found = _restatement(service, arguments)
+        found.approve(arguments.output)
+    told = {
+        "approved": found.name,
+        "output": arguments.output,
+        "next step": next_command(arguments, "publish", found.name),
+    }
+    show(facts(told))
+
+
+@command
+def publish(arguments: Namespace) -> None:
+    """Publish all epochs of a restatement in one commit."""
+    with _service(arguments) as service:
+        found = _restatement(service, arguments)
+        csn = found.publish()
+        members = found.record.members
+    told = {
+        "domain": found.domain,
+        "published": found.name,
+        "csn": csn,
+        "epochs": sum(len(epochs.intervals) for epochs in members),
+        "jobs": len(members),
+    }
+    seen = {"domain": found.domain, "published": found.name, "CSN": csn, "members": size(members)}
+    answer(arguments, told, facts(seen))
+
+
+@command
+def abandon(arguments: Namespace) -> None:
+    """End a restatement without a commit."""
+    with _service(arguments) as service:
+        found = _restatement(service, arguments)
+        found.abandon(arguments.reason)
+    show(facts({"abandoned": found.name}))
+
+
+def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
+    """Lay out a block for a restatement, not a row: its name and reason may each be as wide as the terminal."""
+    seen = {
+        "state": told["state"],
+        "CSN": told["csn"],
+        "because": record.ended,
+        "reason": record.reason,
+        "by": record.by,
+        "members": size(record.members),
+        "deadline": deadline(record),
+        "approval": approval(record),
+    }
+    return block(str(told["restatement"]), facts(seen))
+
+
+def _service(arguments: Namespace) -> EpochService:
+    return hook_of(arguments).get_conn(create=False)
+
+
+def _restatement(service: EpochService, arguments: Namespace) -> Restatement:
+    """:raises UnknownName: no such restatement in the domain."""
+    return Epochs(service, arguments.domain).restatement(arguments.name)
+
+
+def _number(text: str) -> int:
+    """Parse the option ``--rows``.
+
+    :raises InvalidInput: it is not a number from 0 to 1,000.
+    """
+    if not re.fullmatch(r"[0-9]{1,4}", text) or int(text) > _MOST_ROWS:
+        raise InvalidInput(field="--rows", value=text, expected=f"a number from 0 to {_MOST_ROWS}")
+    return int(text)
