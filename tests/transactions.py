@@ -171,7 +171,7 @@ def named(key: Key) -> str:
             return str(key.kind)
         case Kind.REWRITE_LOG if key.partition == SOURCE_CHAINS:
             return f"chain {key.item}"
-        case Kind.JOB | Kind.TABLE | Kind.REWRITE_LOG | Kind.LEASE:
+        case Kind.JOB | Kind.TABLE | Kind.REWRITE_LOG | Kind.LEASE | Kind.RESTATEMENT:
             return f"{key.kind} {key.item}"
         case Kind.EXPIRED:
             return f"{key.kind} {key.partition}"

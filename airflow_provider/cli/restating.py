@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from airflow_provider.cli.answer import block, facts, indented, lines, moment, table, text
 from airflow_provider.coordination.restating.members import MemberState, MemberStatus
 from airflow_provider.coordination.restating.plan import Plan
-from airflow_provider.coordination.restating.restatements import Restatement
+from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name
@@ -46,7 +46,7 @@ def compute(name: str) -> str:
     return f"compute its epochs: by runs with the configuration {conf}, or by epoch_runs(…, restatement={name!r})"
 
 
-def why_over(service: EpochService, domain: str, found: Restatement) -> str:
+def why_over(service: EpochService, domain: str, found: RestatementStatus) -> str:
     """Return why an open restatement can no longer be published; empty if it can, or has ended."""
     if found.record.state is not RestatementState.OPEN:
         return ""
@@ -63,7 +63,7 @@ def state_of(record: RestatementRecord, *, is_over: bool) -> str:
     return "expired" if record.state is RestatementState.OPEN and is_over else record.state.value
 
 
-def next_step(arguments: Namespace, found: Restatement, *, is_over: bool) -> str:
+def next_step(arguments: Namespace, found: RestatementStatus, *, is_over: bool) -> str:
     """Return the command or the work by which an open restatement goes on; empty once it has ended."""
     record, name = found.record, found.name
     if record.state is not RestatementState.OPEN:
@@ -154,7 +154,7 @@ def member_facts(member: MemberStatus) -> dict[str, Any]:
     }
 
 
-def counts_of(found: Restatement) -> list[dict[str, Any]]:
+def counts_of(found: RestatementStatus) -> list[dict[str, Any]]:
     """Return for each job how many of its epochs are in each state; only the number once it has ended."""
     states = {state.value for state in MemberState} if found.members else set()
     counted = Counter((member.job, member.state.value) for member in found.members)

@@ -12,7 +12,7 @@ from airflow_provider.client.cuts import ReadableCut, names_within
 from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.reading.differences import Difference
-from airflow_provider.coordination.restating.restatements import Restatement as RestatementStatus
+from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id

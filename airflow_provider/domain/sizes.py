@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from airflow_provider.domain.errors import RecordFull
 from airflow_provider.domain.identifiers import TableName
@@ -21,6 +21,14 @@ MOST_DECLARATIONS = 10_000
 """Maximum number of declarations of one job: they tell an older version of its DAG from a new declaration."""
 MOST_LEFT_OUT = 1_000
 """Maximum number of edges, of tables, and of sources that a job no longer declares."""
+MOST_RESTATED = 5_000
+"""Maximum number of epochs of a restatement, where a store's transaction may be large."""
+MOST_RESTATED_IN_SMALL_TRANSACTIONS = 100
+"""The same where it has to be small (ZooKeeper)."""
+MOST_RESTATED_BYTES = 900_000
+"""Maximum size of the record of a restatement's commit."""
+_MEMBER_BYTES = 115
+_DELTA_BYTES = 700
 
 
 def refuse_large(job: JobRecord) -> None:
@@ -66,3 +74,11 @@ def refuse_gaps(interval: Interval, tables: Mapping[TableName, TableRecord], mos
                 most,
                 next_step="fill some of its gaps first: run the epochs between, or `airflow epochs skip` them.",
             )
+
+
+def restated_bytes(jobs: Iterable[str], tables: int) -> int:
+    """Return the size of the record of a commit, at most.
+
+    :param jobs: the job of each of its epochs. :param tables: number of its tables.
+    """
+    return sum(_MEMBER_BYTES + len(job.encode()) for job in jobs) + _DELTA_BYTES * tables

@@ -85,7 +85,7 @@ def epoch_run(
     :param spark: the session; by default the running one, else a new one.
     :param owner: the run that computes the epoch; by default this user with a new ``run_id``, which never takes over
         another run's live attempt. Pass an owner with a lasting ``run_id`` from a program that is retried.
-    :param restatement: compute the committed epoch again within it: the block's end stages it, to be published with all.
+    :param restatement: compute the committed epoch again within it: the block's end stages it.
     :raises InvalidInput: an argument is missing, cannot be read, or does not agree; names it. Nothing is written.
     :raises AlreadyComputed: the same generation of *owner* committed it; ``epoch_runs`` skips such epochs instead.
     :raises NotReady: inputs have not reached the barrier. :raises EpochBusy: another run computes it.

@@ -18,7 +18,7 @@ from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import CheckFailed
+from airflow_provider.domain.errors import CheckFailed, NotReady
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.records import reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
@@ -50,6 +50,7 @@ def recorded() -> list[Row]:
         tries,
         revisions,
         together,
+        restating,
         sources,
         participants,
         checks,
@@ -219,6 +220,56 @@ def together(record: Record, world: World) -> None:
         world.write(attempt)
     with record.of("publish: two epochs of one run", "R2, R3, R10, R11, R27"):
         world.coordinator.publish_together(attempts)
+
+
+def restating(record: Record, world: World) -> None:
+    """A committed epoch that another job has read is computed again with that job's epoch, and published whole."""
+    source, own = world.job("source"), world.job("own", inputs=[world.table("source")])
+    world.run(source, day(1))
+    world.run(own, day(1))
+    service, operations = world.coordinator, world.coordinator.restatements
+    options: dict[str, Any] = {"reason": WHY["reason"], "by": WHY["by"]}
+
+    def staged(name: str, job: Job) -> None:
+        with record.of(
+            f"begin: within a restatement{'' if job is source else ', what reads staged rows'}", "R10, R28"
+        ):
+            attempt = service.begin_within(name, job, day(1), owner("restate"))
+        assert isinstance(attempt, Attempt)
+        world.write(attempt)
+        service.complete(attempt)
+        with record.of("stage", "R10, R14, R28"):
+            service.stage(attempt)
+
+    with record.of("restate: open", "R6, R28"):
+        operations.open(DOMAIN, ["source"], "2024-01-01", name="one", needs_approval=True, **options)
+    staged("one", source)
+    staged("one", own)
+    with record.of("restate: approve", "R29"):
+        operations.approve(DOMAIN, "one", output=operations.status(DOMAIN, "one").output, by=WHY["by"])
+    with record.of("restate: publish", "R2, R3, R10, R11, R13, R18, R28"):
+        operations.publish(DOMAIN, "one")
+    operations.open(DOMAIN, ["source"], "2024-01-01", name="two", **options)
+    staged("two", source)
+    staged("two", own)
+    late = world.job("reader", inputs=[world.table("source")])
+    world.run(late, day(1), by=owner("late"))
+    with record.of("restate: an epoch joins that has read meanwhile", "R18, R28"), suppress(NotReady):
+        operations.publish(DOMAIN, "two")
+    with record.of("restate: abandon", "R10, R28"):
+        operations.abandon(DOMAIN, "two", **options)
+    corrected = world.job("files", inputs=[FileSource("landing", "/landing/{start}", late=Late.REVISION)])
+    for size in (1, 2):
+        bounds = {"landing": SourceBounds(source="landing", files=(BoundFile(uri="/x", size_bytes=size),))}
+        if size == 1:
+            attempt = world.begin(corrected, day(1), sources=bounds)
+            world.write(attempt)
+            world.coordinator.publish(attempt)
+            operations.open(DOMAIN, ["files"], "2024-01-01", name="three", **options)
+        else:
+            service.begin_within("three", corrected, day(1), owner("restate"), sources=bounds)
+    with record.of("restate: abandon, which had read a source anew", "R10, R28, I11"):
+        operations.abandon(DOMAIN, "three", **options)
 
 
 def sources(record: Record, world: World) -> None:

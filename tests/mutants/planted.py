@@ -113,9 +113,9 @@ PLANTED = (
     Mutant(
         name="output is adopted although its code did not come to its end",
         rule="R16",
-        file=BEGINNING,
-        old="whole = set(output) == set(sinks) and completed(log, before.output_token)",
-        new="whole = set(output) == set(sinks)",
+        file="domain/attempt_events.py",
+        old="return set(output) == set(sinks) and completed(log, token)",
+        new="return set(output) == set(sinks)",
         by="test_att14_half_adopted",
     ),
     Mutant(
@@ -204,7 +204,7 @@ PLANTED = (
         name="a revision publishes although committed epochs have read what it replaces",
         rule="R18",
         file="coordination/commits/dependents.py",
-        old="refuse_dependents(store, domain, tables, interval, defaults, commits=commits)",
+        old="refuse_dependents(store, domain, tables, interval, defaults, commits=commits, members=members)",
         new="del interval",
         by="test_iso7_a_reader_between_the_check_and_the_commit",
     ),

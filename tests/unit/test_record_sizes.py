@@ -23,6 +23,7 @@ from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
@@ -92,6 +93,31 @@ def largest_commit() -> CommitRecord:
     return CommitRecord(change_set=ChangeSetId("c" * 300), members=(member,), by="b" * 1_000, tables=deltas)
 
 
+def largest_restatement() -> RestatementRecord:
+    """Of as many epochs as one commit may have, all of them asked for."""
+    epochs = JobEpochs(job=JobName("j" * 60), intervals=tuple(map(hour, range(sizes.MOST_RESTATED))))
+    return RestatementRecord(
+        reason="r" * 1_000, by="b" * 1_000, asked=(epochs,), members=(epochs,), incarnation="i" * 36
+    )
+
+
+def test_the_commit_of_the_largest_restatement_fits() -> None:
+    """R28: what the plan lets through has room in the record of its commit."""
+    tables, job = 100, "j" * 55
+    members = tuple(
+        Member(job=JobName(job), interval=hour(number), revision=99) for number in range(sizes.MOST_RESTATED)
+    )
+    assert sizes.restated_bytes([job] * len(members), tables) > sizes.MOST_RESTATED_BYTES
+    fitting = members[: (sizes.MOST_RESTATED_BYTES - 700 * tables) // (115 + len(job))]
+    assert sizes.restated_bytes([job] * len(fitting), tables) <= sizes.MOST_RESTATED_BYTES
+    ref = replace(REF, location="s3://" + "l" * 150)
+    delta = TableDelta(table=name(0, 60), interval=hour(0), revision=9, watermark=START, ref=ref, rows=2**40)
+    record = CommitRecord(
+        change_set=ChangeSetId("c" * 300), members=fitting, by="b" * 1_000, tables=(delta,) * tables
+    )
+    assert len(encode(Key(DomainName("d"), Kind.COMMIT, "", "item"), record)) < 1_000_000
+
+
 def table_of(stretches: int) -> TableRecord:
     moved = TableVersion(csn=2**40, origin=START, watermark=START, ref=REF)
     return TableRecord(
@@ -117,6 +143,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
     Kind.VERSIONS: lambda: VersionsRecord(
         versions=tuple(Version(csn=2**40 + number, ref=REF) for number in range(DEFAULTS.versions_in_page))
     ),
+    Kind.RESTATEMENT: largest_restatement,
     Kind.EXPIRED: lambda: ExpiredPage(ranges=tuple(hour(2 * number) for number in range(MOST_RANGES))),
 }
 """Records that are bounded by number, at their bounds."""

@@ -11,7 +11,7 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference, diff
 from airflow_provider.coordination.restating.members import MembersNow, StagedMember
 from airflow_provider.domain.cut import Cut, Level, State
-from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.restatement import digest_of, within
@@ -52,7 +52,13 @@ def differences(
     for member in staged:
         for sink in member.attempt.sinks:
             written.setdefault(sink.name, []).append(member.attempt.interval)
-    wanted = list(written) if tables is None else [name for name in tables if name in written]
+    wanted = list(written) if tables is None else list(tables)
+    if others := sorted(set(wanted) - set(written)):
+        raise InvalidInput(
+            field="tables",
+            value=others,
+            expected=f"tables that restatement {now.name!r} computes again: {', '.join(sorted(written))}",
+        )
     found: dict[TableName, Difference] = {}
     for name in wanted:
         after = staged_cut(cuts, now, staged, [name])

@@ -12,6 +12,7 @@ from airflow_provider.coordination.commits.expired_states import ExpiredStates, 
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
 from airflow_provider.coordination.restating.closure import Epochs, closure, committed_in
+from airflow_provider.domain import sizes
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.epoch_id import EpochId
@@ -28,10 +29,6 @@ from airflow_provider.stores.base import MetadataReader, Reading, StoreCapabilit
 
 _SAMPLES = 3
 _PAGE = 500
-MOST_MEMBERS = 5_000
-"""Maximum number of epochs of one restatement, where a store's transaction may be large."""
-MOST_IN_SMALL_STORES = 100
-"""The same where a transaction has to be small (ZooKeeper)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,11 +112,6 @@ def _planned(
     )
 
 
-def most_members(capabilities: frozenset[StoreCapability]) -> int:
-    """Return how many epochs one commit of a store may have."""
-    return MOST_MEMBERS if StoreCapability.LARGE_TRANSACTIONS in capabilities else MOST_IN_SMALL_STORES
-
-
 def _meant(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord], name: str) -> JobRecord:
     """Return the job *name*, or the job that owns the table *name*."""
     found = next((job for job in jobs if job.name == name), None)
@@ -175,17 +167,22 @@ class _Obstacles:
     opened: RestatementId | None
 
     def all(self) -> Iterator[str]:
-        size = sum(len(epochs) for epochs in self.members.values())
-        most = most_members(self.reader.capabilities)
-        if size > most:
-            yield f"{size} epochs are more than one commit of this store holds ({most}): restate a shorter time"
-        reading, tables = self._tables()
+        names = [job for job, epochs in self.members.items() for _ in epochs]
+        is_large = StoreCapability.LARGE_TRANSACTIONS in self.reader.capabilities
+        most = sizes.MOST_RESTATED if is_large else sizes.MOST_RESTATED_IN_SMALL_TRANSACTIONS
+        tables = {table.name for job in self.jobs if job.name in self.members for table in job.outputs}
+        if len(names) > most or sizes.restated_bytes(names, len(tables)) > sizes.MOST_RESTATED_BYTES:
+            yield (
+                f"{len(names)} epochs of {len(tables)} tables are more than one commit of this store holds ({most} "
+                "epochs, fewer with long names or many tables): restate a shorter time"
+            )
+        reading, records = self._tables()
         expired = expired_states(self.reader, self.domain, reading)
         yield from self._overlaps()
         for job in self.jobs:
             epochs = self.members.get(job.name, ())
             if epochs:
-                yield from self._of_job(job, epochs, tables, expired)
+                yield from self._of_job(job, epochs, records, expired)
 
     def _tables(self) -> tuple[Reading, Mapping[TableName, Stamped[TableRecord]]]:
         jobs = [job for job in self.jobs if job.name in self.members]

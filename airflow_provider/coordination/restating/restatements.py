@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -65,10 +66,11 @@ from airflow_provider.stores.base import (
 LIFETIME = timedelta(days=7)
 """Time after which a restatement that names no deadline is over."""
 _LISTED = 5
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Restatement:
+class RestatementStatus:
     """A restatement and its members as they stand.
 
     :param output: digest of what is staged; empty while members are missing. An approval names it.
@@ -148,7 +150,7 @@ class Restatements:
         found = pages(self.context.store, domain_name(domain), RestatementRecord)
         return [(RestatementId(stamped.key.item), stamped) for stamped in found]
 
-    def status(self, domain: str, name: str) -> Restatement:
+    def status(self, domain: str, name: str) -> RestatementStatus:
         """Return a restatement and its members.
 
         :raises UnknownName: no such restatement in the domain.
@@ -158,9 +160,9 @@ class Restatements:
         if record.state is not RestatementState.OPEN:
             is_published = record.state is RestatementState.PUBLISHED
             csn = now.stamped.csn if is_published else None
-            return Restatement(name=now.name, record=record, members=(), output="", csn=csn)
+            return RestatementStatus(name=now.name, record=record, members=(), output="", csn=csn)
         staged, missing = now.staged()
-        return Restatement(
+        return RestatementStatus(
             name=now.name,
             record=record,
             members=tuple(now.status()),
@@ -190,11 +192,17 @@ class Restatements:
     def approve(self, domain: str, name: str, *, output: str, by: str) -> None:
         """Approve what is staged, and nothing else: a member that is computed again ends the approval.
 
-        :param output: digest of what was looked at (:attr:`Restatement.output`).
+        :param output: digest of what was looked at (:attr:`RestatementStatus.output`).
         :raises NotReady: members are not staged. :raises Conflict: another output is staged.
         :raises InvalidInput: the restatement is over.
         """
         _refuse_blank(by=by)
+        if not isinstance(output, str) or not _DIGEST.fullmatch(output):
+            raise InvalidInput(
+                field="output",
+                value=output,
+                expected="the digest that status and diff show: 64 hexadecimal digits",
+            )
 
         def operation() -> None:
             now = self._open_now(domain, name)
@@ -250,12 +258,13 @@ class Restatements:
                     value=now.name,
                     expected="a restatement that is not published",
                 )
-            refuse_sealed(
-                where, self.context.store.read(where, [topology_key(where)]).get(topology_key(where))
-            )
+            key = topology_key(where)
+            topology = self.context.store.read(where, [key]).of(key)
+            refuse_sealed(where, topology)
             if now.record.state is RestatementState.OPEN:
                 why = f"{reason.strip()} ({by.strip()})"
-                self._replace(now, replace(now.record, state=RestatementState.ABANDONED, ended=why))
+                ended = replace(now.record, state=RestatementState.ABANDONED, ended=why)
+                self._replace(now, ended, topology)
             return now
 
         now = self.context.retry(mark, Conflict.of_others(f"restatement {name!r}", "changing it"))
