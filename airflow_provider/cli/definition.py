@@ -278,6 +278,14 @@ _RESTATE_COMMANDS = (
         calls="restate.abandon",
         more="Published rows stay as they are. If it is interrupted, run it again.",
     ),
+    _command(
+        "revert",
+        "Take a published restatement back: its epochs get their former rows",
+        (ARG_RESTATEMENT, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        calls="restate.revert",
+        more="Refused once other epochs have read its rows, once one of its epochs was computed again, and seven days "
+        "after it was published. The rows are copied. If it is interrupted, run it again.",
+    ),
 )
 
 _CUT_ARGS = (

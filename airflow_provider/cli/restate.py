@@ -217,6 +217,15 @@ def abandon(arguments: Namespace) -> None:
     show(facts({"abandoned": found.name}))
 
 
+@command
+def revert(arguments: Namespace) -> None:
+    """Take a published restatement back."""
+    with _service(arguments) as service:
+        csn = _restatement(service, arguments).revert(arguments.reason)
+    told = {"restatement": arguments.name, "csn": csn}
+    answer(arguments, told, facts({"taken back": arguments.name, "CSN": csn}))
+
+
 def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
     """Lay out a block for a restatement, not a row: its name and reason may each be as wide as the terminal."""
     seen = {

@@ -115,6 +115,16 @@ class Restatement:
         """
         self._service.restatements.abandon(self.domain, self.name, reason=reason, by=user(by))
 
+    def revert(self, reason: str, *, by: str | None = None) -> int:
+        """Take it back after its publish: its epochs get their former rows, copied, by one commit; return the CSN.
+
+        :param by: the user who decides it; by default the one who runs this program.
+        :raises InvalidInput: it is not published. :raises DependentReaders: other epochs have read its rows since.
+        :raises TopologyError: one of its epochs was computed again since, or has other inputs now.
+        :raises Unavailable: its former rows are not held any more.
+        """
+        return self._service.restatements.revert(self.domain, self.name, reason=reason, by=user(by))
+
     def _written(self) -> list[str]:
         jobs = [registered(self._service.store, self.domain, epochs.job) for epochs in self.record.members]
         return sorted(table.name for job in jobs for table in job.outputs)

@@ -180,7 +180,10 @@ class Commitment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRecord:
-    """One epoch of one job. The version of the record in the store is the fence of the newest attempt."""
+    """One epoch of one job. The version of the record in the store is the fence of the newest attempt.
+
+    :param replaced: what was committed before, if a restatement has replaced it; for its revert (R30).
+    """
 
     interval: Interval
     token: int
@@ -188,6 +191,7 @@ class EpochRecord:
     committed: Commitment | None = None
     committed_csn: int | None = None
     """CSN of :attr:`committed` once a later write of this record has replaced the stamp that carried it."""
+    replaced: Commitment | None = field(default=None, metadata=since(2))
 
     @property
     def state(self) -> str:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 
+from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, TopologyError
-from airflow_provider.domain.identifiers import ChangeSetId, JobName, RestatementId, TableName
+from airflow_provider.domain.identifiers import ChangeSetId, JobName, LeaseId, RestatementId, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.version import TableRecord, TableRef
+
+REVERTIBLE = timedelta(days=7)
+"""Time for which the versions that a restatement has replaced are held, and it can be reverted."""
 
 
 class RestatementState(StrEnum):
@@ -49,7 +53,7 @@ class RestatementRecord:
     :param deadline: after it no epoch begins, and nothing is published.
     :param needs_approval: True if it is published only once approved.
     :param approved: digest of the output that was approved; empty without an approval.
-    :param ended: why it was abandoned.
+    :param ended: why it was abandoned. :param reverts: the restatement whose rows it takes back.
     """
 
     reason: str
@@ -63,6 +67,7 @@ class RestatementRecord:
     approved: str = ""
     approved_by: str = ""
     ended: str = ""
+    reverts: RestatementId | None = None
 
     def of(self, job: JobName) -> tuple[Interval, ...]:
         """Return the members of *job*."""
@@ -124,6 +129,18 @@ def as_committed(
 
 def change_set_of_restatement(restatement: RestatementId) -> ChangeSetId:
     return ChangeSetId(f"restatement {restatement}")
+
+
+def held_state(table: TableName, record: TableRecord, csn: int) -> State:
+    """Return the newest state of *table*, whose version a lease holds. :param record: of the table, at *csn*."""
+    ends = [island.end for island in record.progress.islands]
+    ref = None if record.ref is None else record.ref.lasting()
+    return State(table=table, kind=record.kind, barrier=max(ends), low=None, csn=csn, ref=ref)
+
+
+def lease_of_restatement(restatement: RestatementId) -> LeaseId:
+    """Return the id of the lease on the versions that *restatement* has replaced."""
+    return LeaseId(f"before restatement {restatement}")
 
 
 def refuse_closed(name: RestatementId, record: RestatementRecord, *, incarnation: str, now: datetime) -> None:

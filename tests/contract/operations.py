@@ -249,6 +249,8 @@ def restating(record: Record, world: World) -> None:
         operations.approve(DOMAIN, "one", output=operations.status(DOMAIN, "one").output, by=WHY["by"])
     with record.of("restate: publish", "R2, R3, R10, R11, R13, R18, R28"):
         operations.publish(DOMAIN, "one")
+    with record.of("restate: revert", "R2, R3, R10, R11, R13, R14, R18, R23, R24, R28, R30"):
+        operations.revert(DOMAIN, "one", **options)
     operations.open(DOMAIN, ["source"], "2024-01-01", name="two", **options)
     staged("two", source)
     staged("two", own)

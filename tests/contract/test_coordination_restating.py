@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
-from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
+from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment, previous
@@ -162,6 +163,50 @@ def test_what_is_staged_is_looked_at_first(table_world: World) -> None:
     published(world)
     assert world.rows("b", "d", "t") == {**seen, "t": [(1, 102), (2, 7)]}
     assert sound(world)
+
+
+def test_a_restatement_is_taken_back(table_world: World) -> None:
+    """R30, RES8: all of its epochs get the rows of before, unless later epochs have read them; retention meanwhile
+    deletes none of these rows.
+    """
+    world = table_world
+    base, daily, total = cascade(world)
+    for number in (1, 2):
+        for job in (base, daily, total):
+            computed(world, job, number, [number] if job is base else None)
+    before = world.rows("b", "d", "t")
+    opened(world, "b", 1)
+    for job, number in ((base, 1), (daily, 1), (total, 1), (total, 2)):
+        restated(world, job, number, [100] if job is base else None)
+    published(world)
+    restated_rows = world.rows("b", "d", "t")
+    operations, why = world.coordinator.restatements, {"reason": "it was right before", "by": "me"}
+    world.clock.advance(timedelta(days=3))
+    world.retention.vacuum(DOMAIN)
+    computed(world, base, 3, [3])
+    computed(world, daily, 3)
+    assert world.rows("b", "d", "t") == restated_rows
+    csn = operations.revert(DOMAIN, NAME, **why)
+    assert operations.revert(DOMAIN, NAME, **why) == csn == len(world.commits())
+    assert world.rows("b", "d", "t") == before
+    assert sound(world)
+    operations.revert(DOMAIN, f"{NAME}-reverted", **why)
+    assert world.rows("b", "d", "t", at=barrier(2)) == restated_rows
+    computed(world, total, 3)
+    assert sound(world)
+
+
+def test_a_restatement_with_later_readers_stays(world: World) -> None:
+    """R30: the readers are listed, and nothing is changed."""
+    base, daily, _ = cascade(world)
+    computed(world, base, 1)
+    opened(world, "b", 1)
+    restated(world, base, 1, [100])
+    published(world)
+    computed(world, daily, 1)
+    with pytest.raises(DependentReaders, match="have read its rows"):
+        world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right before", by="me")
+    assert world.rows("b") == {"b": [(1, 100)]}
 
 
 def test_what_is_staged_stays(world: World) -> None:

@@ -204,10 +204,10 @@ class Begin:
         followed = follow(self.context.formats, reading, self.job.outputs)
         for table in followed.beyond:
             refuse_ahead(self.context.store, self.context.formats, table)
-        tolerance = self.context.defaults.future_tolerance
+        now, tolerance = reading.now, self.context.defaults.future_tolerance
         # An older declaration serves an epoch of its own only while that is one of the newer calendar, too (R7).
         for known in (job, reading.of(job_key(self.job.domain, self.job.name)).record):
-            check_interval(known, self.interval, now=reading.now, tolerance=tolerance)
+            check_interval(known, self.interval, now=now, tolerance=tolerance)
         answer = self._decided(reading, job, followed.unseen, dry=declaration.register is not None)
         if answer is not None and declaration.register is not None:
             # Only a begin that nothing refuses makes its declaration known (R7); then it begins.
@@ -336,13 +336,11 @@ class Begin:
             return None
         keeps = before is not None and not fresh and self._bounding.are_newest(before.sources)
         adopts = self._adopted(before, job) if before is not None and keeps else None
-        bounded = (
-            self._giving_back.bounded(reading)
-            if self.skips
-            else replace(self._bounding, published_with=self._within.beside(reading)).bounded(
-                reading, epoch, revision, adopts=adopts is not None, fills=bool(fills)
-            )
-        )
+        if self.skips:
+            bounded = self._giving_back.bounded(reading)
+        else:
+            bounding = replace(self._bounding, published_with=self._within.beside(reading))
+            bounded = bounding.bounded(reading, epoch, revision, adopts=adopts is not None, fills=bool(fills))
         fresh = fresh or bounded.is_new
         record = AttemptRecord(
             revision=revision,
@@ -415,6 +413,7 @@ class Begin:
             attempt=record,
             committed=before.committed if before else None,
             committed_csn=committed_csn(stamped) if stamped else None,
+            replaced=before.replaced if before else None,
         )
         lock = LockRecord(token=record.token, owner=self.owner, ttl=self._ttl)
         log = AttemptEvent(

@@ -10,6 +10,7 @@ from airflow_provider.coordination.attempts.check import refuse_unchecked
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.fill import refuse_other_rows
 from airflow_provider.coordination.attempts.join import unjoined
+from airflow_provider.coordination.attempts.published_together import PublishedTogether
 from airflow_provider.coordination.attempts.state_log import checked_key, state_log, written_keys
 from airflow_provider.coordination.attempts.validate import refuse_invalid, rewrite_logs
 from airflow_provider.coordination.commits.catch_up import refuse_behind_inputs
@@ -25,9 +26,9 @@ from airflow_provider.domain.epoch import (
     EpochState,
     Provenance,
 )
-from airflow_provider.domain.errors import Conflict, InvalidInput, TopologyError
+from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.filling import beside, filled, inputs_to_validate
-from airflow_provider.domain.identifiers import ChangeSetId, JobName, RestatementId, TableName
+from airflow_provider.domain.identifiers import ChangeSetId, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import slice_of
 from airflow_provider.domain.records import (
@@ -39,10 +40,8 @@ from airflow_provider.domain.records import (
     rewrite_log_key,
     slice_key,
 )
-from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of, within
-from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import Committable, Member, RewriteLog
+from airflow_provider.domain.version import Committable, Member
 from airflow_provider.stores.base import Absent, Delete, MetadataReader, Put, Reading
 
 
@@ -81,66 +80,6 @@ def open_epoch(
     if epoch.version != attempt.fence or record is None or record.token != attempt.token:
         raise fenced(reader, attempt)
     return epoch, record
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedTogether:
-    """Restatement whose members one commit publishes.
-
-    :param stamped: its record. :param staged: its members, by the table that they write.
-    """
-
-    name: RestatementId
-    stamped: Stamped[RestatementRecord]
-    staged: Mapping[TableName, Sequence[StagedEpoch]]
-
-    @classmethod
-    def of(
-        cls,
-        name: RestatementId,
-        stamped: Stamped[RestatementRecord],
-        members: Iterable[tuple[Attempt, StagedEpoch]],
-    ) -> PublishedTogether:
-        staged: dict[TableName, list[StagedEpoch]] = {}
-        for attempt, epoch in members:
-            for sink in attempt.sinks:
-                staged.setdefault(sink.name, []).append(epoch)
-        return cls(name=name, stamped=stamped, staged=staged)
-
-    @property
-    def epochs(self) -> frozenset[tuple[JobName, Interval]]:
-        return frozenset(self.stamped.record.epochs)
-
-    def other_reads(
-        self, inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
-    ) -> list[TableName]:
-        """Return the tables of which a member has read other rows than the commit will have.
-
-        The commit records what was staged as read at its own CSN. So the committed rows beside it must be as they were
-        read, also where an edge ignores revisions.
-        """
-        return [
-            read.table
-            for read in inputs
-            if read.staged != self._digest(read)
-            or (read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high) is not None)
-        ]
-
-    def refuse_other_reads(
-        self, attempt: Attempt, record: AttemptRecord, logs: Mapping[TableName, Stamped[RewriteLog]]
-    ) -> None:
-        """:raises Conflict: *attempt* has read other rows than the commit will have: it must be computed again."""
-        other = self.other_reads(record.inputs, logs)
-        if other:
-            raise Conflict(
-                f"{attempt}: {', '.join(other)} was computed again since it was read.",
-                next_step=f"compute the epoch again within restatement {self.name!r}, then publish it.",
-                tables=tuple(other),
-            )
-
-    def _digest(self, read: Provenance) -> str:
-        epochs = {epoch.interval: epoch for epoch in self.staged.get(read.table, ())}
-        return digest_of(epochs[interval] for interval in within(epochs, read.low, read.high))
 
 
 def _refuse_apart(attempt: Attempt, record: AttemptRecord, together: PublishedTogether | None) -> None:
@@ -279,7 +218,8 @@ class MemberAttempt:
         committed = filled(epoch.committed, commitment, record.fills)
         if stay and epoch.committed is not None:
             committed = beside(epoch.committed, committed)
-        return replace(epoch, attempt=None, committed=committed, committed_csn=None)
+        replaced = epoch.committed if record.restatement is not None else None
+        return replace(epoch, attempt=None, committed=committed, committed_csn=None, replaced=replaced)
 
     @property
     def _event(self) -> AttemptEvent:
@@ -295,15 +235,16 @@ class MemberAttempt:
 
 
 def refuse_staying(
-    restatement: RestatementId, members: Sequence[MemberAttempt], stay: Sequence[Sequence[TableName]]
+    restatement: RestatementId, members: Iterable[tuple[MemberAttempt, Sequence[TableName]]]
 ) -> None:
     """Refuse to publish members that leave rows of their earlier revision in tables that they do not write.
 
     These rows were computed from what the restatement replaces.
 
+    :param members: each with these tables.
     :raises TopologyError: with the first such epoch.
     """
-    for member, tables in zip(members, stay, strict=True):
+    for member, tables in members:
         if tables:
             raise TopologyError(
                 f"{member.attempt.job} {member.interval} is computed again by restatement {restatement!r} without "

@@ -10,7 +10,6 @@ from airflow_provider.coordination.attempts.check import check
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.member import (
     MemberAttempt,
-    PublishedTogether,
     commit_event_key,
     events_of_output,
     keys_of,
@@ -18,6 +17,7 @@ from airflow_provider.coordination.attempts.member import (
     refuse_staying,
     refuse_unknown,
 )
+from airflow_provider.coordination.attempts.published_together import PublishedTogether
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn
@@ -27,11 +27,10 @@ from airflow_provider.coordination.commits.dependents import together as togethe
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
-from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.epoch_id import change_set_of
-from airflow_provider.domain.errors import Conflict, ForeignCommit, TopologyError, Unavailable
+from airflow_provider.domain.errors import ForeignCommit, TopologyError, Unavailable
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import changes_in_turn, moved_table, refuse_apart
@@ -45,10 +44,8 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import refuse_not_own
 from airflow_provider.domain.restatement import (
-    RestatementState,
     as_committed,
     change_set_of_restatement,
-    refuse_closed,
 )
 from airflow_provider.domain.rewrites import with_rewrites
 from airflow_provider.domain.topology import OnForeignCommit, Table
@@ -175,7 +172,8 @@ class Publish:
         if len(done) == len(attempts):
             follow(self.context.formats, reading, self._tables)
             return self._published([event.csn or 0 for event in done])
-        self._refuse_changed(reading)
+        if self.together is not None:
+            self.together.refuse_changed(reading)
         # A member that an earlier version of the DAG has published alone is refused here, as Fenced.
         epochs = [open_epoch(store, attempt, reading) for attempt in attempts]
         # Waits while another publisher holds the head; what it returns is required at the write.
@@ -222,20 +220,6 @@ class Publish:
         ]
         pointers = self.context.formats.swapped(sinks)
         return self.context.store.read(domain, list(dict.fromkeys(keys)), pointers=pointers)
-
-    def _refuse_changed(self, reading: Reading) -> None:
-        """Refuse to publish a restatement that is over, or has other members than were read.
-
-        :raises Conflict: others have changed it. :raises DomainMoved: the domain is elsewhere.
-        """
-        if self.together is None:
-            return
-        refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
-        name, known = self.together.name, self.together.stamped
-        stamped = reading.of(known.key)
-        refuse_closed(name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
-        if stamped.version != known.version:
-            raise Conflict.of_others(f"restatement {name!r}", "changing it")
 
     def _sinks(self, reading: Reading, members: Sequence[MemberAttempt]) -> list[_Sink]:
         """Return the sinks in the order of their names.
@@ -351,10 +335,8 @@ class Publish:
         commit, members = decided.commit, decided.members
         stay = [member.tables_that_stay(self.context.store) for member in members]
         if self.together is not None:
-            refuse_staying(self.together.name, members, stay)
-            commit.hold(commit.reading.of(topology_key(self._domain)), self.together.stamped)
-            closed = replace(self.together.stamped.record, state=RestatementState.PUBLISHED)
-            commit.update(Put(self.together.stamped.key, closed))
+            refuse_staying(self.together.name, list(zip(members, stay, strict=True)))
+            self.together.publish(commit, [(sink.table.name, sink.hot.record) for sink in decided.sinks])
         for member in members:
             commit.hold(*member.held(commit.reading))
         catch_up(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider.coordination.attempts.member import PublishedTogether
+from airflow_provider.coordination.attempts.published_together import PublishedTogether
 from airflow_provider.coordination.attempts.resume import attempt_of
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.source_dependents import later_keys

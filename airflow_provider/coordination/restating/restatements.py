@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.publish import publish_members
 from airflow_provider.coordination.attempts.resume import attempt_of
-from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
@@ -21,7 +20,9 @@ from airflow_provider.coordination.restating import plan as planning
 from airflow_provider.coordination.restating.bounds_back import bring_bounds_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
+from airflow_provider.coordination.restating.opening import LIFETIME, refuse_obstacles, store_opened, told
 from airflow_provider.coordination.restating.plan import Plan
+from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import (
@@ -29,10 +30,8 @@ from airflow_provider.domain.errors import (
     DependentReaders,
     InvalidInput,
     NotReady,
-    TopologyError,
 )
 from airflow_provider.domain.identifiers import (
-    DomainName,
     JobName,
     RestatementId,
     TableName,
@@ -53,18 +52,14 @@ from airflow_provider.domain.restatement import (
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import (
-    Absent,
     Delete,
     Exists,
     Put,
-    Reading,
     SameStore,
     Transaction,
     pages,
 )
 
-LIFETIME = timedelta(days=7)
-"""Time after which a restatement that names no deadline is over."""
 _LISTED = 5
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -129,8 +124,7 @@ class Restatements:
             planned = planning.plan(store, where, names, interval)
             if known is not None:
                 return _same(key_name, known.record, planned.asked, reason)
-            self._refuse_place(where, reading)
-            _refuse_obstacles(planned)
+            refuse_obstacles(planned)
             record = RestatementRecord(
                 reason=reason.strip(),
                 by=by.strip(),
@@ -140,7 +134,7 @@ class Restatements:
                 deadline=reading.now + lifetime,
                 needs_approval=needs_approval,
             )
-            self._store(where, reading, key_name, record)
+            store_opened(self.context, where, reading, key_name, record)
             return record
 
         return self.context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
@@ -240,6 +234,23 @@ class Restatements:
             raise
         return published[0].csn
 
+    def revert(self, domain: str, name: str, *, reason: str, by: str) -> int:
+        """Give the epochs of a published restatement the rows back that it has replaced, by one commit; return its CSN.
+
+        The rows are copied. A repetition goes on where an earlier call was interrupted, or returns the same.
+
+        :raises InvalidInput: the restatement is not published.
+        :raises DependentReaders: other epochs have read its rows since; the error lists them.
+        :raises TopologyError: one of its epochs was computed again since, or has other inputs now.
+        :raises Unavailable: the versions before it are not held any more. Others are those of :meth:`publish`.
+        """
+        _refuse_blank(reason=reason, by=by)
+        now = self._now(domain, name)
+        within = open_revert(self.context, now, reason=reason.strip(), by=by.strip())
+        if self._now(domain, within).record.state is RestatementState.OPEN:
+            Reverting(self.context, now.domain, now.name, now.stamped).copy(within, by.strip())
+        return self.publish(domain, within)
+
     def abandon(self, domain: str, name: str, *, reason: str, by: str) -> None:
         """End a restatement without a commit, and delete what its members have staged; again after an interruption.
 
@@ -310,7 +321,7 @@ class Restatements:
             known = set(current.record.epochs)
             new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
             if new:
-                _refuse_obstacles(planned)
+                refuse_obstacles(planned)
                 self._replace(current, replace(current.record, members=planned.members), topology)
             return new
 
@@ -319,7 +330,7 @@ class Restatements:
         if new:
             raise NotReady(
                 f"restatement {now.name!r}: epochs were committed since that have read what it replaces: "
-                f"{_told(f'{job} {interval}' for job, interval in new)}. They are its members now.",
+                f"{told(f'{job} {interval}' for job, interval in new)}. They are its members now.",
                 next_step="compute them within it, too, then publish it.",
                 missing=tuple(
                     Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
@@ -332,7 +343,7 @@ class Restatements:
         if missing:
             raise NotReady(
                 f"restatement {now.name!r}: {len(missing)} of {now.record.size} epochs are not computed: "
-                f"{_told(f'{job} {interval}' for job, interval in missing)}.",
+                f"{told(f'{job} {interval}' for job, interval in missing)}.",
                 next_step="run the tasks of these jobs within it; `airflow epochs restate status "
                 f"{now.name}` shows how far each is.",
                 missing=tuple(
@@ -353,26 +364,6 @@ class Restatements:
         reading = self.context.store.read(now.domain, [])
         refuse_closed(now.name, now.record, incarnation=reading.head.incarnation, now=reading.now)
         return now
-
-    def _refuse_place(self, domain: DomainName, reading: Reading) -> None:
-        topology = reading.get(topology_key(domain))
-        refuse_sealed(domain, topology)
-        refuse_elsewhere(domain, topology, self.context.formats)
-
-    def _store(
-        self, domain: DomainName, reading: Reading, name: RestatementId, record: RestatementRecord
-    ) -> None:
-        # The topology is written: of two requests that claim one epoch, one decides again.
-        topology, key = reading.of(topology_key(domain)), restatement_key(domain, name)
-        after = replace(topology.record, restating=(*topology.record.restating, name))
-        self.context.store.transact(
-            Transaction(
-                domain=domain,
-                store=SameStore(reading.head.incarnation),
-                requires=(Exists(topology.key, topology.version), Absent(key)),
-                updates=(Put(topology.key, after), Put(key, record)),
-            )
-        )
 
     def _replace(
         self, now: MembersNow, record: RestatementRecord, topology: Stamped[TopologyRecord] | None = None
@@ -418,15 +409,6 @@ def _same(
     )
 
 
-def _refuse_obstacles(planned: Plan) -> None:
-    """:raises TopologyError: something keeps the members from being computed again."""
-    if planned.obstacles:
-        raise TopologyError(
-            f"these epochs cannot be computed again together: {_told(planned.obstacles)}.",
-            next_step="remove what is named; `airflow epochs restate plan` looks again.",
-        )
-
-
 def _refuse_unapproved(name: RestatementId, record: RestatementRecord, output: str) -> None:
     """:raises InvalidInput: the restatement needs an approval of *output*, and has none."""
     if not record.needs_approval or record.approved == output:
@@ -447,9 +429,3 @@ def _refuse_blank(**texts: str) -> None:
     for field, words in texts.items():
         if not validate_text(words, field).strip():
             raise InvalidInput(field=field, value=words, expected="words that others will understand later")
-
-
-def _told(what: Iterable[object]) -> str:
-    words = list(map(str, what))
-    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
-    return "; ".join(words[:_LISTED]) + more

@@ -1,0 +1,126 @@
+"""The members of a restatement at its publish: what they have read of each other, and what their commit adds (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider.coordination.commits.commit import CommitBuilder
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, Provenance
+from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.records import Stamped, lease_key, topology_key
+from airflow_provider.domain.restatement import (
+    REVERTIBLE,
+    RestatementRecord,
+    RestatementState,
+    StagedEpoch,
+    digest_of,
+    held_state,
+    lease_of_restatement,
+    refuse_closed,
+    within,
+)
+from airflow_provider.domain.rewrites import rewritten_since
+from airflow_provider.domain.version import RewriteLog, TableRecord
+from airflow_provider.stores.base import Absent, Put, Reading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedTogether:
+    """Restatement whose members one commit publishes.
+
+    :param stamped: its record. :param staged: its members, by the table that they write.
+    """
+
+    name: RestatementId
+    stamped: Stamped[RestatementRecord]
+    staged: Mapping[TableName, Sequence[StagedEpoch]]
+
+    @classmethod
+    def of(
+        cls,
+        name: RestatementId,
+        stamped: Stamped[RestatementRecord],
+        members: Iterable[tuple[Attempt, StagedEpoch]],
+    ) -> PublishedTogether:
+        staged: dict[TableName, list[StagedEpoch]] = {}
+        for attempt, epoch in members:
+            for sink in attempt.sinks:
+                staged.setdefault(sink.name, []).append(epoch)
+        return cls(name=name, stamped=stamped, staged=staged)
+
+    @property
+    def epochs(self) -> frozenset[tuple[JobName, Interval]]:
+        return frozenset(self.stamped.record.epochs)
+
+    def other_reads(
+        self, inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
+    ) -> list[TableName]:
+        """Return the tables of which a member has read other rows than the commit will have.
+
+        The commit records what was staged as read at its own CSN. So the committed rows beside it must be as they were
+        read, also where an edge ignores revisions.
+        """
+        return [
+            read.table
+            for read in inputs
+            if read.staged != self._digest(read)
+            or (read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high) is not None)
+        ]
+
+    def refuse_other_reads(
+        self, attempt: Attempt, record: AttemptRecord, logs: Mapping[TableName, Stamped[RewriteLog]]
+    ) -> None:
+        """:raises Conflict: *attempt* has read other rows than the commit will have: it must be computed again."""
+        other = self.other_reads(record.inputs, logs)
+        if other:
+            raise Conflict(
+                f"{attempt}: {', '.join(other)} was computed again since it was read.",
+                next_step=f"compute the epoch again within restatement {self.name!r}, then publish it.",
+                tables=tuple(other),
+            )
+
+    def _digest(self, read: Provenance) -> str:
+        epochs = {epoch.interval: epoch for epoch in self.staged.get(read.table, ())}
+        return digest_of(epochs[interval] for interval in within(epochs, read.low, read.high))
+
+    def refuse_changed(self, reading: Reading) -> None:
+        """Refuse to publish a restatement that is over, or has other members than were read.
+
+        :raises InvalidInput: it is over. :raises Conflict: others have changed it.
+        :raises DomainMoved: the domain is elsewhere.
+        """
+        refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
+        stamped = reading.of(self.stamped.key)
+        refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
+        if stamped.version != self.stamped.version:
+            raise Conflict.of_others(f"restatement {self.name!r}", "changing it")
+
+    def publish(self, commit: CommitBuilder, replaced: Sequence[tuple[TableName, TableRecord]]) -> None:
+        """Add to *commit* that the restatement is published, and a lease on the versions that it replaces.
+
+        Until the commit these are the newest, so that all of them exist.
+
+        :param replaced: its tables, as they were.
+        """
+        commit.hold(commit.reading.of(topology_key(self._domain)), self.stamped)
+        commit.update(Put(self.stamped.key, replace(self.stamped.record, state=RestatementState.PUBLISHED)))
+        key, csn = lease_key(self._domain, lease_of_restatement(self.name)), commit.reading.head.csn
+        states = tuple(held_state(table, record, csn) for table, record in replaced)
+        lease = LeaseRecord(
+            owner=f"restatement {self.name}",
+            ttl=REVERTIBLE,
+            csn=csn,
+            barrier=max(state.barrier for state in states),
+            states=states,
+        )
+        commit.require(Absent(key))
+        commit.update(Put(key, lease))
+
+    @property
+    def _domain(self) -> DomainName:
+        return self.stamped.key.domain

@@ -1,0 +1,63 @@
+"""Opening of a restatement: it claims its epochs, and normal runs leave them alone (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from airflow_provider.coordination.commits.places import refuse_elsewhere
+from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.restating.plan import Plan
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.identifiers import DomainName, RestatementId
+from airflow_provider.domain.records import restatement_key, topology_key
+from airflow_provider.domain.restatement import RestatementRecord
+from airflow_provider.stores.base import Absent, Exists, Put, Reading, SameStore, Transaction
+
+LIFETIME = timedelta(days=7)
+"""Time after which a restatement that names no deadline is over."""
+_LISTED = 5
+
+
+def refuse_obstacles(planned: Plan) -> None:
+    """:raises TopologyError: something keeps the members from being computed again."""
+    if planned.obstacles:
+        raise TopologyError(
+            f"these epochs cannot be computed again together: {told(planned.obstacles)}.",
+            next_step="remove what is named; `airflow epochs restate plan` looks again.",
+        )
+
+
+def store_opened(
+    context: Context,
+    domain: DomainName,
+    reading: Reading,
+    name: RestatementId,
+    record: RestatementRecord,
+) -> None:
+    """Store the open restatement *name*. :param reading: has the topology of before its plan.
+
+    :raises DomainMoved: the domain is elsewhere. :raises WrongWarehouse: its files are.
+    """
+    topology, key = reading.of(topology_key(domain)), restatement_key(domain, name)
+    refuse_sealed(domain, topology)
+    refuse_elsewhere(domain, topology, context.formats)
+    # The topology is written: of two requests that claim one epoch, one decides again.
+    after = replace(topology.record, restating=(*topology.record.restating, name))
+    context.store.transact(
+        Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(topology.key, topology.version), Absent(key)),
+            updates=(Put(topology.key, after), Put(key, record)),
+        )
+    )
+
+
+def told(what: Iterable[object]) -> str:
+    """Return the first few of *what* as text."""
+    words = list(map(str, what))
+    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+    return "; ".join(words[:_LISTED]) + more

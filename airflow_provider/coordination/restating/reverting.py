@@ -1,0 +1,281 @@
+"""Revert of a restatement: its epochs get the rows back that it has replaced, by one commit (R30).
+
+It is a restatement itself, whose members copy rows instead of computing them. The versions with these rows are held by
+a lease since the restatement was published (docs/decisions/restatement.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider.coordination.attempts.begin_within import begin_within
+from airflow_provider.coordination.attempts.renew import heartbeat
+from airflow_provider.coordination.attempts.report import complete, processed, written
+from airflow_provider.coordination.attempts.stage import stage
+from airflow_provider.coordination.attempts.staging import place
+from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.restating.members import MembersNow, job_of
+from airflow_provider.coordination.restating.opening import LIFETIME, refuse_obstacles, store_opened
+from airflow_provider.coordination.restating.plan import replanned
+from airflow_provider.domain.cut import State
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.dependent import Dependent
+from airflow_provider.domain.epoch import Attempt, Commitment, Provenance
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    InvalidInput,
+    NotReady,
+    StoreIncompatible,
+    TopologyError,
+    Unavailable,
+)
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName, restatement_id
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.keys import Stamped
+from airflow_provider.domain.lease import LeaseRecord
+from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.records import (
+    fence_of,
+    lease_key,
+    restatement_key,
+    rewrite_log_key,
+    source_key,
+    topology_key,
+)
+from airflow_provider.domain.restatement import (
+    RestatementRecord,
+    RestatementState,
+    change_set_of_restatement,
+    epochs_of,
+    lease_of_restatement,
+)
+from airflow_provider.domain.rewrites import rewritten_since
+from airflow_provider.domain.source_bounds import SourceBounds
+from airflow_provider.domain.topology import Job, Table
+from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.checks import existing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Member = tuple[JobName, Interval]
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reverting:
+    """The members of the published restatement *name*, which get their former rows back.
+
+    :param stamped: its record.
+    """
+
+    context: Context
+    domain: DomainName
+    name: RestatementId
+    stamped: Stamped[RestatementRecord]
+
+    def former(self) -> dict[Member, Commitment]:
+        """Return what each member had committed before.
+
+        :raises TopologyError: a member was computed again since, was skipped before, or ignores revisions.
+        """
+        found: dict[Member, Commitment] = {}
+        ours = change_set_of_restatement(self.name)
+        for job, interval in self.stamped.record.epochs:
+            key = fence_of(self._job(job).epoch(interval))
+            epoch = self.context.store.read(self.domain, [key]).of(key).record
+            if epoch.committed is None or epoch.committed.change_set != ours or epoch.replaced is None:
+                raise self._refused(job, interval, "was computed again since")
+            if epoch.replaced.skipped:
+                raise self._refused(job, interval, "was skipped before")
+            found[job, interval] = epoch.replaced
+        return found
+
+    def held(self) -> dict[TableName, State]:
+        """Return the states that the tables had before. :raises Unavailable: nothing holds them any more."""
+        key = lease_key(self.domain, lease_of_restatement(self.name))
+        stamped: Stamped[LeaseRecord] | None = self.context.store.read(self.domain, [key]).get(key)
+        if stamped is None:
+            raise Unavailable(
+                f"restatement {self.name!r} cannot be reverted: the versions before it are not held any more.",
+                next_step="open a restatement that computes the former rows.",
+            )
+        return {state.table: state for state in stamped.record.states}
+
+    def copy(self, within: RestatementId, by: str) -> None:
+        """Stage the former rows of all members within the restatement *within*; what is staged already stays.
+
+        :raises TopologyError: a member has other inputs now than its former rows have read.
+        """
+        former, held, owner = self.former(), self.held(), Owner(dag_id=f"revert by {by}", run_id=within)
+        left = sorted(former, key=lambda member: (member[1].end, member[0]))
+        while left:
+            waiting, error = [], None
+            for member in left:
+                try:
+                    self._copy_one(within, member, former[member], held, owner)
+                except NotReady as not_ready:  # it reads a member that is not staged yet
+                    waiting.append(member)
+                    error = not_ready
+            if error is not None and len(waiting) == len(left):
+                raise error
+            left = waiting
+
+    def _copy_one(
+        self,
+        within: RestatementId,
+        member: Member,
+        former: Commitment,
+        held: dict[TableName, State],
+        owner: Owner,
+    ) -> None:
+        name, interval = member
+        job = self._job(name)
+        sources = {bounds.source: bounds for bounds in self._bounds(job, interval, former)}
+        attempt = begin_within(self.context, within, job, interval, owner, sources=sources)
+        if not isinstance(attempt, Attempt):
+            return
+        self._refuse_other_inputs(attempt, former, sources)
+        for sink in attempt.sinks:
+            self._copy_table(attempt, sink, held)
+        complete(self.context, attempt)
+        stage(self.context, attempt)
+
+    def _copy_table(self, attempt: Attempt, sink: Table, held: dict[TableName, State]) -> None:
+        if sink.name not in held:
+            raise self._refused(attempt.job, attempt.interval, f"writes {sink.name} since, too")
+        table_format = self.context.formats[sink.format]
+        info = existing(written_columns(self.context, attempt, sink.name), sink)
+        staged = place(self.context.formats, attempt, sink.name)
+        interval = attempt.interval
+        state = replace(held[sink.name], barrier=interval.end, low=interval.start)
+        files = list(table_format.task_writer(staged, info)(self._rows(attempt, state, info.schema)))
+        processed(self.context, attempt, sink.name)
+        written(self.context, attempt, sink.name, table_format.describe_output(staged, info, files))
+
+    def _rows(self, attempt: Attempt, state: State, schema: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of *state*, a single slice. :param schema: the columns to read it with."""
+        if state.ref is None:
+            return
+        table_format = self.context.formats[state.ref.format]
+        columns = [name for name in table_format.arrow_schema(schema).names if name != EPOCH_COLUMN]
+        for piece in table_format.scan(state, schema, columns):
+            heartbeat(self.context, attempt)
+            yield from piece.to_batches()
+
+    def _bounds(self, job: Job, interval: Interval, former: Commitment) -> list[SourceBounds]:
+        """Return the bounds of the sources that the former rows have read."""
+        keys = {
+            source: source_key(self.domain, source, interval.end, revision)
+            for source, revision in former.source_revisions
+        }
+        reading = self.context.store.read(self.domain, list(keys.values()))
+        lost = [source for source, key in keys.items() if reading.get(key) is None]
+        if lost:
+            raise StoreIncompatible(
+                f"the bounds of {', '.join(lost)} that {job.name} {interval} had read are not in the store.",
+                next_step="restore the store; `airflow epochs doctor` shows what else is missing in it.",
+            )
+        return [reading.of(key).record.whole for key in keys.values()]
+
+    def _refuse_other_inputs(
+        self, attempt: Attempt, former: Commitment, sources: dict[str, SourceBounds]
+    ) -> None:
+        """Refuse to bring rows back that have read other inputs than *attempt* names.
+
+        :raises TopologyError: another declaration, an input that has changed since, or another revision of a source.
+        """
+        read = {_range(known): known for known in former.inputs}
+        keys = [rewrite_log_key(self.domain, found.table) for found in attempt.inputs]
+        logs = self.context.store.read(self.domain, list(dict.fromkeys(keys)))
+        for found, key in zip(attempt.inputs, keys, strict=True):
+            known = read.pop(_range(found), None)
+            if known is None:
+                raise self._refused(attempt.job, attempt.interval, f"reads {found.table} otherwise since")
+            changed = rewritten_since(logs.of(key), known.csn, known.low, known.high)
+            if changed is not None and not found.staged:
+                why = f"had read {found.table} before that was computed again (CSN {changed.csn})"
+                raise self._refused(attempt.job, attempt.interval, why)
+        if read:
+            gone = ", ".join(sorted({known.table for known in read.values()}))
+            raise self._refused(attempt.job, attempt.interval, f"does not read {gone} any more")
+        for bounds in attempt.sources:
+            if bounds.source not in sources or not bounds.same_as(sources[bounds.source]):
+                why = f"reads source {bounds.source} by other bounds since"
+                raise self._refused(attempt.job, attempt.interval, why)
+
+    def _refused(self, job: JobName, interval: Interval, why: str) -> TopologyError:
+        return TopologyError(
+            f"restatement {self.name!r} cannot be reverted: {job} {interval} {why}.",
+            next_step="open a restatement that computes the former rows.",
+            job=job,
+            interval=interval,
+        )
+
+    def _job(self, name: JobName) -> Job:
+        return JobDeclaration.of(job_of(self.context.store, self.domain, name)).job()
+
+
+def _range(read: Provenance) -> tuple[object, ...]:
+    return read.table, read.kind, read.low, read.high, read.on_upstream_revision
+
+
+def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> RestatementId:
+    """Open the restatement that takes the published one *now* back, or find the one that an earlier call has opened.
+
+    :raises InvalidInput: it is not published. :raises DependentReaders: other epochs have read its rows since.
+    :raises TopologyError: one of its epochs was computed again since. :raises Unavailable: its former rows are gone.
+    """
+    if now.record.state is not RestatementState.PUBLISHED:
+        raise InvalidInput(
+            field="restatement",
+            value=now.name,
+            expected=f"a published restatement; this one is {now.record.state}",
+            next_step=f"`airflow epochs restate abandon {now.name} --reason …` ends one that is not published.",
+        )
+    within = restatement_id(f"{now.name}-reverted")
+    store, where, key = context.store, now.domain, restatement_key(now.domain, within)
+
+    def operation() -> None:
+        reading = store.read(where, [topology_key(where), key])
+        known = reading.get(key)
+        if known is not None and known.record.reverts == now.name:
+            return
+        reverting = Reverting(context, where, now.name, now.stamped)
+        reverting.former()
+        reverting.held()
+        _refuse_readers(context, now, within)
+        record = RestatementRecord(
+            reason=reason,
+            by=by,
+            asked=now.record.asked,
+            members=now.record.members,
+            incarnation=reading.head.incarnation,
+            deadline=reading.now + LIFETIME,
+            reverts=now.name,
+        )
+        store_opened(context, where, reading, within, record)
+
+    context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
+    return within
+
+
+def _refuse_readers(context: Context, now: MembersNow, within: RestatementId) -> None:
+    """:raises DependentReaders: other epochs have read what would change. :raises TopologyError: of other obstacles."""
+    planned = replanned(context.store, now.domain, within, now.record)
+    known = set(now.record.epochs)
+    readers = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
+    if readers:
+        asked = now.record.asked[0].intervals[0]
+        raise DependentReaders.of(
+            f"restatement {now.name!r} cannot be reverted: committed epochs have read its rows",
+            tuple(Dependent(job=job, interval=interval, tables=()) for job, interval in readers[:_LISTED]),
+            maybe_more=len(readers) > _LISTED,
+            next_step="open a restatement that computes the former rows, and these epochs with them.",
+            interval=asked,
+        )
+    refuse_obstacles(planned)
