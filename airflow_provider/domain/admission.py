@@ -96,7 +96,7 @@ def decide(
     # A retry of the generation that committed: the work is done, and at most its reply was lost.
     if not skips and epoch.committed is not None and epoch.committed.owner.same_generation(owner):
         return Beginning.COMMITTED
-    _refuse_older(epoch, owner)
+    refuse_older(epoch, owner)
     _refuse_live(job.name, epoch, lock, owner, now)
     return _anew(job, epoch, fills=fills, skips=skips, behind=behind)
 
@@ -144,7 +144,7 @@ def _decide_within(
     if attempt is not None and restating is not None and attempt.staged:
         cleared = owner.same_run(attempt.owner) and owner.generation > attempt.owner.generation
         return Beginning.OPEN if cleared else Beginning.STAGED
-    _refuse_older(epoch, owner)
+    refuse_older(epoch, owner)
     _refuse_live(job, epoch, lock, owner, now)
     return Beginning.OPEN
 
@@ -155,7 +155,8 @@ def computes_again(epoch: EpochRecord, owner: Owner) -> bool:
     return committed is not None and not committed.skipped and not committed.owner.same_generation(owner)
 
 
-def _refuse_older(epoch: EpochRecord, owner: Owner) -> None:
+def refuse_older(epoch: EpochRecord, owner: Owner) -> None:
+    """:raises Fenced: *owner* is older than the newest attempt, or the commit, of its own run."""
     for other in (record.owner for record in (epoch.attempt, epoch.committed) if record is not None):
         if owner.same_run(other) and owner.order < other.order:
             raise Fenced(

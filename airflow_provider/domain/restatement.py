@@ -227,8 +227,8 @@ def refuse_incomplete(
         span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
         raise TopologyError(
             f"{job} {interval} lacks {', '.join(lacking)}, and is restated whole.",
-            next_step=f"clear its task without a restatement, which adds them, or `airflow epochs skip {job} {span} "
-            "--reason …`; then compute it again within the restatement.",
+            next_step="abandon the restatement; clear the task, which adds them, or `airflow epochs skip "
+            f"{job} {span} --reason …`; then open another one.",
             job=job,
             interval=interval,
             tables=lacking,

@@ -25,17 +25,23 @@ def opened(world: World, job: str, first: int, last: int | None = None, **option
     world.coordinator.restatements.open(DOMAIN, [job], span, **told)  # type: ignore[arg-type]
 
 
-def within(world: World, job: Job, number: int, by: Owner | None = None) -> Attempt:
-    attempt = world.coordinator.begin_within(NAME, job, day(number), by or owner("restate"))
+def within(world: World, job: Job, number: int, by: Owner | None = None, name: str = NAME) -> Attempt:
+    attempt = world.coordinator.begin_within(name, job, day(number), by or owner("restate"))
     assert isinstance(attempt, Attempt), attempt
     return attempt
 
 
 def restated(
-    world: World, job: Job, number: int, values: Sequence[int] | None = None, by: Owner | None = None
+    world: World,
+    job: Job,
+    number: int,
+    values: Sequence[int] | None = None,
+    by: Owner | None = None,
+    *,
+    name: str = NAME,
 ) -> Attempt:
     """Compute one member; without *values* its row is 1 more than the sum of all rows that it reads."""
-    attempt = within(world, job, number, by)
+    attempt = within(world, job, number, by, name)
     write(world, attempt, values)
     world.coordinator.complete(attempt)
     world.coordinator.stage(attempt)

@@ -29,7 +29,7 @@ from airflow_provider.coordination.commits.pointers import follow, refuse_ahead,
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
-from airflow_provider.domain.admission import Beginning, check_interval, decide
+from airflow_provider.domain.admission import Beginning, check_interval, decide, refuse_older
 from airflow_provider.domain.attempt_events import is_complete
 from airflow_provider.domain.beginning import (
     adoptable,
@@ -252,6 +252,7 @@ class Begin:
             kept = self._within.kept(reading, job, epoch.attempt)
             if kept is not None and self._bounding.are_newest(epoch.attempt.sources):
                 return lambda: kept
+            refuse_older(epoch, self.owner)
         refuse_stopped(self.context.formats, reading, unseen, published=fills or self._own(reading))
         return self._opening(reading, job, stamped, fills, dry=dry)
 

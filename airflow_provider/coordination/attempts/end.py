@@ -34,16 +34,17 @@ from airflow_provider.stores.base import (
 from airflow_provider.tables.base import StagingLocation
 
 
-def abort(context: Context, attempt: Attempt, reason: str) -> None:
+def abort(context: Context, attempt: Attempt, reason: str, *, staged: bool = False) -> None:
     """End an attempt without a commit and delete its staged output; do nothing after its commit.
 
     After a failed check nothing is deleted either: the output stays for inspection (R14). The bounds that a run of a
     skipped epoch has recorded are given back, also after a failed check.
 
+    :param staged: end it also if it is staged, which only the end of its restatement does.
     :raises Fenced: a newer attempt exists; it has ended this one already.
     """
     refuse_alone(attempt)
-    if context.retry(End(context, attempt, reason).run):
+    if context.retry(End(context, attempt, reason, staged=staged).run):
         staging.roll_back(context.formats, context.retry(lambda: _places(context, attempt)))
     if attempt.sources:
         context.retry(lambda: give_back(context, attempt))
@@ -68,6 +69,7 @@ class End:
 
     :param findings: of failed checks; empty for an abort (R14).
     :param without: newer tries of participants, required to be absent: they replace the checked output (R10).
+    :param staged: see :func:`abort`.
     """
 
     context: Context
@@ -75,6 +77,7 @@ class End:
     reason: str
     findings: tuple[Finding, ...] = ()
     without: tuple[Absent, ...] = ()
+    staged: bool = False
 
     def run(self) -> bool:
         """End the attempt; return whether its staged output may be deleted.
@@ -99,8 +102,8 @@ class End:
             if self.findings and not (newest is not None and newest.check_failed):
                 raise fenced(self.context.store, attempt)
             return newest is not None and not newest.check_failed
-        if newest.staged and epoch.version != attempt.fence:
-            return False  # the worker that has staged it does not end it: its restatement does
+        if newest.staged and not self.staged:
+            return False
         ended = replace(newest, aborted=self.reason, check_failed=bool(self.findings))
         log = AttemptEvent(
             state=ended.end,

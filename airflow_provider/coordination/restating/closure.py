@@ -14,7 +14,7 @@ from datetime import datetime
 from airflow_provider.domain.epoch import EpochRecord, Provenance
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import OnUpstreamRevision
 from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import MetadataReader, pages
@@ -108,11 +108,9 @@ def _downstream(jobs: Sequence[JobRecord], asked: Iterable[JobName]) -> list[Job
     found: dict[JobName, JobRecord] = {}
     grows = True
     while grows:
-        new = [
-            job
-            for job in jobs
-            if job.name not in found and any(edge.table in tables for edge in job.all_edges)
-        ]
+        # The job of a full table is a reader, too: its skipped epochs copy the epoch before (R5).
+        readers = {job.name: job for table in tables for job, _ in readers_of(table, jobs)}
+        new = [job for name, job in readers.items() if name not in found]
         grows = bool(new)
         found.update({job.name: job for job in new})
         tables.update(table for job in new for table in job.all_outputs)

@@ -83,7 +83,7 @@ def _with_staged(now: MembersNow, staged: list[StagedMember], state: State) -> S
     names = [own[interval].staged for interval in within(own, low, state.barrier)]
     if not names:
         return state
-    members = Members(reader=now.context.store, domain=now.domain, name=now.name, record=now.record)
+    members = Members(reader=now.reader, domain=now.domain, name=now.name, record=now.record)
     output = members.output(state.table, names[0].job, low, state.barrier, digest_of(names))
     return replace(state, staged=output)
 

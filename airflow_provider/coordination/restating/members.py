@@ -74,6 +74,7 @@ class MembersNow:
     """Reader of the members of the restatement *name*. :param stamped: its record."""
 
     context: Context
+    reader: MetadataReader
     domain: DomainName
     name: RestatementId
     stamped: Stamped[RestatementRecord]
@@ -84,7 +85,7 @@ class MembersNow:
 
     def staged(self) -> tuple[list[StagedMember], list[tuple[JobName, Interval]]]:
         """Return the staged members, and the epochs that are not staged by the present declaration of their job."""
-        store = self.context.store
+        store = self.reader
         incarnation = store.read(self.domain, []).head.incarnation
         members = Members(reader=store, domain=self.domain, name=self.name, record=self.record)
         found, missing = [], []
@@ -160,17 +161,17 @@ class MembersNow:
 
     def _logs(self, tables: Sequence[TableName]) -> dict[TableName, Stamped[RewriteLog]]:
         keys = {table: rewrite_log_key(self.domain, table) for table in tables}
-        reading = self.context.store.read(self.domain, list(keys.values()))
+        reading = self.reader.read(self.domain, list(keys.values()))
         return {table: reading.of(key) for table, key in keys.items()}
 
     def _later_sources(self, staged: Sequence[StagedMember]) -> list[bool]:
         keys = [later_keys(member.attempt, member.attempt.sources) for member in staged]
         every = [key for found in keys for key in found]
-        reading = self.context.store.read(self.domain, every) if every else None
+        reading = self.reader.read(self.domain, every) if every else None
         return [reading is not None and any(reading.get(key) for key in found) for found in keys]
 
     def _unstaged(self, epochs: Sequence[tuple[JobName, Interval]]) -> Iterator[MemberStatus]:
-        store = self.context.store
+        store = self.reader
         for start in range(0, len(epochs), _PAGE):
             names = [EpochId(self.domain, job, interval) for job, interval in epochs[start : start + _PAGE]]
             keys = [key for name in names for key in (fence_of(name), lock_of(name))]
@@ -190,7 +191,7 @@ class MembersNow:
                 )
 
     def _job(self, name: JobName) -> JobRecord:
-        return job_of(self.context.store, self.domain, name)
+        return job_of(self.reader, self.domain, name)
 
 
 def job_of(reader: MetadataReader, domain: DomainName, name: JobName) -> JobRecord:

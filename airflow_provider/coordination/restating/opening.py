@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
@@ -12,9 +13,9 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, RestatementId
-from airflow_provider.domain.records import restatement_key, topology_key
+from airflow_provider.domain.records import Key, restatement_key, retention_key, topology_key
 from airflow_provider.domain.restatement import RestatementRecord
-from airflow_provider.stores.base import Absent, Exists, Put, Reading, SameStore, Transaction
+from airflow_provider.stores.base import Absent, Exists, Put, Reading, SameStore, Transaction, unchanged
 
 LIFETIME = timedelta(days=7)
 """Time after which a restatement that names no deadline is over."""
@@ -37,7 +38,7 @@ def store_opened(
     name: RestatementId,
     record: RestatementRecord,
 ) -> None:
-    """Store the open restatement *name*. :param reading: has the topology of before its plan.
+    """Store the open restatement *name*. :param reading: of :func:`claim_keys`, before its plan.
 
     :raises DomainMoved: the domain is elsewhere. :raises WrongWarehouse: its files are.
     """
@@ -50,10 +51,20 @@ def store_opened(
         Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
-            requires=(Exists(topology.key, topology.version), Absent(key)),
+            requires=(*claims(domain, reading), Absent(key)),
             updates=(Put(topology.key, after), Put(key, record)),
         )
     )
+
+
+def claims(domain: DomainName, reading: Reading) -> list[Exists | Absent]:
+    """Return requirements that no other restatement claims epochs, and retention expires no state, since *reading*."""
+    return [unchanged(reading, topology_key(domain)), unchanged(reading, retention_key(domain))]
+
+
+def claim_keys(domain: DomainName) -> list[Key[Any]]:
+    """Return the keys that :func:`claims` needs, to be read before a plan is made."""
+    return [topology_key(domain), retention_key(domain)]
 
 
 def told(what: Iterable[object]) -> str:

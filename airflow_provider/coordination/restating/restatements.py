@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.publish import publish_members
-from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.commits.pointers import follow
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
@@ -17,14 +16,20 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating import plan as planning
-from airflow_provider.coordination.restating.bounds_back import bring_bounds_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
-from airflow_provider.coordination.restating.opening import LIFETIME, refuse_obstacles, store_opened, told
+from airflow_provider.coordination.restating.opening import (
+    LIFETIME,
+    claim_keys,
+    claims,
+    refuse_obstacles,
+    store_opened,
+    told,
+)
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
+from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import (
     Conflict,
     DependentReaders,
@@ -41,7 +46,7 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.records import Stamped, fence_of, restatement_key, topology_key
+from airflow_provider.domain.records import Stamped, restatement_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
     JobEpochs,
     RestatementRecord,
@@ -50,11 +55,13 @@ from airflow_provider.domain.restatement import (
     refuse_closed,
 )
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import (
+    Absent,
     Delete,
     Exists,
+    MetadataReader,
     Put,
+    Reading,
     SameStore,
     Transaction,
     pages,
@@ -86,9 +93,14 @@ class Restatements:
     context: Context
     cuts: Cuts
 
+    @property
+    def reader(self) -> MetadataReader:
+        """The reading side of the store, which asks again while the store does not answer."""
+        return self.cuts.reader
+
     def plan(self, domain: str, names: Sequence[str], interval: ExplicitInterval) -> Plan:
         """Return what a restatement of *interval* of *names* would compute: see :func:`~.plan.plan`."""
-        return planning.plan(self.context.store, domain_name(domain), names, interval)
+        return planning.plan(self.reader, domain_name(domain), names, interval)
 
     def open(
         self,
@@ -119,7 +131,7 @@ class Restatements:
 
         def operation() -> RestatementRecord:
             store, key = self.context.store, restatement_key(where, key_name)
-            reading = store.read(where, [topology_key(where), key])
+            reading = store.read(where, [*claim_keys(where), key])
             known = reading.get(key)
             planned = planning.plan(store, where, names, interval)
             if known is not None:
@@ -141,7 +153,7 @@ class Restatements:
 
     def all(self, domain: str) -> list[tuple[RestatementId, Stamped[RestatementRecord]]]:
         """Return all restatements of *domain*, by name."""
-        found = pages(self.context.store, domain_name(domain), RestatementRecord)
+        found = pages(self.reader, domain_name(domain), RestatementRecord)
         return [(RestatementId(stamped.key.item), stamped) for stamped in found]
 
     def status(self, domain: str, name: str) -> RestatementStatus:
@@ -221,6 +233,7 @@ class Restatements:
         """
         now = self._now(domain, name)
         if now.record.state is RestatementState.PUBLISHED:
+            self._follow(now)
             return now.stamped.csn or 0
         now = self._open_now(domain, name)
         staged = self._all_staged(now)
@@ -269,42 +282,16 @@ class Restatements:
                     value=now.name,
                     expected="a restatement that is not published",
                 )
-            key = topology_key(where)
-            topology = self.context.store.read(where, [key]).of(key)
-            refuse_sealed(where, topology)
+            reading = self.context.store.read(where, claim_keys(where))
+            refuse_sealed(where, reading.get(topology_key(where)))
             if now.record.state is RestatementState.OPEN:
                 why = f"{reason.strip()} ({by.strip()})"
-                ended = replace(now.record, state=RestatementState.ABANDONED, ended=why)
-                self._replace(now, ended, topology)
+                # Its name stays in the topology until all members have ended: a vacuum goes on with an interrupted end.
+                self._replace(now, replace(now.record, state=RestatementState.ABANDONED, ended=why), reading)
             return now
 
         now = self.context.retry(mark, Conflict.of_others(f"restatement {name!r}", "changing it"))
-        for epochs in now.record.members:
-            self._end_members(now, epochs)
-        for epochs in now.record.members:
-            job = job_of(self.context.store, where, epochs.job)
-            bring_bounds_back(self.context, job, epochs.intervals, f"restatement {now.name} was abandoned")
-
-    def _end_members(self, now: MembersNow, epochs: JobEpochs) -> None:
-        """End the attempts of *epochs* within the restatement; they are no one's any more."""
-        job = JobDeclaration.of(job_of(self.context.store, now.domain, epochs.job)).job()
-        for interval in epochs.intervals:
-            key = fence_of(job.epoch(interval))
-            reading = self.context.store.read(now.domain, [key])
-            stamped = reading.get(key)
-            record = stamped.record.attempt if stamped else None
-            if stamped is None or record is None or record.restated_by != now.name:
-                continue
-            attempt = attempt_of(
-                job,
-                stamped.record.interval,
-                record,
-                record.sources,
-                incarnation=reading.head.incarnation,
-                fence=stamped.version,
-                ttl=self.context.defaults.lock_ttl,
-            )
-            abort(self.context, attempt, f"restatement {now.name} was abandoned")
+        end_members(self.context, where, now.name, now.record)
 
     def _extend(self, now: MembersNow, error: DependentReaders) -> None:
         """Make committed epochs that have read since what the restatement replaces its members.
@@ -315,14 +302,14 @@ class Restatements:
 
         def operation() -> list[tuple[JobName, Interval]]:
             current = self._open_now(where, now.name)
-            key = topology_key(where)
-            topology = store.read(where, [key]).of(key)
+            reading = store.read(where, claim_keys(where))
             planned = planning.replanned(store, where, now.name, current.record)
-            known = set(current.record.epochs)
+            known = set(now.record.epochs)
             new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
-            if new:
+            # An earlier call, with a lost reply, or another publisher may have added them already.
+            if set(new) - set(current.record.epochs):
                 refuse_obstacles(planned)
-                self._replace(current, replace(current.record, members=planned.members), topology)
+                self._replace(current, replace(current.record, members=planned.members), reading)
             return new
 
         lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
@@ -337,6 +324,14 @@ class Restatements:
                     for job, interval in new
                 ),
             ) from error
+
+    def _follow(self, now: MembersNow) -> None:
+        """Move pointers of the members' tables that an interrupted publish has left behind (R17)."""
+        formats, domain = self.context.formats, now.domain
+        jobs = [job_of(self.reader, domain, epochs.job) for epochs in now.record.members]
+        tables = [table for job in jobs for table in job.outputs]
+        keys = [table_key(domain, table.name) for table in tables]
+        follow(formats, self.reader.read(domain, keys, pointers=formats.swapped(tables)), tables)
 
     def _all_staged(self, now: MembersNow) -> list[StagedMember]:
         staged, missing = now.staged()
@@ -355,36 +350,32 @@ class Restatements:
 
     def _now(self, domain: str, name: str) -> MembersNow:
         where, key_name = domain_name(domain), restatement_id(name)
-        stamped = self.context.retry(lambda: restatement_of(self.context.store, where, key_name))
-        return MembersNow(self.context, where, key_name, stamped)
+        stamped = restatement_of(self.reader, where, key_name)
+        return MembersNow(self.context, self.reader, where, key_name, stamped)
 
     def _open_now(self, domain: str, name: str) -> MembersNow:
         """:raises InvalidInput: it is over."""
         now = self._now(domain, name)
-        reading = self.context.store.read(now.domain, [])
+        reading = self.reader.read(now.domain, [])
         refuse_closed(now.name, now.record, incarnation=reading.head.incarnation, now=reading.now)
         return now
 
-    def _replace(
-        self, now: MembersNow, record: RestatementRecord, topology: Stamped[TopologyRecord] | None = None
-    ) -> None:
+    def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
         """Write *record* in place of the one that was read.
 
-        :param topology: as it was read before; written with it, since the restatement claims other epochs, or ends.
+        :param before: reading of :func:`~.opening.claim_keys`, where the restatement claims other epochs or ends.
         """
-        required = [Exists(now.stamped.key, now.stamped.version)]
+        store, domain = self.context.store, now.domain
+        reading = before or store.read(domain, [])
+        required: list[Exists | Absent] = [Exists(now.stamped.key, now.stamped.version)]
         updates: list[Put | Delete] = [Put(now.stamped.key, record)]
-        if topology is not None:
-            is_open = record.state is RestatementState.OPEN
-            after = topology.record if is_open else topology.record.without(now.name)
-            required.append(Exists(topology.key, topology.version))
-            updates.append(Put(topology.key, after))
-        store = self.context.store
-        head = store.read(now.domain, []).head
+        if before is not None:
+            required += claims(domain, before)
+            updates.append(Put(key := topology_key(domain), before.of(key).record))
         store.transact(
             Transaction(
-                domain=now.domain,
-                store=SameStore(head.incarnation),
+                domain=domain,
+                store=SameStore(reading.head.incarnation),
                 requires=tuple(required),
                 updates=tuple(updates),
             )
@@ -398,7 +389,9 @@ def _same(
 
     :raises InvalidInput: it is over, or of another request.
     """
-    if known.state is RestatementState.OPEN and known.asked == asked and known.reason == reason.strip():
+    # More may be committed by now than when it was opened.
+    is_same = set(epochs_of(known.asked)) <= set(epochs_of(asked)) and known.reason == reason.strip()
+    if known.state is RestatementState.OPEN and is_same:
         return known
     raise InvalidInput(
         f"restatement {name!r} exists: {known.state}, by {known.by}: {known.reason}.",

@@ -18,7 +18,12 @@ from airflow_provider.coordination.attempts.staging import place
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.members import MembersNow, job_of
-from airflow_provider.coordination.restating.opening import LIFETIME, refuse_obstacles, store_opened
+from airflow_provider.coordination.restating.opening import (
+    LIFETIME,
+    claim_keys,
+    refuse_obstacles,
+    store_opened,
+)
 from airflow_provider.coordination.restating.plan import replanned
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.declaration import JobDeclaration
@@ -44,7 +49,6 @@ from airflow_provider.domain.records import (
     restatement_key,
     rewrite_log_key,
     source_key,
-    topology_key,
 )
 from airflow_provider.domain.restatement import (
     RestatementRecord,
@@ -241,7 +245,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)
 
     def operation() -> None:
-        reading = store.read(where, [topology_key(where), key])
+        reading = store.read(where, [*claim_keys(where), key])
         known = reading.get(key)
         if known is not None and known.record.reverts == now.name:
             return

@@ -23,6 +23,7 @@ from airflow_provider.coordination.commits.versions import (
 )
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.expire import page_ranges, retried, undeclared
+from airflow_provider.coordination.upkeep.left_members import end_left_over
 from airflow_provider.coordination.upkeep.orphans import fence_forgotten, orphans
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -75,7 +76,8 @@ def vacuum(context: Context, domain: DomainName) -> Vacuumed:
     retried(context, lambda: refuse_sealed_domain(context.store, domain))
     retried(context, lambda: refuse_elsewhere_of(context.store, domain, context.formats))
     forgotten = retried(context, lambda: fence_forgotten(context.store, domain, context.defaults))
-    ended = [*forgotten, *end_expired(context.store, domain)]
+    left_over = end_left_over(context, domain)
+    ended = [*forgotten, *left_over, *end_expired(context.store, domain)]
     names = [TableName(stamped.key.item) for stamped in pages(context.store, domain, TableRecord)]
     for name in names:
         retried(context, lambda name=name: _split(context, domain, name))  # type: ignore[misc]

@@ -1,0 +1,119 @@
+"""Members of a restatement that has ended without a commit: their attempts end, and their output is deleted (R28)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider.coordination.attempts.end import abort
+from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
+from airflow_provider.coordination.retrying_reader import retrying_reader
+from airflow_provider.coordination.upkeep.bounds_back import bring_bounds_back
+from airflow_provider.domain.declaration import JobDeclaration
+from airflow_provider.domain.errors import Conflict, Fenced
+from airflow_provider.domain.identifiers import DomainName, RestatementId
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import fence_of, job_key, restatement_key, topology_key
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
+from airflow_provider.domain.topology import Job
+from airflow_provider.stores.base import Exists, MetadataReader, Put, SameStore, Transaction
+
+
+def end_members(context: Context, domain: DomainName, name: RestatementId, record: RestatementRecord) -> None:
+    """End the attempts of all members of the abandoned restatement *name*; may be repeated after an interruption."""
+    reader, why = _reader(context), f"restatement {name} was abandoned"
+    lost = Conflict.of_others(f"restatement {name!r}", "changing its epochs")
+    for epochs in record.members:
+        known = reader.read(domain, [key := job_key(domain, epochs.job)]).of(key).record
+        job = JobDeclaration.of(known).job()
+        for interval in epochs.intervals:
+            context.retry(lambda job=job, interval=interval: _end(context, job, interval, name), lost)  # type: ignore[misc]
+        bring_bounds_back(context, known, epochs.intervals, why)
+    context.retry(lambda: _forget(context, domain, name), lost)
+
+
+def end_left_over(context: Context, domain: DomainName) -> list[str]:
+    """End the restatements whose time is over, and those whose abandoning was interrupted; return their names."""
+    reader = _reader(context)
+    reading = reader.read(domain, [key := topology_key(domain)])
+    topology = reading.get(key)
+    ended = []
+    for name in () if topology is None else topology.record.restating:
+        lost = Conflict.of_others(f"restatement {name!r}", "changing it")
+        record = context.retry(lambda name=name: _abandoned(context, domain, name), lost)  # type: ignore[misc]
+        if record is not None:
+            end_members(context, domain, name, record)
+            ended.append(f"restatement {name}")
+    return ended
+
+
+def _abandoned(context: Context, domain: DomainName, name: RestatementId) -> RestatementRecord | None:
+    """Return the record of a restatement that is over, marked as abandoned; None for one that is not over."""
+    key = restatement_key(domain, name)
+    reading = context.store.read(domain, [key])
+    stamped = reading.of(key)
+    record: RestatementRecord = stamped.record
+    if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
+        return None
+    if record.state is not RestatementState.OPEN:
+        return record if record.state is RestatementState.ABANDONED else None
+    record = replace(record, state=RestatementState.ABANDONED, ended="its time was over")
+    context.store.transact(
+        Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(key, stamped.version),),
+            updates=(Put(key, record),),
+        )
+    )
+    return record
+
+
+def _end(context: Context, job: Job, interval: Interval, name: RestatementId) -> None:
+    """End the attempt at one member; idempotent, also after the attempt has ended.
+
+    :raises ReadAgain: it was staged, or begun again, meanwhile.
+    """
+    key = fence_of(job.epoch(interval))
+    reading = context.store.read(job.domain, [key])
+    stamped = reading.get(key)
+    record = stamped.record.attempt if stamped else None
+    if stamped is None or record is None or record.restatement != name:
+        return
+    attempt = attempt_of(
+        job,
+        stamped.record.interval,
+        record,
+        record.sources,
+        incarnation=reading.head.incarnation,
+        fence=stamped.version,
+        ttl=context.defaults.lock_ttl,
+    )
+    try:
+        abort(context, attempt, f"restatement {name} was abandoned", staged=True)
+    except Fenced as error:
+        raise ReadAgain from error
+
+
+def _forget(context: Context, domain: DomainName, name: RestatementId) -> None:
+    """Take *name* out of the domain's record: nothing of the restatement is left."""
+    key = topology_key(domain)
+    reading = context.store.read(domain, [key])
+    topology = reading.of(key)
+    if name not in topology.record.restating:
+        return
+    context.store.transact(
+        Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=(Exists(key, topology.version),),
+            updates=(Put(key, topology.record.without(name)),),
+        )
+    )
+
+
+def _reader(context: Context) -> MetadataReader:
+    return retrying_reader(
+        context.store, clock=context.clock, random=context.random, defaults=context.defaults
+    )
