@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.attempts import reserve, validate
+from airflow_provider.coordination.attempts import reserve, validate, within
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
 from airflow_provider.coordination.reading.outdated import OutdatedRows
@@ -31,6 +31,10 @@ RENAMED = (269, 2089, 89, 79, *range(9, 1200, 10))
 
 SHARED = (7, *(seed for seed in range(2, 900, 5) if seed % 3))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
+
+
+RESTATED = range(0, 150, 3)
+"""Seeds in which people restate committed epochs."""
 
 
 def first_violation(seeds: Iterable[int], rule: str = "") -> str:
@@ -121,3 +125,9 @@ def test_a_publisher_that_looks_at_no_reservation(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Race, "look", blind)
     assert "while the head is reserved" in first_violation(range(10))
+
+
+def test_an_epoch_that_is_taken_from_a_restatement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R28: a normal run begins it while its restatement is open."""
+    monkeypatch.setattr(within, "is_over", lambda *_given, **_named: True)
+    assert "is begun by" in first_violation(RESTATED, "R28: ")

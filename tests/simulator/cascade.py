@@ -204,6 +204,12 @@ SLOWED = SimulatedJob(
 SLOWED_AT = SLOWED.skips * HOUR + ORIGIN
 """From here on; so far the table of that job is complete in the end, whichever declaration came first."""
 
+
+def declared(job: str, *, slowed: bool) -> SimulatedJob:
+    """The newest declaration of *job*, whose cadence may have been *slowed* down."""
+    return SLOWED if slowed and job == SLOWED.name else JOBS[job]
+
+
 OWNERS = {
     str(table.name): name for name, one in JOBS.items() for table in one.job.outputs if name != "successor"
 }
@@ -285,14 +291,29 @@ def within(rows: Rows, low: datetime | None, high: datetime) -> Rows:
 
 
 def output(
-    job: str, sink: str, epoch: Interval, inputs: Mapping[str, Rows], files: Sequence[str] = ()
+    job: str,
+    sink: str,
+    epoch: Interval,
+    inputs: Mapping[str, Rows],
+    files: Sequence[str] = (),
+    *,
+    code: int = 0,
 ) -> list[int]:
-    """The values that *job* writes to *sink* when it has read *inputs*; a quarter of all slices is empty."""
+    """The values that *job* writes to *sink* when it has read *inputs*; a quarter of all slices is empty.
+
+    :param code: version of the job's code, of which it makes other rows.
+    """
     read = [
         (name, [(micros(barrier), value) for barrier, value in rows]) for name, rows in sorted(inputs.items())
     ]
-    value = crc32(f"{job}|{sink}|{micros(epoch.end)}|{read}|{sorted(files)}".encode())
+    mended = f"|{code}" if code else ""
+    value = crc32(f"{job}|{sink}|{micros(epoch.end)}|{read}|{sorted(files)}{mended}".encode())
     return [value + number for number in range(value % 4)]
+
+
+def code_of(job: str, revision: int) -> int:
+    """The version of *job*'s code that computes *revision*: who reads no table makes other rows each time."""
+    return 0 if JOBS[job].job.edges else revision - 1
 
 
 def proposal(epoch: Interval, number: int) -> SourceBounds:

@@ -24,6 +24,14 @@ class Event(StrEnum):
     INHERITED = "table taken over"
     SLOWED = "cadence changed"
     PARTICIPANT_RETRIED = "earlier try of a participant refused"
+    RESTATED = "restatement published"
+    ABANDONED = "restatement abandoned"
+    COMPUTED_AGAIN = "member computed again within its restatement"
+    MEMBER_OUTDATED = "publish of a restatement refused, a member outdated"
+    MEMBERS_JOINED = "publish of a restatement refused, members joined"
+    RESTATED_MEANWHILE = "publish refused, inputs restated"
+    RESTATED_REPLY_LOST = "reply of a restatement's publish lost"
+    HALF_RESTATED = "crash between the members of a restatement"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -42,6 +50,15 @@ class Event(StrEnum):
     EMPTY = "empty slice committed"
     CUT_READ = "cut read and checked"
     CUT_READ_AGAIN = "cut read again after other commits"
+    HELD = "epoch held by a restatement"
+    RESTATEMENT_REFUSED = "restatement refused"
+    MEMBER_REFUSED = "member refused by its checks"
+    STAGED_READ = "staged cut read and checked"
+    STAGED_GONE = "staged rows gone while read"
+    UNAPPROVED = "publish of a restatement refused, not approved"
+    DEADLINE_PASSED = "deadline of a restatement passed"
+    LET_GO = "epoch begun after the end of the restatement that held it"
+    SIDE_BY_SIDE = "restatement opened beside another"
     # Of domains that change.
     ORIGIN_MOVED = "declared origin moved"
     FINER = "cadence made finer"
@@ -113,6 +130,14 @@ PROMISED = (
     Event.INHERITED,
     Event.SLOWED,
     Event.PARTICIPANT_RETRIED,
+    Event.RESTATED,
+    Event.ABANDONED,
+    Event.COMPUTED_AGAIN,
+    Event.MEMBER_OUTDATED,
+    Event.MEMBERS_JOINED,
+    Event.RESTATED_MEANWHILE,
+    Event.RESTATED_REPLY_LOST,
+    Event.HALF_RESTATED,
     Event.ORIGIN_MOVED,
     Event.FINER,
     Event.COARSER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -59,6 +59,7 @@ class History:
 
     :ivar csn: the head. :ivar tokens: newest token of each epoch. :ivar committed: by job and start.
     :ivar change_sets: CSN of each. :ivar deltas: by CSN.
+    :ivar written: values that were staged within restatements, by job, start, token and table.
     """
 
     csn: int = 0
@@ -67,6 +68,7 @@ class History:
     committed: dict[tuple[str, datetime], Committed] = field(default_factory=dict)
     change_sets: dict[str, int] = field(default_factory=dict)
     deltas: dict[int, tuple[TableDelta, ...]] = field(default_factory=dict)
+    written: dict[tuple[str, datetime, int, str], tuple[int, ...]] = field(default_factory=dict)
     _checked: set[tuple[str, datetime, int]] = field(default_factory=set)
     _check_failed: set[tuple[str, datetime, int]] = field(default_factory=set)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
@@ -77,6 +79,12 @@ class History:
         """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
         return attempt is not None and attempt.check_failed and attempt.output_token == token
+
+    def is_staged(self, job: str, start: datetime, token: int) -> bool:
+        """Whether the output with that *token* waits for its restatement to be published (R28)."""
+        attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
+        holds = attempt is not None and attempt.restated_by is not None and attempt.staged
+        return holds and attempt is not None and attempt.output_token == token
 
     def newest(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice at *csn* of each epoch of *table*, visible or not, by barrier."""
@@ -114,7 +122,8 @@ class History:
         if record.committed != known:
             expect(numbered, "R2", f"{key}: committed without a CSN")
         elif record.attempt is not None and record.attempt.aborted is None:
-            expect(record.token == newest + 1, "I5", f"{key}: an attempt without a new token")
+            is_new = record.token == newest + 1 or _is_staged(before, record)
+            expect(is_new, "I5", f"{key}: an attempt without a new token")
         self.tokens[name] = record.token
         self.epochs[name] = record
         if record.attempt is not None and record.attempt.check_failed:
@@ -154,6 +163,12 @@ class History:
     def _source(self, key: Key[Any], record: SourceRecord) -> None:
         """Take what was recorded of a source."""
         raise NotImplementedError
+
+
+def _is_staged(before: EpochRecord | None, now: EpochRecord) -> bool:
+    """Whether *now* says no more than that the output of the attempt is complete."""
+    left = None if before is None else before.attempt
+    return left is not None and not left.staged and now.attempt == replace(left, staged=True)
 
 
 def moment_of(text: str) -> datetime:

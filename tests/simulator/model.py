@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider.domain.epoch import Commitment, Provenance
+from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.table_kind import TableKind
-from airflow_provider.domain.version import CommitRecord, TableRecord
+from airflow_provider.domain.version import CommitRecord, Member, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from tests.simulator.cascade import (
+    DOMAIN,
     HOUR,
     IGNORED,
     JOBS,
@@ -30,6 +32,7 @@ from tests.simulator.cascade import (
     Range,
     Rows,
     barrier_after,
+    code_of,
     is_barrier,
     output,
     reads,
@@ -37,6 +40,9 @@ from tests.simulator.cascade import (
     within,
 )
 from tests.simulator.history import Committed, History, Slice, expect, moment_of
+from tests.simulator.restated import Epoch, Restated
+
+_INPUTS_FIRST = {job: number for number, job in enumerate(JOBS)}
 
 
 @dataclass(slots=True)
@@ -45,7 +51,7 @@ class Model(History):
 
     :ivar bounds: files of the source, by barrier.
     :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
-    :ivar heard: when each job was last heard of.
+    :ivar heard: when each job was last heard of. :ivar restated: restatements.
     """
 
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
@@ -53,6 +59,7 @@ class Model(History):
     ended: set[str] = field(default_factory=set)
     slowed: set[str] = field(default_factory=set)
     heard: dict[str, datetime] = field(default_factory=dict)
+    restated: Restated = field(default_factory=Restated)
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _joined: dict[str, int] = field(default_factory=dict)
 
@@ -79,6 +86,100 @@ class Model(History):
         chain = self.chain(table, csn)
         starts = [one for one in (low, chain[0] if chain else None) if one is not None]
         return self.rows(table, max(starts, default=None), high, csn)
+
+    def staged(self, name: str) -> dict[Epoch, int]:
+        """The token under which the output of each staged member of the restatement *name* lies."""
+        found = {}
+        for job, start in self.restated.members(name):
+            attempt = self.epochs[job, start].attempt
+            if attempt is not None and attempt.restated_by == name and attempt.staged:
+                found[job, start] = attempt.output_token
+        return found
+
+    def unstaged(self, name: str) -> set[Epoch]:
+        return set(self.restated.members(name)) - set(self.staged(name))
+
+    def has_readers(self, name: str) -> bool:
+        """Whether attempts that are under way have read what the restatement *name* changes."""
+        members = set(self.restated.members(name))
+        return any(
+            epoch.attempt is not None
+            and epoch.attempt.aborted is None
+            and epoch.attempt.restatement is None
+            and members & self.read_by(job, epoch.interval, minds=True)
+            for (job, _), epoch in self.epochs.items()
+        )
+
+    def reads_restated(self, job: str, interval: Interval) -> bool:
+        """Whether *job* reads for *interval* what an open restatement computes again."""
+        members = {
+            one
+            for name in filter(self.restated.is_open, self.restated.records)
+            for one in self.restated.members(name)
+        }
+        return bool(members & self.read_by(job, interval))
+
+    def is_refused(self, name: str) -> bool:
+        """Whether checks have refused a member of the restatement *name*."""
+        attempts = [self.epochs[one].attempt for one in self.restated.members(name)]
+        return any(one is not None and one.restatement == name and one.check_failed for one in attempts)
+
+    def read_by(self, job: str, interval: Interval, *, minds: bool = False) -> set[Epoch]:
+        """The committed epochs that *job* reads for *interval*, by the tables' first owners.
+
+        :param minds: without those that it does not mind to change.
+        """
+        return {
+            (OWNERS[table], one.interval.start)
+            for table, (low, high) in reads(job, interval).items()
+            for one in self._slices[table]
+            if one.interval.meets(low, high) and not (minds and (job, table) in IGNORED)
+        }
+
+    def state_with(self, table: str, barrier: datetime, csn: int, staged: Mapping[Epoch, int]) -> Rows:
+        """What a reader would get of *table* if the members *staged* were published (R29)."""
+        chain, full = self.chain(table, csn), KINDS[table] is TableKind.FULL
+        new = {
+            self.epochs[job, start].interval.end: self.written[job, start, token, table]
+            for (job, start), token in staged.items()
+            if any(sink.name == table for sink in JOBS[job].job.outputs)
+        }
+        kept = [one for one in self.state(table, barrier, csn) if one[0] not in new]
+        shown = [end for end in new if (end == barrier if full else chain and chain[0] < end <= barrier)]
+        return tuple(sorted([*kept, *((end, value) for end in shown for value in new[end])]))
+
+    def closure(self, asked: Iterable[Epoch]) -> set[Epoch]:
+        """The epochs *asked* for, and all committed ones that have read them, directly or through others."""
+        found, new = set[Epoch](), set(asked)
+        while new:
+            found |= new
+            changed = [
+                (str(sink.name), self.epochs[job, start].interval)
+                for job, start in new
+                for sink in JOBS[job].job.outputs
+            ]
+            new = {
+                place
+                for place, reader in self.committed.items()
+                if place not in found and any(self._has_read(reader, table, span) for table, span in changed)
+            }
+        return found
+
+    def is_restated(self, inputs: Iterable[Provenance]) -> bool:
+        """Whether a restatement has changed something of *inputs* since they were read."""
+        csns = set(self.restated.csns.values())
+        return any(
+            slice_.csn > one.csn and slice_.csn in csns and slice_.interval.meets(one.low, one.high)
+            for one in inputs
+            for slice_ in self._slices[str(one.table)]
+        )
+
+    @staticmethod
+    def _has_read(reader: Committed, table: str, span: Interval) -> bool:
+        """Whether *reader* minds that *span* of *table* changes."""
+        return (reader.job, table) not in IGNORED and any(
+            one.table == table and span.meets(one.low, one.high) for one in reader.inputs
+        )
 
     def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         """Origin and watermark of *table* at *csn*, which is no later than now; None before its chain begins."""
@@ -174,12 +275,18 @@ class Model(History):
             self.csn += 1
         puts = [one for one in transaction.updates if isinstance(one, Put)]
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
+            if put.key.kind is Kind.EPOCH:
+                before = self.epochs.get((put.key.partition, put.record.interval.start))
+                self.restated.hold(put.key, before.attempt if before else None, put.record, receipt.at)
             self._put(put, commit is not None)
+            if put.key.kind is Kind.RESTATEMENT:
+                asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
+                self.restated.put(put.key.item, put.record, self.closure(asked))
             if put.key.kind is Kind.JOB:
                 self.heard[put.record.name] = receipt.at
         if commit is not None and commit.members:
             self._commit(commit, {put.key: put.record for put in puts})
-            self.heard[commit.members[0].job] = receipt.at
+            self.heard.update((str(member.job), receipt.at) for member in commit.members)
         return commit
 
     def _table(self, table: str, record: TableRecord) -> None:
@@ -205,46 +312,62 @@ class Model(History):
     # --- what is committed -------------------------------------------------------------------------------------
 
     def _commit(self, commit: CommitRecord, records: dict[Key[Any], Any]) -> None:
-        expect(len(commit.members) == 1, "R2", f"members {commit.members}")
-        member = commit.members[0]
-        job, interval, revision = str(member.job), member.interval, member.revision
-        epoch = self.epochs[job, interval.start]
-        done = epoch.committed
-        where = f"{job} {interval} revision {revision} at CSN {self.csn}"
-        expect(done is not None and done.revision == revision, "R2", f"{where}: the epoch's record disagrees")
+        """Take the members in the order in which they read each other: those of a restatement do, at its CSN."""
+        members = sorted(commit.members, key=lambda one: (one.interval.end, _INPUTS_FIRST[one.job]))
+        tokens = [self._commitment(member).output_token for member in members]
+        self.restated.published(members, tokens, records, self.csn)
+        together = {(str(member.job), member.interval.start) for member in members}
+        sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
+        where = f"{commit.change_set} at CSN {self.csn}"
+        expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
+        for member in members:
+            self._member(member, together)
+        self.deltas[self.csn] = commit.tables
+        self._check_watermarks(commit, records, where)
+
+    def _commitment(self, member: Member) -> Commitment:
+        done = self.epochs[member.job, member.interval.start].committed
+        is_same = done is not None and done.revision == member.revision
+        expect(is_same, "R2", f"{member} at CSN {self.csn}: the epoch's record disagrees")
         assert done is not None
+        return done
+
+    def _member(self, member: Member, together: set[Epoch]) -> None:
+        """Take one epoch of a commit. :param together: all of them."""
+        job, interval, revision = str(member.job), member.interval, member.revision
+        done, where = self._commitment(member), f"{job} {interval} revision {revision} at CSN {self.csn}"
         before = self.committed.get((job, interval.start))
         expect(revision == (before.revision if before else 0) + 1, "I1", f"{where} over {before}")
-        expect(commit.change_set not in self.change_sets, "R15", f"{where}: {commit.change_set} twice")
+        change_set = RevisionId(DOMAIN, member.job, interval, revision).change_set
+        expect(change_set not in self.change_sets, "R15", f"{where}: {change_set} twice")
         sinks = {str(table.name) for table in JOBS[job].job.outputs}
-        expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
         wanted = reads_of_skip(job, interval) if done.skipped else reads(job, interval)
         self._check_inputs(job, dict(wanted), done.inputs, where)
-        self._check_readers(sinks, interval, where)
+        self._check_readers(sinks, interval, together, where)
         self._check_topology(job, sinks, interval, where)
-        for delta in commit.tables:
+        for table in sorted(sinks):
             rows = (
-                self.left(str(delta.table), done.inputs)
+                self.left(table, done.inputs)
                 if done.skipped
-                else self.expected(job, str(delta.table), interval, done.inputs)
+                else self.expected(job, table, interval, done.inputs, revision)
             )
             self._check_checks(job, done, interval, rows, where)
-            self._chains.pop((str(delta.table), self.csn), None)
-            self._slices[str(delta.table)].append(
+            self._chains.pop((table, self.csn), None)
+            self._slices[table].append(
                 Slice(interval=interval, csn=self.csn, revision=revision, rows=tuple(rows))
             )
-        self.change_sets[commit.change_set] = self.csn
-        self.deltas[self.csn] = commit.tables
+        self.change_sets[change_set] = self.csn
         self.committed[job, interval.start] = Committed(
             job=job, interval=interval, revision=revision, csn=self.csn, inputs=done.inputs
         )
-        self._check_watermarks(commit, records, where)
 
-    def expected(self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance]) -> list[int]:
+    def expected(
+        self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance], revision: int
+    ) -> list[int]:
         """What an epoch must have written, from the inputs that it recorded (I7)."""
         found = {str(one.table): self.visible(str(one.table), one.low, one.high, one.csn) for one in inputs}
         files = self.bounds[interval.end] if JOBS[job].job.sources else ()
-        return output(job, sink, interval, found, files)
+        return output(job, sink, interval, found, files, code=code_of(job, revision))
 
     def left(self, sink: str, inputs: Iterable[Provenance]) -> list[int]:
         """What a skipped epoch has: nothing, or of a full table what was there before (R5)."""
@@ -293,12 +416,11 @@ class Model(History):
                 changed = slice_.csn > one.csn and slice_.interval.meets(one.low, one.high)
                 expect(not changed, "I4", f"{where}: read {table} at CSN {one.csn}, which {slice_} changed")
 
-    def _check_readers(self, sinks: set[str], interval: Interval, where: str) -> None:
-        """Nobody has committed on what this commit changes (I4)."""
-        for reader in self.committed.values():
-            for one in reader.inputs:
-                if str(one.table) in sinks and (reader.job, str(one.table)) not in IGNORED:
-                    expect(not interval.meets(one.low, one.high), "I4", f"{where} changes what {reader} read")
+    def _check_readers(self, sinks: set[str], interval: Interval, together: set[Epoch], where: str) -> None:
+        """Nobody has committed on what this commit changes, but who is computed again *together* with it (I4)."""
+        for place, reader in self.committed.items():
+            changed = any(self._has_read(reader, table, interval) for table in sinks)
+            expect(not changed or place in together, "I4", f"{where} changes what {reader} read")
 
     def _check_watermarks(self, commit: CommitRecord, records: dict[Key[Any], Any], where: str) -> None:
         for delta in commit.tables:

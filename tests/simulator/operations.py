@@ -1,4 +1,4 @@
-"""A person who operates the domain: skips what checks have refused, retires a job, and thinks better of it."""
+"""A person who operates the domain: skips what checks have refused, vacuums, retires a job, thinks better of it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from tests.simulator.history import expect
 from tests.simulator.model import Model
 from tests.simulator.scheduler import Process
 
+_VACUUMED = 0.03
+"""Share of the looks after which what attempts have left is deleted."""
 _TRY_AGAIN = (
     Conflict,
     EpochBusy,
@@ -74,6 +76,8 @@ class Operating:
                     self._skip(*random.choice(refused))
                 elif not self.quiet() and random.random() < 0.1:
                     self._skip_any()
+                elif random.random() < _VACUUMED:
+                    self.coordinator.retention.vacuum(DOMAIN)
                 elif not self.intentions.settled:
                     self._go_on()
             except _TRY_AGAIN:

@@ -112,12 +112,15 @@ class Site(ABC):
 
     # --- what a process gets -----------------------------------------------------------------------------------
 
-    def coordinator(self, process: Process, preparing: timedelta = timedelta(0)) -> EpochService:
+    def coordinator(
+        self, process: Process, preparing: timedelta = timedelta(0), *, poor: bool = False
+    ) -> EpochService:
         """The coordinator of a process of its own, with a clock that is off.
 
-        :param preparing: how long the preparation of a commit takes it.
+        :param preparing: how long the preparation of a commit takes it. :param poor: see :class:`~.wire.Line`.
         """
         line = self._line(process)
+        line.poor = poor
         return EpochService(
             self._wire(line),
             self._formats(line, preparing),

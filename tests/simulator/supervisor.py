@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from airflow_provider.domain.owner import Owner
@@ -19,8 +21,11 @@ from tests.simulator.cascade import (
     is_barrier,
     reads,
 )
+from tests.simulator.events import Event
 from tests.simulator.operations import Intentions, Operating
-from tests.simulator.scheduler import Process
+from tests.simulator.restated import Epoch
+from tests.simulator.restating import Correction, Restating
+from tests.simulator.scheduler import Process, Stopped
 from tests.simulator.workers import Attempting, Task
 from tests.simulator.working import Hands
 from tests.simulator.world import World
@@ -34,12 +39,19 @@ _OFTEN_LATE = "loose"
 _LATER_S = 5400
 """Seconds after which the second half of the hours is computed in every second domain, and that job's in twice as many:
 it is inactive then, and cuts of the whole domain go on without it."""
+_AT_ONCE = 3
+"""Restatements that people work on at the same time."""
+_OPENED = 0.005
+"""Share of the looks after which somebody finds any committed epoch wrong."""
+_PATIENT = 0.3
+"""Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
 
 
 class Supervisor:
     """Starts what is to run, and believes that a process is dead when it has been silent for long.
 
     :ivar tasks: all tasks so far. :ivar hours: how long the domain's time is.
+    :ivar corrections: what people mean to restate, each with the newest process of theirs.
     """
 
     def __init__(self, world: World, random: Random, length: int) -> None:
@@ -52,6 +64,7 @@ class Supervisor:
         ]
         second_half_s = random.choice((0, _LATER_S))
         for task in self.tasks:
+            task.patient = random.random() < _PATIENT
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
             if stray:
                 task.after = random.uniform(600, 3600)
@@ -71,12 +84,14 @@ class Supervisor:
         self._readers: list[Process] = []
         self._operator: Process | None = None
         self._attempts: list[Process] = []
+        self.corrections: list[tuple[Correction, Process | None]] = []
 
     @property
     def finished(self) -> bool:
         """Whether all tasks are done, their processes have ended, and nothing is left for a person to do."""
         ended = all(task.done for task in self.tasks) and all(one.over for one in self._attempts)
-        return ended and self._intentions.settled and not self.world.model.refused()
+        corrected = all(one.settled for one, _ in self.corrections)
+        return ended and corrected and self._intentions.settled and not self.world.model.refused()
 
     def left(self) -> int:
         """How many epochs that must be committed are not."""
@@ -97,6 +112,7 @@ class Supervisor:
                 self._think_again()
             self._keep_readers()
             self._keep_operator()
+            self._keep_restating()
             self._attempts = [one for one in self._attempts if not one.over]
             process.sleep(timedelta(seconds=self.random.uniform(1, 6)))
 
@@ -118,12 +134,44 @@ class Supervisor:
             if supervisor.seen - running.seen <= _SILENT:
                 return
             task.process, task.after = None, now
+        if task.restatement:
+            self._look_at_member(task, task.restatement, now)
+            return
         ready = self._ready(task)
         if self.quiet and self._intentions.settled and not ready and not task.job.certain:
             task.done = True
-        elif ready or (task.job is not SLOWED and self.random.random() < 0.001):
+        elif (ready and not self._waits(task)) or (task.job is not SLOWED and self.random.random() < 0.001):
             task.tries += 1
             self._start(task)
+
+    def _waits(self, task: Task) -> bool:
+        """Whether what *task* reads is restated, or about to be, and not ready to be published."""
+        model = self.world.model
+        if self.quiet or not task.patient:
+            return False
+        read, restated = model.read_by(task.name, task.interval, minds=True), model.restated
+        if task.tries == 0 and read & {*model.committed}:
+            task.tries += 1
+            newest = max(read & {*model.committed}, key=lambda one: model.committed[one].csn)
+            self._correct(newest)
+        return any(
+            read & {(one.job, one.span.start), *restated.members(one.name)}
+            for one, _ in self.corrections
+            if not (one.settled or one.ready)
+        )
+
+    def _look_at_member(self, task: Task, name: str, now: float) -> None:
+        """A restatement's run ends with it; until then it goes on when the members that a task reads are staged."""
+        model = self.world.model
+        if model.restated.is_over(name, self.world.scheduler.clock.now()) and self.random.random() < 0.5:
+            task.done = True
+        elif self.random.random() < 0.02 or not (
+            model.unstaged(name) & model.read_by(task.name, task.interval)
+        ):
+            task.tries += 1
+            self._start(task)
+        else:
+            task.after = now + self.random.uniform(1, 10)
 
     def _ready(self, task: Task) -> bool:
         """Whether the inputs of *task* are there; asked once for each commit."""
@@ -164,7 +212,8 @@ class Supervisor:
         def body(process: Process) -> None:
             world = self.world
             hands = Hands(world.coordinator(process), process, self.random, world.model, world.count)
-            Attempting(task, owner, hands).run()
+            with self._crashing(task.restatement):
+                Attempting(task, owner, hands, world.model).run()
 
         task.last = self.quiet and self._intentions.settled
         task.process = self._spawn(f"{task.name} {task.interval.start:%d %H} {task.run} {task.tries}", body)
@@ -193,6 +242,50 @@ class Supervisor:
         self._readers = [one for one in self._readers if not one.over]
         while len(self._readers) < _READERS:
             self._readers.append(self._spawn("reader", self._read))
+
+    def _keep_restating(self) -> None:
+        """Let people go on with what they correct, and others begin."""
+        committed = self.world.model.committed
+        if committed and self.random.random() < _OPENED:
+            self._correct(self.random.choice(sorted(committed)))
+        for place, (one, process) in enumerate(self.corrections):
+            if not one.settled and (process is None or process.over):
+                self.corrections[place] = one, self._spawn(one.name, partial(self._restate, one))
+
+    def _correct(self, place: Epoch) -> None:
+        """Somebody finds a committed epoch wrong, unless enough are being corrected."""
+        at_work = sum(not one.settled for one, _ in self.corrections)
+        if not self.quiet and len(self.corrections) < self.hours and at_work < _AT_ONCE:
+            epoch = self.world.model.committed[place]
+            drawn = Correction.drawn(self.random, len(self.corrections), epoch)
+            self.corrections.append((drawn, None))
+
+    def _restate(self, correction: Correction, process: Process) -> None:
+        world = self.world
+        with self._crashing(correction.name):
+            Restating(
+                world.coordinator(process, poor=True),
+                process,
+                world.model,
+                correction,
+                self.tasks.append,
+                world.count,
+                world.scheduler.clock.now,
+                lambda: self.quiet,
+            ).run()
+
+    @contextmanager
+    def _crashing(self, restatement: str | None) -> Iterator[None]:
+        """Count a crash of a process that computes, or publishes, a restatement of which a part is staged."""
+        model = self.world.model
+        try:
+            yield
+        except Stopped:
+            if restatement and model.restated.is_open(restatement):
+                staged, all_of_it = model.staged(restatement), model.restated.members(restatement)
+                if 0 < len(staged) < len(all_of_it):
+                    self.world.count(Event.HALF_RESTATED)
+            raise
 
     def _keep_operator(self) -> None:
         if self._operator is None or self._operator.over:

@@ -38,6 +38,9 @@ Answer = TypeVar("Answer")
 Count = Callable[[Event], None]
 
 _STEPS_PER_FAULT = 10
+_LIKELY = 0.5
+_SPARE = 8
+"""Faults that are kept for what is to go wrong more often."""
 _PAUSES = (timedelta(seconds=5), timedelta(seconds=60), timedelta(minutes=3), timedelta(minutes=10))
 _MIXES = (
     {
@@ -79,11 +82,17 @@ class Weather:
         self._mix = random.choice(_MIXES)
         self._rate = random.choice((0.07, 0.1, 0.14))
 
-    def draw(self) -> Event | None:
-        """Count a step; return what goes wrong with it, None for nothing."""
+    def draw(self, likely: Event | None = None) -> Event | None:
+        """Count a step; return what goes wrong with it, None for nothing.
+
+        :param likely: goes wrong more often than other things.
+        """
         self.steps += 1
-        if self.clear or (self.faults + 1) * _STEPS_PER_FAULT > self.steps:
+        spare = 0 if likely else _SPARE
+        if self.clear or (self.faults + 1 + spare) * _STEPS_PER_FAULT > self.steps:
             return None
+        if likely is not None and self._random.random() < _LIKELY:
+            return likely
         if self._random.random() >= self._rate:
             return None
         kinds = list(self._mix)
@@ -109,7 +118,7 @@ class Line:
     """The line of one process: each call takes a turn and meets the weather.
 
     :ivar fault: what gets lost of the call that is under way. :ivar troubles: how often that happened so far.
-    :ivar dies: whether that call is the process's last one.
+    :ivar dies: whether that call is the process's last one. :ivar poor: whether replies to its writes are often lost.
     """
 
     process: Process
@@ -118,13 +127,15 @@ class Line:
     fault: Fault | None = None
     troubles: int = 0
     dies: bool = False
+    poor: bool = False
 
     def before(self, label: str) -> Fault | None:
         """Take a turn before the call *label*; return how its message gets lost, if it does.
 
         :raises Stopped: the process dies before the call.
         """
-        fate = self.weather.draw()
+        likely = Event.REPLY_LOST if self.poor and label == "store.transact" else None
+        fate = self.weather.draw(likely)
         self.process.sleep()
         self.scheduler.note(f"{self.process.name} {label} {fate or ''}")
         self.fault = None

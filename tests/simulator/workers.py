@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import (
     CheckFailed,
     Conflict,
@@ -14,10 +15,12 @@ from airflow_provider.domain.errors import (
     EpochError,
     Fenced,
     InvalidInput,
+    LeaseExpired,
     NotReady,
     OutcomeUnknown,
     StoreUnavailable,
     TopologyError,
+    Unavailable,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -25,22 +28,26 @@ from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CHANGING,
     SimulatedJob,
+    code_of,
     output,
     proposal,
 )
 from tests.simulator.events import Event
 from tests.simulator.history import Violation
+from tests.simulator.model import Model
 from tests.simulator.scheduler import Process
 from tests.simulator.working import Hands
 
 _NEVER_COMPUTED = -1
+_LINGERS = 8
 
 
 @dataclass(slots=True)
 class Task:
     """A task of a run, as Airflow sees it.
 
-    :param job: with the declaration that its DAG has.
+    :param job: with the declaration that its DAG has. :param restatement: its run computes the members of that.
+    :ivar patient: it waits while what it reads is restated.
     :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
     :ivar after: seconds of virtual time before which it is not tried again.
     :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
@@ -50,7 +57,9 @@ class Task:
     job: SimulatedJob
     run: str
     interval: Interval
+    restatement: str | None = None
     generation: int = 0
+    patient: bool = False
     tries: int = 0
     process: Process | None = None
     after: float = 0.0
@@ -72,6 +81,7 @@ class Attempting:
     task: Task
     owner: Owner
     hands: Hands
+    model: Model
 
     @property
     def coordinator(self) -> EpochService:
@@ -93,30 +103,41 @@ class Attempting:
             return
         except CheckFailed:
             self.task.done = True
+        except Unavailable:
+            if not self.task.restatement:
+                raise
+            self.count(Event.STAGED_GONE)  # another member, which it reads, is computed again
         except (TopologyError, InvalidInput):
-            if self.task.name not in CHANGING:
+            if not (self.task.name in CHANGING or self.task.restatement):
                 raise
             self.count(Event.TOPOLOGY_REFUSED)
             self.task.refused, self.task.done = True, self.task.last
-        except Fenced:
+        except (Fenced, LeaseExpired):
             self.count(Event.FENCED)
 
     def _begin(self) -> Attempt | None:
         job = self.task.job
         bounds = {source.name: proposal(self.task.interval, self.task.tries) for source in job.job.sources}
         try:
-            begun = self.coordinator.begin(
-                job.job, self.task.interval, self.owner, sources=bounds, participants=job.participants
+            begun: Attempt | AlreadyCommitted | AlreadyStaged = (
+                self.coordinator.begin_within(
+                    self.task.restatement, job.job, self.task.interval, self.owner, sources=bounds
+                )
+                if self.task.restatement
+                else self.coordinator.begin(
+                    job.job, self.task.interval, self.owner, sources=bounds, participants=job.participants
+                )
             )
         except NotReady:
             self.count(Event.NOT_READY)
             raise
-        except EpochBusy:
-            self.count(Event.BUSY)
+        except EpochBusy as error:
+            self.count(Event.HELD if "by restatement" in error.message else Event.BUSY)
             raise
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
             self.count(Event.ALREADY_COMMITTED)
+        if not isinstance(begun, Attempt):
             self.task.done = True
             return None
         return begun
@@ -127,24 +148,40 @@ class Attempting:
                 self.count(Event.ADOPTED)
             else:
                 self._write_all(attempt)
+            if attempt.restatement:
+                self.coordinator.stage(attempt)
+                self.task.done = True
+                return
+            self._linger(attempt)
             published = self.coordinator.publish(attempt)
         except (Fenced, OutcomeUnknown):
             raise
         except EpochError as error:
             if isinstance(error, Conflict):
                 self.count(Event.INPUTS_REWRITTEN)
+                if not attempt.restatement and self.model.is_restated(attempt.inputs):
+                    self.count(Event.RESTATED_MEANWHILE)
             self.hands.abort(attempt, type(error).__name__)
             raise
         self.hands.check_answer(published)
         self.task.done = True
+
+    def _linger(self, attempt: Attempt) -> None:
+        """Take so long that what was read is restated, more often than not, before this is published."""
+        for _ in range(_LINGERS):
+            if not self.model.reads_restated(self.task.name, attempt.interval):
+                return
+            self.hands.process.sleep(timedelta(seconds=20))
+            self.coordinator.heartbeat(attempt)
 
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)
         files = [one.uri for bounds in attempt.sources for one in bounds.files]
         for sink in attempt.sinks:
             self.hands.work(attempt)
-            values = output(str(attempt.job), str(sink.name), attempt.interval, inputs, files)
             name, parts = str(sink.name), attempt.participants
+            code = code_of(self.task.name, attempt.revision)
+            values = output(self.task.name, name, attempt.interval, inputs, files, code=code)
             for number in range(parts):
                 writer = self._joined(attempt, name, number) if attempt.is_shared else attempt
                 self.hands.write(writer, name, values[number::parts])

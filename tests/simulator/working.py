@@ -42,9 +42,10 @@ class Hands:
 
     def _read(self, attempt: Attempt, table: str) -> Rows:
         state, schema = self.coordinator.input(attempt, table)
-        if state.ref is None:
+        if state.ref is None and not state.staged:
             return ()
-        return rows_of(self.coordinator.formats[state.ref.format].read(state, schema))
+        table_format = state.ref.format if state.ref else "memory"
+        return rows_of(self.coordinator.formats[table_format].read(state, schema))
 
     def work(self, attempt: Attempt) -> None:
         """Take some time, and sometimes tell the store that the process is alive."""
@@ -54,6 +55,9 @@ class Hands:
 
     def write(self, attempt: Attempt, sink: str, values: Sequence[int]) -> None:
         """Stage *values* and report them."""
+        if attempt.restatement is not None:
+            name = str(attempt.job), attempt.interval.start, attempt.token, sink
+            self.history.written[name] = tuple(values)
         staged = self.stage(attempt, sink, values)
         self.coordinator.processed(attempt, sink)
         self.coordinator.written(attempt, sink, staged)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.recover import recover
-from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState
 from airflow_provider.domain.version import CommitRecord, SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
     Put,
@@ -28,6 +32,9 @@ from tests.simulator.scheduler import Process, Scheduler
 from tests.simulator.site import CONSULTED, Site, everything
 from tests.simulator.wire import Line
 
+_DEFAULTS = replace(DEFAULTS, orphan_grace=timedelta(minutes=10), retention_grace=timedelta(days=365))
+"""A vacuum deletes what attempts have left, and no version: each one is read again in the end."""
+
 
 class World(Site):
     """The cascade's domain, as no process sees it.
@@ -36,7 +43,7 @@ class World(Site):
     """
 
     def __init__(self, scheduler: Scheduler, random: Random) -> None:
-        super().__init__(scheduler, random)
+        super().__init__(scheduler, random, _DEFAULTS)
         self.model = Model()
         self._files: set[str] = set()
         self._refs: dict[str, TableRef] = {}
@@ -82,8 +89,25 @@ class World(Site):
                 )
             if isinstance(put.record, SliceRecord) and put.record.rows == 0:
                 self.count(Event.EMPTY)
+            if isinstance(put.record, RestatementRecord):
+                self._event_of_restatement(
+                    put.key.item, put.record, lost=line.fault is Fault.REPLY_LOST or line.dies
+                )
         if transaction.number is not None and line.fault is Fault.REPLY_LOST:
             self.count(Event.PUBLISH_REPLY_LOST)
+
+    def _event_of_restatement(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
+        restated = self.model.restated
+        published, abandoned = RestatementState.PUBLISHED, RestatementState.ABANDONED
+        happened = {
+            Event.RESTATED: now.state is published,
+            Event.RESTATED_REPLY_LOST: now.state is published and lost,
+            Event.MEMBER_REFUSED: now.state is abandoned and self.model.is_refused(name),
+            Event.ABANDONED: now.state is abandoned,
+            Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
+        }
+        for event in (one for one, did in happened.items() if did):
+            self.count(event)
 
     def _event_of_table(self, table: str, now: TableRecord) -> None:
         happened = {
@@ -111,6 +135,13 @@ class World(Site):
             if new.check_failed and not left.check_failed:
                 self.count(Event.CHECK_FAILED)
             return
+        self._event_of_begin(left, new)
+
+    def _event_of_begin(self, left: AttemptRecord, new: AttemptRecord) -> None:
+        if left.restated_by is not None and new.restatement != left.restatement:
+            self.count(Event.LET_GO)
+        if left.staged and new.restatement == left.restated_by:
+            self.count(Event.COMPUTED_AGAIN)
         if new.revision == left.revision and new.input_generation > left.input_generation:
             self.count(Event.RESOLVED_AGAIN)
         if left.aborted is None and not new.owner.same_run(left.owner):
@@ -135,6 +166,8 @@ class World(Site):
         gone = before - set(self.store.catalog.objects)
         if gone:
             self.count(Event.UNDO_RAN)
+        staged = self.model.is_staged(place.job, place.interval.start, place.token)
+        expect(not (gone and staged), "I6", f"{place.uri}: staged within a restatement, and deleted")
         kept = self.model.is_kept(place.job, place.interval.start, place.token)
         expect(not (gone and kept), "R14", f"{place.uri}: what a check has refused was deleted")
         expect(

@@ -247,7 +247,7 @@ class Begin:
             same, version = stamped.record.attempt, stamped.version
             return lambda: self._granted(same, reading, version)
         refuse_ended(job, self._own(reading))
-        self._within.refuse_unfit(reading, self._own(reading))
+        self._within.refuse_unfit(reading, job, self._own(reading))
         if decision is Beginning.STAGED and epoch is not None and epoch.attempt is not None:
             kept = self._within.kept(reading, job, epoch.attempt)
             if kept is not None and self._bounding.are_newest(epoch.attempt.sources):

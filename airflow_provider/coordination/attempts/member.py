@@ -15,7 +15,6 @@ from airflow_provider.coordination.attempts.state_log import checked_key, state_
 from airflow_provider.coordination.attempts.validate import refuse_invalid, rewrite_logs
 from airflow_provider.coordination.commits.catch_up import refuse_behind_inputs
 from airflow_provider.coordination.commits.source_dependents import later_keys, newest_required
-from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.epoch import (
     Attempt,
@@ -181,9 +180,6 @@ class MemberAttempt:
         yield self.epoch
         for read in self.record.inputs:
             yield reading.of(rewrite_log_key(self.attempt.domain, read.table))
-
-    def tables_that_stay(self, reader: MetadataReader) -> tuple[TableName, ...]:
-        return tables_that_stay(reader, self.attempt, self.epoch.record.committed)
 
     def updates(
         self, change_set: ChangeSetId, stay: tuple[TableName, ...], inputs: tuple[Provenance, ...]

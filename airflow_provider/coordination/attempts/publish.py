@@ -27,6 +27,7 @@ from airflow_provider.coordination.commits.dependents import together as togethe
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
 from airflow_provider.coordination.commits.register import furthest
+from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.epoch_id import change_set_of
@@ -333,7 +334,8 @@ class Publish:
 
     def _transaction(self, decided: _Decided) -> Transaction:
         commit, members = decided.commit, decided.members
-        stay = [member.tables_that_stay(self.context.store) for member in members]
+        before = [(member.attempt, member.epoch.record.committed) for member in members]
+        stay = tables_that_stay(self.context.store, before)
         if self.together is not None:
             refuse_staying(self.together.name, list(zip(members, stay, strict=True)))
             self.together.publish(commit, [(sink.table.name, sink.hot.record) for sink in decided.sinks])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.sealed import refuse_sealed
@@ -22,7 +24,6 @@ from airflow_provider.domain.restatement import (
     held_state,
     lease_of_restatement,
     refuse_closed,
-    within,
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.version import RewriteLog, TableRecord
@@ -33,11 +34,12 @@ from airflow_provider.stores.base import Absent, Put, Reading
 class PublishedTogether:
     """Restatement whose members one commit publishes.
 
-    :param stamped: its record. :param staged: its members, by the table that they write.
+    :param stamped: its record. :param epochs: its members. :param staged: these by the table that they write, by time.
     """
 
     name: RestatementId
     stamped: Stamped[RestatementRecord]
+    epochs: frozenset[tuple[JobName, Interval]]
     staged: Mapping[TableName, Sequence[StagedEpoch]]
 
     @classmethod
@@ -51,11 +53,9 @@ class PublishedTogether:
         for attempt, epoch in members:
             for sink in attempt.sinks:
                 staged.setdefault(sink.name, []).append(epoch)
-        return cls(name=name, stamped=stamped, staged=staged)
-
-    @property
-    def epochs(self) -> frozenset[tuple[JobName, Interval]]:
-        return frozenset(self.stamped.record.epochs)
+        for found in staged.values():
+            found.sort(key=_end)
+        return cls(name=name, stamped=stamped, epochs=frozenset(stamped.record.epochs), staged=staged)
 
     def other_reads(
         self, inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]
@@ -85,8 +85,9 @@ class PublishedTogether:
             )
 
     def _digest(self, read: Provenance) -> str:
-        epochs = {epoch.interval: epoch for epoch in self.staged.get(read.table, ())}
-        return digest_of(epochs[interval] for interval in within(epochs, read.low, read.high))
+        epochs = self.staged.get(read.table, ())
+        first = 0 if read.low is None else bisect_right(epochs, read.low, key=_end)
+        return digest_of(epochs[first : bisect_right(epochs, read.high, key=_end)])
 
     def refuse_changed(self, reading: Reading) -> None:
         """Refuse to publish a restatement that is over, or has other members than were read.
@@ -124,3 +125,7 @@ class PublishedTogether:
     @property
     def _domain(self) -> DomainName:
         return self.stamped.key.domain
+
+
+def _end(epoch: StagedEpoch) -> datetime:
+    return epoch.interval.end

@@ -12,9 +12,10 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord
+from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, restatement_key, table_key
+from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
     is_over,
@@ -54,13 +55,26 @@ class Within:
         refuse_stranger(self.name, stamped.record, self.job.name, self.interval)
         return Members(reader=self.context.store, domain=domain, name=self.name, record=stamped.record)
 
-    def refuse_unfit(self, reading: Reading, own: Mapping[TableName, Stamped[TableRecord] | None]) -> None:
-        """Refuse an epoch that is not computed within the restatement. :param own: its job's tables.
+    def refuse_unfit(
+        self, reading: Reading, job: JobRecord, own: Mapping[TableName, Stamped[TableRecord] | None]
+    ) -> None:
+        """Refuse an epoch that is not computed within the restatement, or not by its job's newest declaration.
 
+        :param job: the declaration that it is computed by. :param own: the job's tables.
         :raises UnknownName, InvalidInput, TopologyError: as :meth:`members`; or one of the tables lacks the epoch.
         """
-        if self.members(reading) is not None:
-            refuse_incomplete(self.job.name, self.interval, own)
+        if self.members(reading) is None:
+            return
+        refuse_incomplete(self.job.name, self.interval, own)
+        newest = reading.of(job_key(self.job.domain, self.job.name)).record
+        if job.revision != newest.revision:
+            raise TopologyError(
+                f"{job.name} {self.interval}: an older version of the DAG declares the job otherwise; restatement "
+                f"{self.name!r} publishes what the newest declaration computes.",
+                next_step="run the task by the newest declaration of the job.",
+                job=job.name,
+                interval=self.interval,
+            )
 
     def beside(self, reading: Reading) -> tuple[JobName, ...]:
         """Return the jobs that compute the same epoch within the restatement."""

@@ -98,16 +98,32 @@ def refuse_other_bounds(
 
 
 def tables_that_stay(
-    reader: MetadataReader, attempt: Attempt, before: Commitment | None
-) -> tuple[TableName, ...]:
-    """Return the tables that keep rows of *before*, the commit so far, because *attempt* does not write them."""
-    if before is None:
-        return ()
-    key = job_key(attempt.domain, attempt.job)
-    job = reader.read(attempt.domain, [key]).of(key).record
-    return tables_with_rows(
-        reader, attempt.domain, job, attempt.interval, {sink.name for sink in attempt.sinks}
-    )
+    reader: MetadataReader, attempts: Sequence[tuple[Attempt, Commitment | None]]
+) -> list[tuple[TableName, ...]]:
+    """Return for each of *attempts* the tables that keep rows of the commit so far, because it does not write them.
+
+    :param attempts: each with the commit of its epoch so far.
+    """
+    keys = {
+        attempt.job: job_key(attempt.domain, attempt.job)
+        for attempt, before in attempts
+        if before is not None
+    }
+    if not keys:
+        return [() for _ in attempts]
+    jobs = reader.read(attempts[0][0].domain, list(keys.values()))
+    return [
+        ()
+        if before is None
+        else tables_with_rows(
+            reader,
+            attempt.domain,
+            jobs.of(keys[attempt.job]).record,
+            attempt.interval,
+            {sink.name for sink in attempt.sinks},
+        )
+        for attempt, before in attempts
+    ]
 
 
 def rows_that_stayed(reading: Reading, domain: DomainName) -> tuple[Stayed, ...]:

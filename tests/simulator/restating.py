@@ -1,0 +1,302 @@
+"""People who correct what is committed: each opens a restatement, looks at what is staged, and publishes or abandons.
+
+The tasks of its members are the supervisor's, as all others are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+from airflow_provider.coordination.restating.members import MemberState
+from airflow_provider.coordination.restating.restatements import Restatements
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochBusy,
+    Fenced,
+    InvalidInput,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TopologyError,
+    Unavailable,
+    UnknownName,
+)
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.restatement import RestatementState
+from airflow_provider.tables.errors import WarehouseUnavailable
+from tests.simulator.cascade import CUTS, DOMAIN, HOUR, JOBS, declared
+from tests.simulator.events import Event
+from tests.simulator.history import Committed, expect
+from tests.simulator.model import Model
+from tests.simulator.readers import rows_of
+from tests.simulator.restated import Epoch
+from tests.simulator.scheduler import Process
+from tests.simulator.workers import Task
+
+_TRY_AGAIN = (Conflict, EpochBusy, Fenced, NotReady, OutcomeUnknown, StoreUnavailable, WarehouseUnavailable)
+_BY = "somebody"
+
+
+@dataclass(slots=True)
+class Correction:
+    """What a person means to correct; survives the processes in which it is done.
+
+    :param until: how many members are computed before it is abandoned; None to publish it.
+    :param forgotten: then it is not abandoned but forgotten: its deadline ends it.
+    :ivar tasks: of its members. :ivar clears: how often one of these is still to be cleared.
+    :ivar waits: how often it still waits, once all is staged, until others are at work on what it changes.
+    :ivar ready: all is staged, and was looked at. :ivar settled: nothing more is to be done.
+    """
+
+    name: str
+    job: str
+    span: Interval
+    until: int | None
+    forgotten: bool
+    needs_approval: bool
+    lifetime: timedelta
+    tasks: dict[Epoch, Task] = field(default_factory=dict)
+    clears: int = 1
+    waits: int = 6
+    ready: bool = False
+    settled: bool = False
+
+    @classmethod
+    def drawn(cls, random: Random, number: int, epoch: Committed) -> Correction:
+        """One that begins with *epoch*, and sometimes has the next one of its job, too."""
+        job, span = epoch.job, epoch.interval
+        longer = random.random() < 0.3
+        fate = random.random()
+        forgotten = fate < 0.08 and job != "keeper"
+        return cls(
+            name=f"correction-{number}",
+            job=job,
+            span=Interval(span.start, span.end + JOBS[job].hours * HOUR) if longer else span,
+            until=random.randrange(4) if fate < 0.25 else None,
+            forgotten=forgotten,
+            needs_approval=random.random() < 0.3,
+            lifetime=timedelta(minutes=random.choice((10, 20))) if forgotten else timedelta(days=1),
+            clears=random.choice((0, 1, 2, 2)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Restating:
+    """One process of such a person.
+
+    :param ask: has the supervisor run a task. :param now: the store's time. :param quiet: whether the faults are over.
+    """
+
+    coordinator: EpochService
+    process: Process
+    model: Model
+    correction: Correction
+    ask: Callable[[Task], None]
+    count: Callable[[Event], None]
+    now: Callable[[], datetime]
+    quiet: Callable[[], bool]
+
+    @property
+    def _operations(self) -> Restatements:
+        return self.coordinator.restatements
+
+    @property
+    def _random(self) -> Random:
+        return self.coordinator.random
+
+    def run(self) -> None:
+        """Go on until it is published, abandoned or forgotten."""
+        while not self.correction.settled:
+            self.process.sleep(
+                timedelta(seconds=self._random.uniform(5, 15 if self.correction.ready else 40))
+            )
+            try:
+                self._go_on()
+            except _TRY_AGAIN:
+                continue
+            except InvalidInput:
+                if not self.model.restated.is_over(self.correction.name, self.now()):
+                    raise
+                self.count(Event.DEADLINE_PASSED)
+
+    def _go_on(self) -> None:
+        correction, restated = self.correction, self.model.restated
+        if correction.name not in restated.records:
+            self._open()
+        elif not restated.is_open(correction.name):
+            self._end()
+        elif self._is_lost():
+            self._abandon("nothing will come of it")
+        else:
+            self._work()
+
+    def _open(self) -> None:
+        correction = self.correction
+        if self.quiet():
+            correction.settled = True
+            return
+        try:
+            record = self._operations.open(
+                DOMAIN,
+                [correction.job],
+                correction.span,
+                name=correction.name,
+                reason="it was wrong",
+                by=_BY,
+                needs_approval=correction.needs_approval,
+                lifetime=correction.lifetime,
+            )
+        except (TopologyError, InvalidInput):
+            self.count(Event.RESTATEMENT_REFUSED)
+            correction.settled = True
+            return
+        expect(record == self.model.restated.records[correction.name], "R15", f"{correction.name}: {record}")
+
+    def _is_lost(self) -> bool:
+        """Whether it was meant to be abandoned, is over, or has a member that its checks refuse."""
+        correction, over = self.correction, self.model.restated.is_over(self.correction.name, self.now())
+        if correction.forgotten and not over:
+            return False
+        staged = self.model.staged(correction.name)
+        enough = correction.until is not None and len(staged) >= correction.until
+        return over or enough or self.model.is_refused(correction.name)
+
+    def _abandon(self, reason: str) -> None:
+        name = self.correction.name
+        self._operations.abandon(DOMAIN, name, reason=reason, by=_BY)
+        expect(not self.model.staged(name), "R28", f"{name} was abandoned, and has {self.model.staged(name)}")
+        self.correction.settled = True
+
+    def _end(self) -> None:
+        """Somebody has ended it: an earlier process of this person, whose end may be incomplete."""
+        name = self.correction.name
+        if self.model.restated.records[name].state is RestatementState.PUBLISHED:
+            self._published(self._operations.publish(DOMAIN, name))
+        else:
+            self._abandon("once more")
+
+    def _published(self, csn: int) -> None:
+        name = self.correction.name
+        found = self.model.restated.csns.get(name)
+        expect(found == csn, "R15", f"{name} was published at {csn}, is at {found}")
+        self.correction.settled = True
+
+    def _work(self) -> None:
+        correction, model = self.correction, self.model
+        name = correction.name
+        self._ask_for_all()
+        staged = model.staged(name)
+        whole = len(staged) == len(model.restated.members(name))
+        correction.ready = whole and correction.ready
+        if (
+            staged
+            and correction.clears
+            and not self.quiet()
+            and self._random.random() < (0.5 if whole else 0.1)
+        ):
+            correction.clears -= 1
+            task = correction.tasks[min(staged, key=lambda one: one[1])]
+            task.generation, task.done = task.generation + 1, False
+        elif correction.forgotten and len(staged) >= (correction.until or 0):
+            correction.settled = self.quiet() and self._random.random() < 0.5
+        elif whole and not correction.ready:
+            self._make_ready()
+        elif whole and (correction.waits == 0 or self.quiet() or model.has_readers(name)):
+            self._publish()
+        elif whole:
+            correction.waits -= 1
+
+    def _make_ready(self) -> None:
+        """Look at what is staged, and sometimes approve it, before all of it is published."""
+        name = self.correction.name
+        if self._random.random() < 0.5:
+            self._look()
+        if self.correction.needs_approval and self._random.random() < 0.7:
+            output = self._operations.status(DOMAIN, name).output
+            if not output:
+                return  # a member is computed again meanwhile
+            self._operations.approve(DOMAIN, name, output=output, by=_BY)
+        self.correction.ready = True
+
+    def _ask_for_all(self) -> None:
+        """Have all members computed that are not, or that are to be computed again."""
+        correction = self.correction
+        places = self.model.restated.members(correction.name)
+        for job, start in places:
+            present = declared(job, slowed=job in self.model.slowed)
+            if (job, start) not in correction.tasks:
+                epoch, run = self.model.epochs[job, start].interval, f"restate {correction.name}"
+                task = correction.tasks[job, start] = Task(present, run, epoch, restatement=correction.name)
+                self.ask(task)
+            correction.tasks[job, start].job = present
+        doubts = self.model.unstaged(correction.name) or self._random.random() < 0.15
+        if doubts and all(task.done for task in correction.tasks.values()):
+            for member in self._operations.status(DOMAIN, correction.name).members:
+                if member.state in (MemberState.OUTDATED, MemberState.WAITING):
+                    correction.tasks[str(member.job), member.interval.start].done = False
+
+    def _publish(self) -> None:
+        name, restated = self.correction.name, self.model.restated
+        before = len(restated.members(name))
+        try:
+            csn = self._operations.publish(DOMAIN, name)
+        except NotReady:
+            if len(restated.members(name)) > before:
+                self.count(Event.MEMBERS_JOINED)
+            raise
+        except Conflict as error:
+            if "computed again" in error.message:
+                self.count(Event.MEMBER_OUTDATED)
+            raise
+        except InvalidInput as error:
+            if "is published once approved" not in error.message:
+                raise
+            expect(self.correction.needs_approval, "R29", error.message)
+            self.correction.ready = False
+            self.count(Event.UNAPPROVED)
+        except TopologyError as error:
+            expect("cannot be computed again together" in error.message, "R28", error.message)
+            self._abandon(error.message)
+        else:
+            self._published(csn)
+
+    # --- what is staged ----------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """A cut has the staged rows in place of the committed ones, and so have the differences (R29)."""
+        name, tables = self.correction.name, self._random.choice(CUTS)
+        staged = self.model.staged(name)
+        try:
+            cut = self._operations.cut(DOMAIN, name, tables)
+            if self.model.staged(name) != staged:
+                return
+            for table in cut.states:
+                expected = self.model.state_with(str(table), cut.barrier, cut.csn, staged)
+                found = rows_of(self.coordinator.cuts.read(cut, table))
+                expect(found == expected, "R29", f"{table} in {name}: {found}, not {expected}")
+            self.count(Event.STAGED_READ)
+            self._compare(staged)
+        except (NotReady, UnknownName):
+            return
+        except Unavailable:
+            gone = self.model.staged(name) != staged
+            expect(gone, "I6", f"{name}: staged rows are gone, and nobody has computed them again")
+            self.count(Event.STAGED_GONE)
+
+    def _compare(self, staged: dict[Epoch, int]) -> None:
+        name, csn = self.correction.name, self.model.csn
+        found = self._operations.differences(DOMAIN, name)
+        if self.model.csn != csn or self.model.staged(name) != staged:
+            return
+        for table, one in found.items():
+            chain = self.model.chain(str(table), csn)
+            assert chain is not None
+            old = Counter(self.model.state(str(table), chain[1], csn))
+            new = Counter(self.model.state_with(str(table), chain[1], csn, staged))
+            told = [Counter(rows_of(rows)) for rows in (one.removed, one.added)]
+            expect(told == [old - new, new - old], "R29", f"{table} in {name}: {told}, not {old} to {new}")
