@@ -19,6 +19,7 @@ from benchmarks import (
     removed,
     share,
     starve,
+    swap,
     wake,
 )
 from benchmarks.figures import progress
@@ -31,6 +32,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "publish": publish.measure,
     "starve": starve.measure,
     "cut": cut.measure,
+    "swap": swap.measure,
 }
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
