@@ -2,93 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
-from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged
 from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput, NotReady
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.topology import Job, increment, previous
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, rows, values_of
-
-NAME = "correct"
-
-
-def opened(world: World, job: str, first: int, last: int | None = None, **options: object) -> None:
-    span = Interval(barrier(first - 1), barrier(last or first))
-    told = {"name": NAME, "reason": "the source was wrong", "by": "me", **options}
-    world.coordinator.restatements.open(DOMAIN, [job], span, **told)  # type: ignore[arg-type]
-
-
-def within(world: World, job: Job, number: int, by: Owner | None = None, name: str = NAME) -> Attempt:
-    attempt = world.coordinator.begin_within(name, job, day(number), by or owner("restate"))
-    assert isinstance(attempt, Attempt), attempt
-    return attempt
-
-
-def restated(
-    world: World,
-    job: Job,
-    number: int,
-    values: Sequence[int] | None = None,
-    by: Owner | None = None,
-    *,
-    name: str = NAME,
-) -> Attempt:
-    """Compute one member; without *values* its row is 1 more than the sum of all rows that it reads."""
-    attempt = within(world, job, number, by, name)
-    write(world, attempt, values)
-    world.coordinator.complete(attempt)
-    world.coordinator.stage(attempt)
-    return attempt
-
-
-def write(world: World, attempt: Attempt, values: Sequence[int] | None) -> None:
-    found = values if values is not None else [sum(read(world, attempt)) + 1]
-    world.write(attempt, found)
-
-
-def read(world: World, attempt: Attempt) -> list[int]:
-    """Values of all rows that *attempt* reads."""
-    found = []
-    for given in attempt.inputs:
-        state, schema = world.coordinator.input(attempt, given.table)
-        if state.ref is None and not state.staged:
-            continue
-        found += [value for _, value in values_of(world.formats[world.table_format].read(state, schema))]
-    return found
-
-
-def computed(
-    world: World, job: Job, number: int, values: Sequence[int] | None = None, run: str = "first"
-) -> None:
-    """Compute one epoch by itself, as :func:`restated` does."""
-    attempt = world.begin(job, day(number), owner(run))
-    write(world, attempt, values)
-    world.coordinator.complete(attempt)
-    world.coordinator.publish(attempt)
-
-
-def cascade(world: World) -> tuple[Job, Job, Job]:
-    """A base, a job that reads each of its days, and one that adds to its own past."""
-    base = world.job("b")
-    daily = world.job("d", inputs=[increment(world.table("b"))])
-    total = world.job("t", inputs=[increment(world.table("d")), previous(world.table("t"))])
-    return base, daily, total
-
-
-def published(world: World) -> int:
-    return world.coordinator.restatements.publish(DOMAIN, NAME)
-
-
-def sound(world: World) -> bool:
-    lost = missing_files(world.store, world.formats, DOMAIN)
-    return not [*stale_reads(world.store, DOMAIN), *lost]
+from tests.contract.restating import NAME, cascade, computed, opened, published, restated, sound, within
 
 
 def test_a_read_day_is_computed_again_with_all_that_has_read_it(table_world: World) -> None:
@@ -216,6 +138,7 @@ def test_a_restatement_with_later_readers_stays(world: World) -> None:
 
 
 def test_what_is_staged_stays(world: World) -> None:
+    """R28: another run finds it; a cleared task computes it again."""
     base, daily, _ = cascade(world)
     computed(world, base, 1)
     computed(world, daily, 1)
@@ -223,4 +146,4 @@ def test_what_is_staged_stays(world: World) -> None:
     restated(world, base, 1, [5])
     assert isinstance(world.coordinator.begin_within(NAME, base, day(1), owner("other")), AlreadyStaged)
     again = within(world, base, 1, owner("restate", generation=1))
-    assert write_rows(world.coordinator, again, "b", rows([6], 1))
+    write_rows(world.coordinator, again, "b", rows([6], 1))

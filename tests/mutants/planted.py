@@ -8,6 +8,7 @@ from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
 from tests.mutants.renaming import PLANTED_IN_NAMES
+from tests.mutants.restating import PLANTED_IN_RESTATEMENTS
 from tests.mutants.runs import PLANTED_IN_RUNS
 from tests.mutants.servers import PLANTED_IN_SERVERS
 from tests.mutants.sources import PLANTED_IN_SOURCES
@@ -582,6 +583,7 @@ PLANTED = (
     *PLANTED_IN_TABLES,
     *PLANTED_IN_CATALOG,
     *PLANTED_IN_SETS,
+    *PLANTED_IN_RESTATEMENTS,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

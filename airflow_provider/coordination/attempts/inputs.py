@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, refuse_missing
 from airflow_provider.coordination.attempts.refusals import refuse_expired_inputs
 from airflow_provider.coordination.attempts.validate import rewrite_logs
-from airflow_provider.coordination.attempts.within import Within
+from airflow_provider.coordination.attempts.within import Within, rewritten_beside
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import altered, expired_inputs, inputs_behind, resolve_inputs
@@ -53,7 +53,10 @@ class Inputs:
             logs = rewrite_logs(reading, domain, before.inputs)
             over = invalidated(inputs_to_validate(before, epoch), logs, self.interval)
             gone = altered(before.inputs, tables) or expired_inputs(before.inputs, tables, retention)
-            other = members is not None and members.reread(before.inputs, tables) != before.inputs
+            other = members is not None and (
+                members.reread(before.inputs, tables) != before.inputs
+                or rewritten_beside(before.inputs, logs)
+            )
             if not (over or gone or other or inputs_behind(before.inputs, behind)):
                 return list(before.inputs), False
         edges = [edge for edge in self.edges if not (self.skips and fills) or edge.table in fills]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.validate import rewrite_logs
@@ -11,7 +11,7 @@ from airflow_provider.coordination.commits.staged import Members, restatement_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
-from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord
+from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
@@ -25,8 +25,15 @@ from airflow_provider.domain.restatement import (
 )
 from airflow_provider.domain.rewrites import invalidated, rewritten_since
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import TableRecord
+from airflow_provider.domain.version import RewriteLog, TableRecord
 from airflow_provider.stores.base import Reading
+
+
+def rewritten_beside(inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]) -> bool:
+    """Return True if committed rows changed that were read beside staged ones, by an ignoring edge too."""
+    return any(
+        read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high) for read in inputs
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,12 +114,9 @@ class Within:
             return None
         tables = {read.table: reading.get(table_key(name.domain, read.table)) for read in attempt.inputs}
         logs = rewrite_logs(reading, name.domain, attempt.inputs)
-        changed = invalidated(attempt.inputs, logs, self.interval) or any(
-            read.staged and rewritten_since(logs[read.table], read.csn, read.low, read.high)
-            for read in attempt.inputs
-        )
         if (
-            changed
+            invalidated(attempt.inputs, logs, self.interval)
+            or rewritten_beside(attempt.inputs, logs)
             or members.reread(attempt.inputs, tables) != attempt.inputs
             or inputs_behind(attempt.inputs, self.behind(reading))
         ):

@@ -1,0 +1,230 @@
+"""Members of a restatement that are computed, fail, and are computed again (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from airflow_provider.coordination.attempts.resume import Begun
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.epoch import AlreadyStaged, Attempt
+from airflow_provider.domain.errors import CheckFailed, Conflict, Fenced, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.topology import increment
+from airflow_provider.testing.arrow_attempts import write_rows
+from tests.contract.coordination_world import World, day, owner, rows
+from tests.contract.interruptions import interrupted
+from tests.contract.restating import (
+    CLEARED,
+    NAME,
+    NEW,
+    OLD,
+    computed,
+    finished,
+    opened,
+    planned,
+    published,
+    read,
+    ready,
+    restated,
+    run_all,
+    seen,
+    sound,
+    states,
+    within,
+)
+
+
+def test_a_member_that_is_computed_again_makes_its_readers_outdated(table_world: World) -> None:
+    """R28: what was staged from rows that are not published keeps all back, until it is computed again."""
+    world = table_world
+    base, daily, total = ready(world)
+    restated(world, base, 2, [2000], CLEARED)
+    assert states(world)["d", 2] == "outdated"
+    with pytest.raises(Conflict, match="was computed again"):
+        published(world)
+    assert isinstance(world.coordinator.begin_within(NAME, total, day(2), owner("restate")), AlreadyStaged)
+    restated(world, daily, 2)
+    assert states(world)["t", 2] == "outdated"
+    with pytest.raises(Conflict, match="was computed again"):
+        published(world)
+    assert seen(world) == OLD
+    restated(world, total, 2)
+    with pytest.raises(Conflict):
+        published(world)
+    restated(world, total, 3)
+    published(world)
+    assert world.rows("b", "d", "t")["t"] == [(1, 12), (2, 2014), (3, 2058)]
+    assert sound(world)
+
+
+@pytest.mark.parametrize("then", ["begun", "written", "staged", "aborted"])
+def test_an_open_reader_of_a_member_that_is_computed_again(world: World, then: str) -> None:
+    """R28: it may not read a mixture; if it had read everything before, it is staged, and outdated."""
+    base, daily, _ = planned(world)
+    restated(world, base, 2, [1000])
+    reader = within(world, daily, 2)
+    assert read(world, reader) == [1000]
+    world.write(reader, [1001])
+    again = within(world, base, 2, CLEARED)
+    if then in ("written", "staged"):
+        world.write(again, [2000])
+    if then == "staged":
+        world.coordinator.complete(again)
+        world.coordinator.stage(again)
+    if then == "aborted":
+        world.coordinator.abort(again, "it failed")
+    with pytest.raises(Conflict, match="computed again"):
+        world.coordinator.input(reader, "b")
+    world.coordinator.complete(reader)
+    world.coordinator.stage(reader)
+    with pytest.raises((Conflict, NotReady)):
+        published(world)
+    if then == "staged":
+        assert states(world)["d", 2] == "outdated"
+        assert read(world, within(world, daily, 2)) == [2000]
+    else:
+        with pytest.raises(NotReady):
+            within(world, daily, 2)
+
+
+def test_a_member_that_is_begun_while_its_input_is_being_staged(world: World) -> None:
+    """R28: the inputs of a begin are what was staged when it read the store; its publish finds that they are older."""
+    base, daily, _ = planned(world)
+    restated(world, base, 2, [1000])
+    slow = interrupted(world, lambda: restated(world, base, 2, [2000], CLEARED))
+    reader = slow.begin_within(NAME, daily, day(2), owner("restate"))
+    assert isinstance(reader, Attempt)
+    with suppress(Conflict):
+        world.coordinator.input(reader, "b")
+    world.write(reader, [1001])
+    world.coordinator.complete(reader)
+    world.coordinator.stage(reader)
+    assert states(world)["d", 2] == "outdated"
+    with pytest.raises((Conflict, NotReady)):
+        published(world)
+
+
+@pytest.mark.parametrize("step", ["begun", "written", "complete"])
+def test_a_member_whose_worker_dies_is_computed_by_its_retry(table_world: World, step: str) -> None:
+    """R16, R28: complete output is adopted by the retry of its generation and staged; other output is thrown away."""
+    world = table_world
+    base, daily, total = planned(world)
+    dead = within(world, base, 2)
+    if step != "begun":
+        world.write(dead, [1000])
+    if step == "complete":
+        world.coordinator.complete(dead)
+    retry = within(world, base, 2, owner("restate", 2))
+    assert retry.adopted == (step == "complete")
+    with pytest.raises(Fenced):
+        world.coordinator.stage(dead)
+    if not retry.adopted:
+        world.write(retry, [1000])
+        world.coordinator.complete(retry)
+    world.coordinator.stage(retry)
+    finished(world, (base, daily, total))
+    published(world)
+    assert seen(world) == NEW
+    assert sound(world)
+    assert world.staged() == []
+
+
+def test_a_member_is_checked_before_it_is_staged(world: World) -> None:
+    """R14: a failed check ends the member's attempt; its readers wait, and a mended run goes on."""
+    base = world.job("b", checks=[row_count("b", at_least=1)])
+    daily = world.job("d", inputs=[increment(world.table("b"))])
+    run_all(world, [base, daily], [1])
+    opened(world, "b", 1)
+    attempt = within(world, base, 1)
+    world.write(attempt, [])
+    world.coordinator.complete(attempt)
+    with pytest.raises(CheckFailed):
+        world.coordinator.stage(attempt)
+    assert states(world)["b", 1] == "waiting"
+    with pytest.raises(NotReady):
+        within(world, daily, 1)
+    restated(world, base, 1, [7])
+    restated(world, daily, 1)
+    published(world)
+    assert world.rows("b", "d") == {"b": [(1, 7)], "d": [(1, 8)]}
+    assert sound(world)
+
+
+def test_staging_needs_the_end_of_the_code_and_all_tables(world: World) -> None:
+    """R16: nothing is staged that a retry would not adopt."""
+    base = world.job("b", [world.table("b"), world.table("c")])
+    computed(world, base, 1, [1])
+    opened(world, "b", 1)
+    attempt = within(world, base, 1)
+    world.write(attempt, [2], sinks=["b"])
+    with pytest.raises(InvalidInput, match="not WRITTEN: c"):
+        world.coordinator.stage(attempt)
+    world.write(attempt, [2], sinks=["c"])
+    with pytest.raises(InvalidInput, match="has not come to its end"):
+        world.coordinator.stage(attempt)
+    assert states(world)["b", 1] == "computing"
+    normal = world.begin(world.job("other"), day(1))
+    with pytest.raises(InvalidInput, match="within a restatement"):
+        world.coordinator.stage(normal)
+
+
+@pytest.mark.parametrize("call", ["abort", "heartbeat", "stage", "complete", "write"])
+def test_the_worker_of_a_staged_member_changes_nothing_any_more(table_world: World, call: str) -> None:
+    """R10, R28: what comes late from the worker that has staged it: the output stays, and is published."""
+    world = table_world
+    base, daily, total = planned(world)
+    attempt = restated(world, base, 2, [1000])
+    own = world.coordinator
+    calls: dict[str, Callable[[], object]] = {
+        "abort": lambda: own.abort(attempt, "the task failed behind it"),
+        "heartbeat": lambda: own.heartbeat(attempt),
+        "stage": lambda: own.stage(attempt),
+        "complete": lambda: own.complete(attempt),
+        "write": lambda: write_rows(own, attempt, "b", rows([1000, 1], attempt.token)),
+    }
+    with suppress(Fenced, InvalidInput):
+        calls[call]()
+    assert states(world)["b", 2] == "staged"
+    finished(world, (base, daily, total))
+    published(world)
+    assert seen(world) == NEW
+    assert sound(world)
+
+
+def test_an_older_try_does_not_replace_what_a_newer_one_has_staged(world: World) -> None:
+    """R10: also where the staged output is outdated: the newer try, or one after it, computes it again."""
+    base, daily, _ = planned(world)
+    restated(world, base, 2, [1000])
+    restated(world, daily, 2, by=owner("restate", 3, generation=1))
+    restated(world, base, 2, [2000], CLEARED)
+    with pytest.raises(Fenced):
+        world.coordinator.begin_within(NAME, daily, day(2), owner("restate", 1, generation=0))
+
+
+def test_another_process_of_the_run_does_not_end_what_is_staged(world: World) -> None:
+    """R10, R28: a process that resumes the attempt by its name, such as one that ends a killed task, keeps it, too."""
+    base, _, _ = planned(world)
+    resumed = world.coordinator.resume(base, Begun.of(restated(world, base, 2, [1000])))
+    assert isinstance(resumed, Attempt)
+    with suppress(Fenced):
+        world.coordinator.abort(resumed, "the task was killed behind it")
+    assert states(world)["b", 2] == "staged"
+
+
+def test_lost_staged_files_keep_the_set_back(table_world: World) -> None:
+    """I6: publish looks that the files of every member are there; computed again, the set is published."""
+    world = table_world
+    jobs = ready(world)
+    lost = max(world.staged())
+    world.lose(lost)
+    with pytest.raises(Unavailable):
+        published(world)
+    assert len(world.commits()) == 9
+    for job, numbers in zip(jobs, ([2], [2], [2, 3]), strict=True):
+        for number in numbers:
+            restated(world, job, number, [1000] if job.name == "b" else None, CLEARED)
+    published(world)
+    assert seen(world) == NEW
+    assert sound(world)
