@@ -153,6 +153,23 @@ def test_a_reader_that_began_before_is_not_published(world: World, tmp_path: Pat
         world.begin(f, day(1), owner(try_number=2))
 
 
+def test_job_over_its_past_that_began_before_is_not_published(world: World, tmp_path: Path) -> None:
+    """R18: the next epoch has read the one that fell behind, which must still be computed again by itself."""
+    d = world.job("d", inputs=[feed(tmp_path), previous(world.table("d"))])
+    late_file(world, tmp_path, d)
+    land(tmp_path, 2, x="2")
+    slow = world.begin(d, day(2), sources=FILES)
+    world.write(slow, [2])
+    world.coordinator.complete(slow)
+    bound(world)
+    before = world.commits()
+    with pytest.raises(Conflict, match="sources of its inputs were bound anew meanwhile: d: job d"):
+        world.coordinator.publish(slow)
+    assert world.commits() == before
+    assert compute(world, d, 1, owner("again")) == 2
+    compute(world, d, 2, owner(try_number=2))
+
+
 @pytest.mark.parametrize("first", ["bind", "reader"])
 def test_bind_and_a_reader_that_publishes_meanwhile(world: World, tmp_path: Path, first: str) -> None:
     """I11, R18: one of them loses, wherever the other came between its look and its transaction."""

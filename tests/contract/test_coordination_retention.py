@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -500,8 +501,12 @@ def test_r19_vacuum_keeps_versions_readable_without_a_lease(world: World) -> Non
     assert world.data() == world.newest_data("d")
 
 
-def test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions(world: World) -> None:
+@pytest.mark.parametrize("in_page", [1, DEFAULTS.versions_in_page], ids=["in another page", "in one page"])
+def test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions(
+    world: World, in_page: int
+) -> None:
     """R19, R24: the version before it goes; a file of that, which only this read still has, does not."""
+    world.retention.defaults = replace(DEFAULTS, versions_in_page=in_page)
     job = world.job("d")
     for number in (1, 2):
         world.run(job, day(number), [number])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import (
@@ -192,6 +193,21 @@ def test_an_increment_ends_where_it_was_committed(world: World, lake: Lake) -> N
     world.coordinator.abort(revised, "it failed")
     assert read(lake, job, begin(world, lake, job, 2)) == [2]
     assert begin(world, lake, other, 1).sources == first.sources, "one set for both"
+
+
+def test_an_increment_ends_where_it_was_bound_anew(world: World, lake: Lake) -> None:
+    """I11: the epoch left behind reads what was bound; the rows that came since are the next epoch's."""
+    job = world.job("a", inputs=[prices()])
+    lake.append(1)
+    publish(world, begin(world, lake, job, 1))
+    lake.append(2)
+    context = world.coordinator.context
+    bound = bind(context, DOMAIN, "prices", day(1), lake.sources(), reason="a correction", by="ada").bounds
+    lake.append(3)
+    revised = begin(world, lake, job, 1, again("manual"))
+    assert (revised.sources[0].revision, read(lake, job, revised)) == (bound.revision, [1, 2])
+    publish(world, revised)
+    assert read(lake, job, begin(world, lake, job, 2)) == [3]
 
 
 def test_a_state_of_which_revisions_are_made(world: World, lake: Lake) -> None:

@@ -178,6 +178,15 @@ PLANTED_IN_SOURCES = (
         by="test_an_increment_ends_where_it_was_committed",
     ),
     Mutant(
+        name="an increment that was bound anew goes on to the newest row",
+        rule="I11",
+        file="coordination/attempts/bounds.py",
+        old="        if committed and source.is_increment:\n",
+        new="        if committed == newest and source.is_increment:\n",
+        tests=(SOURCES,),
+        by="test_an_increment_ends_where_it_was_bound_anew",
+    ),
+    Mutant(
         name="an epoch that has read the same bounds by an earlier revision does not stand on them",
         rule="I11",
         file="coordination/commits/source_dependents.py",
@@ -212,6 +221,15 @@ PLANTED_IN_SOURCES = (
         new="found = inputs_behind(record.inputs, ())",
         tests=(BEHIND,),
         by="test_a_reader_that_began_before_is_not_published",
+    ),
+    Mutant(
+        name="a job takes what it has read of its own epochs before their source was bound anew",
+        rule="R18",
+        file="coordination/commits/catch_up.py",
+        old="found = inputs_behind(record.inputs, behind)",
+        new="found = inputs_behind(record.inputs, [entry for entry in behind if entry.job != attempt.job])",
+        tests=(BEHIND,),
+        by="test_job_over_its_past_that_began_before_is_not_published",
     ),
     Mutant(
         name="binding a source anew does not touch the fences of what it leaves behind",

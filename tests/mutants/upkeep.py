@@ -161,6 +161,15 @@ PLANTED_IN_UPKEEP = (
         by="test_a_leased_version_keeps_files_that_versions_of_other_pages_have_too",
     ),
     Mutant(
+        name="the version that was the newest at the horizon keeps the files of its own page alone",
+        rule="R19",
+        file="domain/retention.py",
+        old="(*([newest] if newest else []), *self.without(gone).versions)]",
+        new="self.without(gone).versions]",
+        tests=(RETENTION,),
+        by="test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions",
+    ),
+    Mutant(
         name="a hull does not grow beyond its end",
         rule="R24",
         file="coordination/commits/expired_states.py",
