@@ -17,6 +17,7 @@ from tests.anomalies.plain import (
     endurance,
     engines,
     isolation,
+    restating,
     retention,
     sources,
 )
@@ -68,7 +69,17 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
 def functions() -> dict[str, Callable[[Cascade], Observed]]:
     """The schedules that can be run, by id."""
     found = {}
-    for module in (isolation, derivation, attempts, retention, engines, changes, sources, endurance):
+    for module in (
+        isolation,
+        derivation,
+        attempts,
+        retention,
+        engines,
+        changes,
+        sources,
+        endurance,
+        restating,
+    ):
         found.update({name.upper(): one for name, one in vars(module).items() if name.upper() in SUITE})
     return found
 
