@@ -120,8 +120,9 @@ class AirflowRest:
     def backfill(self, dag_id: str, *, first: date, last: date, max_active_runs: int, **body: Any) -> int:
         """Do what ``airflow backfill create`` does: make the runs of whole days.
 
-        On SQLite Airflow gives up, cleanly, when its scheduler holds the database's lock; then it is asked again. It
-        answers 503, or "Database error" where the lock kept it from noting the request in its audit log.
+        On SQLite Airflow gives up when its scheduler holds the database's lock; then it is asked again. It answers 503,
+        or "Database error" where the lock kept it from noting the request in its audit log. What it has noted of the
+        backfill by then would be in the way for two minutes, so that it is cancelled.
 
         :param first: date of the first run.
         :param last: date of the last run, included.
@@ -142,8 +143,18 @@ class AirflowRest:
                 locked = error.response.status_code == httpx.codes.SERVICE_UNAVAILABLE
                 if not locked and error.reason != "Database error":
                     raise
+            self._cancel_backfills(dag_id)
             time.sleep(wait_s)
         return int(self.request("POST", "/backfills", json=body)["id"])
+
+    def backfills(self, dag_id: str) -> list[dict[str, Any]]:
+        """List the backfills of one DAG."""
+        return self._all("/backfills", "backfills", dag_id=dag_id)
+
+    def _cancel_backfills(self, dag_id: str) -> None:
+        for backfill in self.backfills(dag_id):
+            if backfill["completed_at"] is None:
+                self.request("PUT", f"/backfills/{backfill['id']}/cancel")
 
     def dag_runs(self, dag_id: str = "~") -> list[dict[str, Any]]:
         """List the runs of one DAG, or of all."""

@@ -240,8 +240,8 @@ _RESTATE_COMMANDS = (
             *_ANSWERS_ON_DOMAIN,
         ),
         calls="restate.open_restatement",
-        more="Readers see nothing of it before it is published, and normal runs leave its epochs alone. With the same "
-        "--name it may be repeated.",
+        more="Readers see nothing of it before it is published, and normal runs leave its epochs alone. While it "
+        "is open the call may be repeated with the same --name.",
     ),
     _command("list", "List the restatements of a domain", _ANSWERS_ON_DOMAIN, calls="restate.restatements"),
     _command(
@@ -280,7 +280,7 @@ _RESTATE_COMMANDS = (
     ),
     _command(
         "revert",
-        "Take a published restatement back: its epochs get their former rows",
+        "Take a published restatement back: the former rows return",
         (ARG_RESTATEMENT, ARG_REASON, *_ANSWERS_ON_DOMAIN),
         calls="restate.revert",
         more="Refused once other epochs have read its rows, once one of its epochs was computed again, and seven days "

@@ -68,7 +68,7 @@ def plan(arguments: Namespace) -> None:
     if planned.obstacles:
         raise TopologyError(
             f"{several(len(planned.obstacles), 'obstacle')} in the way of this restatement.",
-            next_step="remove what is named above, then plan it again.",
+            next_step="do what each obstacle says, then plan again.",
         )
 
 

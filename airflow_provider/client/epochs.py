@@ -183,8 +183,8 @@ class Epochs:
             domain.
         :param interval: as for :func:`epoch_run`; its committed epochs are restated.
         :param reason: why; stored with *by*, by default the user who runs this program.
-        :param name: unique in the domain; the same call with the same name returns the same restatement. The default is
-            made of the first job or table and the start of the first epoch, and differs at each call.
+        :param name: unique in the domain; while the restatement is open, the same call returns it. The default is made
+            of the first job or table and the start of the first epoch, and differs at each call.
         :param needs_approval: publish only what was approved.
         :param lifetime: time until the restatement is over; 7 days by default.
         :raises UnknownName: no job and no table of that name.

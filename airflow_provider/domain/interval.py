@@ -110,7 +110,7 @@ class Interval:
                 field="interval",
                 value=f"[{self.start.isoformat()}, {self.end.isoformat()})",
                 expected="a start before its end",
-                next_step="pass the epoch's own interval; a zero-length data interval needs a cadence.",
+                next_step="write the earlier time first; a run's data interval of length zero needs a cadence.",
             )
 
     def __str__(self) -> str:

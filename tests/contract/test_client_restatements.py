@@ -225,7 +225,7 @@ def test_tables_of_another_domain_or_job_are_refused(quick_world: World) -> None
     for ask in (found.cut, found.diff):
         with pytest.raises(InvalidInput, match=r"other\.b"):
             ask(Table("b", "other"))
-    with pytest.raises(InvalidInput, match="a table that the restatement writes: b, c"):
+    with pytest.raises(InvalidInput, match=r"tables that restatement .* computes again: b, c"):
         found.diff(["b", "aside"])
     with pytest.raises(UnknownName):
         epochs.restatement("nothing")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -18,6 +20,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
 from demo.airflow_cluster import AirflowCluster
 from demo.spark_connect import write_configuration
+from tests.documents import HOW_TO, blocks
 from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -72,9 +75,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "host": f"{home}/store.db",
         "extra": {"warehouse": settings.warehouse},
     }
+    dags = home / "dags"
+    shutil.copytree(
+        Path(__file__).parent / "airflow_dags", dags, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (page,) = [one for one in blocks(HOW_TO / "correct-a-day.md") if one.file == "publish_restatement.py"]
+    (dags / page.file).write_text(page.text.replace("poke_interval=60", "poke_interval=10"), encoding="utf-8")
     cluster = AirflowCluster(
         home=home,
-        dags=Path(__file__).parent / "airflow_dags",
+        dags=dags,
         port=free_port(),
         python_path=[ROOT],
         environment={
@@ -88,8 +97,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     cluster.start()
     try:
         cluster.wait_until_healthy()
-        cluster.rest.wait_for_dags({"make", "copy", "share", "follow"})
-        for dag_id in ("make", "copy", "share", "follow"):
+        names = {"make", "copy", "share", "follow", "publish_restatement"}
+        cluster.rest.wait_for_dags(names)
+        for dag_id in sorted(names):
             cluster.rest.unpause(dag_id)
         yield World(cluster, settings)
     finally:
@@ -107,6 +117,8 @@ def test_runs_of_every_kind(world: World) -> None:
     _participants_write_one_epoch_together(world, shared)
     _a_run_that_an_event_has_started_computes_the_day_of_the_event(world)
     _events_tell_what_was_published(world)
+    _cleared_tasks_restate_a_day_that_was_read(world)
+    _a_backfill_restates_days(world)
     _nothing_secret_is_written_down(world)
 
 
@@ -196,6 +208,75 @@ def _events_tell_what_was_published(world: World) -> None:
     assert "/plugin/epochs?" in links["extra_links"]["Epochs"]
     page = world.rest._client.get("/epochs/api/grid", params={"end": "2013-02-10"}).json()
     assert {row["table"] for row in page["rows"]} == {"rows", "copies", "shares", "follows"}
+
+
+def _cleared_tasks_restate_a_day_that_was_read(world: World) -> None:
+    """R28: both tasks are cleared at once; the reader waits for what the other one stages; one commit shows both."""
+    made = next(one["dag_run_id"] for one in world.rest.dag_runs("make") if "2013-02-08" in one["dag_run_id"])
+    (copied,) = [one["dag_run_id"] for one in world.rest.dag_runs("copy")]
+    with EpochService.open(world.settings) as service:
+        service.restatements.open("default", ["rows"], "2013-02-07", name="fix", reason="wrong", by="me")
+    world.rest.clear("copy", copied, ["copy"])
+    world.rest.clear("make", made, ["make"])
+    assert world.finished("make", made) == "success"
+    assert world.finished("copy", copied) == "success"
+    assert (world.rows("rows"), world.rows("copies")) == ([7, 8, 9], [7, 7])
+    with EpochService.open(world.settings) as service:
+        service.restatements.publish("default", "fix")
+    assert (world.rows("rows"), world.rows("copies")) == ([7, 7, 8, 9], [7, 7, 7])
+
+
+def _a_backfill_restates_days(world: World) -> None:
+    """R28: the configuration of its runs names the restatement, which a person approves in Airflow's UI."""
+    with EpochService.open(world.settings) as service:
+        service.restatements.open(
+            "default",
+            ["rows"],
+            "2013-02-08/2013-02-10",
+            name="again",
+            reason="wrong",
+            by="me",
+            needs_approval=True,
+        )
+    publish = world.rest.trigger("publish_restatement", conf={"restatement": "again"})
+    known = {str(one["dag_run_id"]) for one in world.rest.dag_runs("make")}
+    while any(one["completed_at"] is None for one in world.rest.backfills("make")):
+        world.cluster.check()
+        time.sleep(0.5)
+    world.rest.backfill(
+        "make",
+        first=date(2013, 2, 9),
+        last=date(2013, 2, 10),
+        max_active_runs=2,
+        reprocess_behavior="completed",
+        dag_run_conf={"restatement": "again"},
+    )
+    runs = [
+        str(one["dag_run_id"])
+        for one in world.rest.dag_runs("make")
+        if (one["conf"] or {}).get("restatement") == "again"
+    ]
+    assert len(runs) == 2
+    assert len(known & set(runs)) == 1
+    assert {world.finished("make", run) for run in runs} == {"success"}
+    assert world.rows("rows") == [7, 7, 8, 9]
+    path = f"/dags/publish_restatement/dagRuns/{publish}/taskInstances/ask/-1/hitlDetails"
+    _wait_until_asked(world)
+    assert "- rows: 0 rows removed, 2 added" in world.rest.request("GET", path)["body"]
+    world.rest.request("PATCH", path, json={"chosen_options": ["Approve"]})
+    assert world.finished("publish_restatement", publish) == "success"
+    assert world.rows("rows") == [7, 7, 8, 8, 9, 9]
+
+
+def _wait_until_asked(world: World) -> None:
+    """Wait until a person is asked, and the scheduler knows: it takes a task that goes on before that for failed."""
+    log = world.cluster.home / "logs" / "airflow-scheduler.log"
+    ended = "event with state success for task instance TaskInstanceKey(dag_id='publish_restatement', task_id='ask'"
+    for _ in range(240):
+        if ended in log.read_text():
+            return
+        time.sleep(0.5)
+    pytest.fail("nobody was asked to approve the restatement")
 
 
 def _nothing_secret_is_written_down(world: World) -> None:

@@ -27,7 +27,7 @@ def refuse_obstacles(planned: Plan) -> None:
     if planned.obstacles:
         raise TopologyError(
             f"these epochs cannot be computed again together: {told(planned.obstacles)}.",
-            next_step="remove what is named; `airflow epochs restate plan` looks again.",
+            next_step="do what each of these says, then plan again: `airflow epochs restate plan`.",
         )
 
 

@@ -72,8 +72,8 @@ def plan(
         raise InvalidInput(
             field="interval",
             value=str(interval),
-            expected=f"time with committed epochs of {', '.join(names) or 'a job or a table'}",
-            next_step="nothing is to be computed again: run the tasks of this time.",
+            expected=f"an interval that has committed epochs of {', '.join(names) or 'a job or a table'}; it has none",
+            next_step="normal runs compute it; `airflow epochs status` shows up to when each job is complete.",
         )
     return _planned(reader, domain, jobs, asked, uncommitted=uncommitted)
 

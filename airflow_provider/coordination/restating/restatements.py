@@ -339,8 +339,9 @@ class Restatements:
             raise NotReady(
                 f"restatement {now.name!r}: {len(missing)} of {now.record.size} epochs are not computed: "
                 f"{told(f'{job} {interval}' for job, interval in missing)}.",
-                next_step="run the tasks of these jobs within it; `airflow epochs restate status "
-                f"{now.name}` shows how far each is.",
+                next_step="compute them within it, by runs with the configuration "
+                f'{{"restatement": "{now.name}"}} or by epoch_runs(…, restatement={now.name!r}); '
+                f"`airflow epochs restate status {now.name}` shows how far each is.",
                 missing=tuple(
                     Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
                     for job, interval in missing[:_LISTED]

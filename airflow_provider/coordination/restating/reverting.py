@@ -228,6 +228,13 @@ def _range(read: Provenance) -> tuple[object, ...]:
     return read.table, read.kind, read.low, read.high, read.on_upstream_revision
 
 
+_OF_UNPUBLISHED = {
+    RestatementState.OPEN: "`airflow epochs restate abandon {name} --reason …` ends it; readers see none of its rows.",
+    RestatementState.ABANDONED: "nothing is to be taken back: readers have seen none of its rows.",
+}
+"""What to do in place of a revert, by the state of the restatement."""
+
+
 def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> RestatementId:
     """Open the restatement that takes the published one *now* back, or find the one that an earlier call has opened.
 
@@ -239,7 +246,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             field="restatement",
             value=now.name,
             expected=f"a published restatement; this one is {now.record.state}",
-            next_step=f"`airflow epochs restate abandon {now.name} --reason …` ends one that is not published.",
+            next_step=_OF_UNPUBLISHED[now.record.state].format(name=now.name),
         )
     within = restatement_id(f"{now.name}-reverted")
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)
