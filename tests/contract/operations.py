@@ -272,6 +272,10 @@ def restating(record: Record, world: World) -> None:
             service.begin_within("three", corrected, day(1), owner("restate"), sources=bounds)
     with record.of("restate: abandon, which had read a source anew", "R10, R28, I11"):
         operations.abandon(DOMAIN, "three", **options)
+    operations.open(DOMAIN, ["source"], "2024-01-01", name="four", **options)
+    world.clock.advance(timedelta(days=8))
+    with record.of("vacuum: a restatement whose time is over", "R24, R28"):
+        world.retention.vacuum(DOMAIN)
 
 
 def sources(record: Record, world: World) -> None:

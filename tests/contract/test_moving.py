@@ -25,8 +25,8 @@ from airflow_provider.domain.errors import (
     StoreUnavailable,
     UnknownName,
 )
-from airflow_provider.domain.identifiers import ChangeSetId
-from airflow_provider.domain.records import Kind, source_key, topology_key, versions_key
+from airflow_provider.domain.identifiers import ChangeSetId, RestatementId
+from airflow_provider.domain.records import Kind, restatement_key, source_key, topology_key, versions_key
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import MoveState
@@ -282,6 +282,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     planted = {
         source_key(DOMAIN, "landing", day(1).end, 1): Kind.SOURCE,
         versions_key(DOMAIN, NUMBERS.name, 1): Kind.VERSIONS,
+        restatement_key(DOMAIN, RestatementId("correct")): Kind.RESTATEMENT,
     }
     updates = tuple(Put(key, sample(kind)) for key, kind in planted.items())
     source.store.transact(Transaction(domain=DOMAIN, updates=updates))

@@ -114,8 +114,8 @@ def test_without_the_variable_nothing_was_handed_over() -> None:
         (lambda path: path.chmod(0o640), InvalidInput, "0640"),
         (lambda path: path.write_text("{"), InvalidInput, "launch spec of this package"),
         (lambda path: path.write_bytes(b"\xff\xfe"), InvalidInput, "launch spec of this package"),
-        (lambda path: path.write_text('{"format": 2}'), InvalidInput, "missing required field"),
-        (lambda path: path.write_text('{"format": 1}'), StoreIncompatible, "same version of the package"),
+        (lambda path: path.write_text('{"format": 3}'), InvalidInput, "missing required field"),
+        (lambda path: path.write_text('{"format": 2}'), StoreIncompatible, "same version of the package"),
     ],
 )
 def test_invalid_launch_spec_is_refused(
