@@ -29,11 +29,11 @@ STAYED = (8, 38, *range(1, 300))
 RENAMED = (269, 2089, 89, 79, *range(9, 1200, 10))
 """Seeds in which jobs read a source by one name after the other."""
 
-SHARED = (7, *(seed for seed in range(2, 900, 5) if seed % 3))
+SHARED = (7, *(seed for seed in range(2, 900, 5) if seed % 4))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
 
 
-RESTATED = range(0, 150, 3)
+RESTATED = range(0, 200, 4)
 """Seeds in which people restate committed epochs."""
 
 

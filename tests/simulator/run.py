@@ -15,7 +15,7 @@ from tests.simulator.scheduler import Scheduler
 from tests.simulator.supervisor import Supervisor
 from tests.simulator.world import World
 
-_MIX = 3
+_MIX = 4
 _MOST_STEPS = 20_000
 _TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
@@ -24,7 +24,7 @@ _DUE = timedelta(days=2)
 def simulate(seed: int, *, trace: list[str] | None = None) -> Outcome:
     """Run the history of *seed*, the same again whenever it is asked for.
 
-    Every third seed is one of the cascade, the others are domains that change.
+    Every fourth seed is one of the cascade, the others are domains that change.
 
     :param trace: is filled with a line for each thing that happens.
     """
