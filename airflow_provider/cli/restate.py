@@ -170,8 +170,10 @@ def diff(arguments: Namespace) -> None:
         found = restatement.diff(arguments.table)
     tables = [difference_facts(difference, number) for difference in found.values()]
     known = {"domain": arguments.domain, "restatement": arguments.name, "output": output}
-    numbers = [[one["table"], one["added"], one["removed"]] for one in tables]
-    samples = [difference_block(one, number) for one in tables if one["rows_added"] or one["rows_removed"]]
+    numbers = [[each["table"], each["added"], each["removed"]] for each in tables]
+    samples = [
+        difference_block(each, number) for each in tables if each["rows_added"] or each["rows_removed"]
+    ]
     columns = ["table", "rows added", "rows removed"]
     answer(arguments, known | {"tables": tables}, facts(known), table(columns, numbers), *samples)
 

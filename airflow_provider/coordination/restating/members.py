@@ -37,7 +37,7 @@ _PAGE = 500
 
 
 class MemberState(StrEnum):
-    """How far a member is."""
+    """Progress of a member."""
 
     STAGED = "staged"
     """Computed; waits for the others."""

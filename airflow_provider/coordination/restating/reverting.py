@@ -232,7 +232,7 @@ _OF_UNPUBLISHED = {
     RestatementState.OPEN: "`airflow epochs restate abandon {name} --reason …` ends it; readers see none of its rows.",
     RestatementState.ABANDONED: "nothing is to be taken back: readers have seen none of its rows.",
 }
-"""What to do in place of a revert, by the state of the restatement."""
+"""Next steps of a refused revert, by the state of the restatement."""
 
 
 def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> RestatementId:
