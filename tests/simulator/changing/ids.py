@@ -60,6 +60,13 @@ class Ids:
             late = set() if span.is_empty else set(self.within(span)[rows:])
             self.seen = [one for one in self.seen if one not in late]
 
+    def take_away(self, spans: Iterable[Span]) -> bool:
+        """Take away what is not among the rows of *spans* as they are recorded; say whether there was any."""
+        before = len(self.seen)
+        self._counted.clear()
+        self.settle(spans)
+        return len(self.seen) < before
+
     # --- as begin asks for it ------------------------------------------------------------------------------------
 
     def bounds(self, asked: BoundsRequest) -> SourceBounds:

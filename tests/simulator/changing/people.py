@@ -295,13 +295,15 @@ class Operator:
             self._end(error, coordinator)
 
     def _end(self, error: str, coordinator: EpochService) -> None:
-        """Take files away that a source of another name refuses, compute a skipped epoch, or skip."""
+        """Take away files and ids that the source refuses, compute a skipped epoch, or skip."""
         skip = re.search(r"`airflow epochs skip (\w+) (\S+)/(\S+) --reason", error)
         copy = re.search(r"committed epochs have read it: (\w+) \[(\S+), (\S+)\) read", error)
         if "files came late" in error and len(self.world.truth.source.names) > 1:
             name = self.deployed[error.partition(" ")[0]].newest.source
             for epoch, bounds in self.world.truth.source.newest(name).items():
                 self.world.landing.restore(bounds, epoch)
+        elif "ids came late" in error:
+            self.world.take_ids_away()
         elif copy is not None and (copy[1], _span(copy[2], copy[3])) in self.world.skipped:
             self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
         elif skip is not None:

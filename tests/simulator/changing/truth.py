@@ -270,8 +270,7 @@ class Truth(History):
             self.staged.append(Staged(job=job, start=moment_of(start), token=record.token, uris=uris))
 
     def _table(self, table: str, record: TableRecord) -> None:
-        if table not in self.owners:
-            self._registered[table] = record.progress.origin
+        self._registered[table] = record.progress.origin
         owner = self.owners.setdefault(table, record.job)
         expect(record.job == owner, "R7", f"{table} of {owner} goes to {record.job}")
 
@@ -291,7 +290,8 @@ class Truth(History):
                 continue
             if before is not None and before.origin != record.origin:
                 self.declared_anew[table].append((self.csn + 1, record.origin))
-            if not known:
+            comes = before is None or all(str(one.name) != table for one in before.outputs)
+            if not known or (comes and self.chain(table, self.csn) is None):
                 # A commit may have come between the look of the registration and itself: then that was first.
                 start = self._registered[table]
                 places = {record.origin, record.origin if ends is None else max(record.origin, ends)}

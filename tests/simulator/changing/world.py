@@ -357,6 +357,13 @@ class ChangingWorld(Site):
         recorded = [one for name in names for one in sourced.newest(name).items()]
         self.landing.settle(recorded, keeps_late=keeps)
 
+    def take_ids_away(self) -> None:
+        """Let the source have no more rows than are recorded, also those that an attempt counted and did not record."""
+        newest = [self.truth.source.newest(name).values() for name in self.truth.source.names]
+        spans = [bounds.span for found in newest for bounds in found if bounds.span is not None]
+        if self.landing.ids.take_away(spans):
+            self.doubted_at = self.scheduler.clock.now()
+
     def check_counted(self) -> None:
         """Every row of the source is read, and once, by each job that has gone on past it (I11)."""
         sourced = self.truth.source
