@@ -60,7 +60,7 @@ class AirflowRest:
     def request(self, method: str, path: str, **kwargs: Any) -> Any:
         """Send one request with a token; again while Airflow cannot note it, as on SQLite, which its scheduler locks.
 
-        Airflow writes a change into its audit log before it makes it: an answer of "Database error" has changed nothing.
+        Airflow notes a change in its audit log before it makes it: an answer of "Database error" has changed nothing.
 
         :param path: below ``/api/v2``.
         :returns: the decoded answer, or None when it has no body.
