@@ -53,7 +53,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import members_of_run, others, refuse_uncomputed
+from airflow_provider.operators.restating import refuse_uncomputed, run_epochs
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begun,
@@ -187,13 +187,12 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         with EpochService.open(settings) as service:
             returned: list[Any] = []
-            named_by_run = task_restatement(context)
-            within = members_of_run(self.log, service, self.job, epochs, owner, named=named_by_run)
-            for restatement, members in within.items():
+            wanted = task_restatement(context)
+            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted)
+            for restatement, members in found.within.items():
                 returned += self._restate(context, service, settings, members, restatement)
-            alone = () if named_by_run else others(epochs, within)
-            if alone:
-                returned += self._publish(context, service, settings, alone, owner)
+            if found.alone:
+                returned += self._publish(context, service, settings, found.alone, owner)
         if self.batch is None and len(epochs) == 1:
             return returned[0] if returned else None
         return returned
@@ -265,7 +264,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
                         commit=self.commit,
                         restatement=restatement,
                     )
-                    while (epoch := begun(runs, left)) is not None:
+                    while (epoch := begun(runs, left, restatement)) is not None:
                         with epoch:
                             returned.append(self._call(context, epoch))
                         self.log.info("Published %s" if epoch.published else "Computed %s", epoch.attempt)

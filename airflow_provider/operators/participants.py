@@ -56,7 +56,7 @@ from airflow_provider.operators.decorator import (
     spark_of,
 )
 from airflow_provider.operators.outcome import kept_epochs, published_before, tell_ignored, tell_kept
-from airflow_provider.operators.restating import refuse_participants_within
+from airflow_provider.operators.restating import refuse_participants_within, run_epochs
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -139,7 +139,6 @@ class EpochBeginOperator(BaseOperator):
     def _run(self, context: Context) -> list[str]:
         from airflow_provider.spark.shared_run import begin_shared  # pyspark: not at each parse of a DAG
 
-        refuse_participants_within(task_restatement(context))
         number = _number(self.participants)
         refuse_schedule(self, self.job, None, self.interval)
         interval = hull(task_intervals(context, self.job, explicit=self.interval))
@@ -147,6 +146,9 @@ class EpochBeginOperator(BaseOperator):
         _refuse_several(self.job, interval)
         with _opened(self.epochs_conn_id, self.job) as service:
             owner, ttl = task_owner(context), self.lock_ttl
+            named = task_restatement(context)
+            found = run_epochs(self.log, service, self.job, [interval], owner, named=named)
+            refuse_participants_within(found, named)
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
             with begins(lambda: [interval]):
                 answer = begin_shared(service, self.job, interval, owner, participants=number, lock_ttl=ttl)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider.coordination.restating.members import joined, member_epochs, uncomputed
+from airflow_provider.coordination.restating.members import (
+    is_open,
+    joined,
+    member_epochs,
+    refuse_unpublished,
+    uncomputed,
+)
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
@@ -15,7 +22,19 @@ from airflow_provider.domain.topology import Job
 from airflow_provider.domain.watermark import merged
 
 
-def members_of_run(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunEpochs:
+    """Epochs that a run computes.
+
+    :param within: those that it computes within a restatement, by restatement.
+    :param alone: intervals of those that it publishes itself.
+    """
+
+    within: Mapping[RestatementId, Sequence[Interval]]
+    alone: tuple[Interval, ...]
+
+
+def run_epochs(
     log: Any,
     service: EpochService,
     job: Job,
@@ -23,32 +42,38 @@ def members_of_run(
     owner: Owner,
     *,
     named: RestatementId | None,
-) -> dict[RestatementId, list[Interval]]:
-    """Return those of the run's *epochs* that it computes within a restatement, by restatement.
+) -> RunEpochs:
+    """Return which of the run's *epochs* it computes, and within which restatement.
 
-    :param named: the restatement that the run's configuration names: then its other epochs are left as they are. None:
-        the run joins open restatements. A task that was cleared, or another run, that asks for a committed epoch
-        computes it within the restatement that has it.
-    :raises UnknownName: no restatement *named*. :raises TopologyError: none of *epochs* is its member.
+    A run whose configuration names a restatement computes its members and leaves the other epochs as they are; it may
+    have none: a backfill has the runs of all dates between its first and its last. A run that names no restatement, or
+    one that has ended since (Airflow keeps the configuration when the task is cleared later), joins open restatements:
+    a task that was cleared, or another run, that asks for a committed epoch computes it within the one that has it.
+
+    :param named: the restatement in the run's configuration.
+    :raises UnknownName: no restatement *named*. :raises InvalidInput: it was not published, and is over, and no open
+        restatement has the epochs.
     """
     if named is not None:
-        found = {named: member_epochs(service.store, job, epochs, named)}
-        left = [epoch for epoch in epochs if epoch not in found[named]]
-        if left:
-            log.warning("Left as committed, no members of %s: %s", named, ", ".join(map(str, left)))
-    else:
-        found = joined(service.store, job, epochs, owner)
-    for name, members in found.items():
+        members = member_epochs(service.store, job, epochs, named)
+        if is_open(service.store, job.domain, named):
+            left = [epoch for epoch in epochs if epoch not in members]
+            if left:
+                log.warning("Left as committed, no members of %s: %s", named, ", ".join(map(str, left)))
+            return _told(log, RunEpochs(within={named: members} if members else {}, alone=()))
+        log.warning("Restatement %s, which the configuration of this run names, has ended.", named)
+    within = joined(service.store, job, epochs, owner)
+    found = {epoch for members in within.values() for epoch in members}
+    others = [epoch for epoch in epochs if epoch not in found]
+    if named is not None and others:
+        refuse_unpublished(service.store, job.domain, named)
+    return _told(log, RunEpochs(within=within, alone=merged(others)))
+
+
+def _told(log: Any, found: RunEpochs) -> RunEpochs:
+    for name, members in found.within.items():
         log.info("Within restatement %s, which publishes them: %s", name, ", ".join(map(str, members)))
     return found
-
-
-def others(
-    epochs: Sequence[Interval], within: Mapping[RestatementId, Sequence[Interval]]
-) -> tuple[Interval, ...]:
-    """Return the intervals of those *epochs* that are computed within no restatement."""
-    members = {epoch for found in within.values() for epoch in found}
-    return merged(epoch for epoch in epochs if epoch not in members)
 
 
 def refuse_uncomputed(
@@ -71,12 +96,12 @@ def refuse_uncomputed(
         )
 
 
-def refuse_participants_within(restatement: RestatementId | None) -> None:
-    """:raises InvalidInput: the run computes its epochs within a restatement, which has one writer for each epoch."""
-    if restatement is not None:
+def refuse_participants_within(found: RunEpochs, named: RestatementId | None) -> None:
+    """:raises InvalidInput: the run publishes nothing itself: a restatement has one writer for each epoch."""
+    if not found.alone:
         raise InvalidInput(
             field="restatement",
-            value=restatement,
+            value=", ".join(found.within) or named,
             expected="no restatement, for an epoch that several participants write",
             next_step="compute the epoch by one task (@task.epoch) within the restatement.",
         )

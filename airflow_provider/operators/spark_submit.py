@@ -52,7 +52,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import members_of_run, others, refuse_uncomputed
+from airflow_provider.operators.restating import refuse_uncomputed, run_epochs
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -146,13 +146,12 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             settings := hook.get_settings(connections=connections_of(self.job))
         ) as service:
             self._refuse_cluster_mode(service)
-            named_by_run = task_restatement(context)
-            within = members_of_run(self.log, service, self.job, epochs, owner, named=named_by_run)
-            for restatement, members in within.items():
+            wanted = task_restatement(context)
+            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted)
+            for restatement, members in found.within.items():
                 self._restate(context, service, settings, members, restatement)
-            alone = () if named_by_run else others(epochs, within)
-            if alone:
-                self._compute(context, service, settings, alone, owner)
+            if found.alone:
+                self._compute(context, service, settings, found.alone, owner)
 
     def _compute(
         self,
@@ -252,7 +251,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         restatement: RestatementId,
     ) -> None:
         service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
-        with begins(lambda: [interval]):
+        with begins(lambda: [interval], restatement):
             answer = service.begin_within(
                 restatement, self.job, interval, owner, sources=SourceReaders(service.connections)
             )

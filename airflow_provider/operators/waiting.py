@@ -30,7 +30,6 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
     task_owner,
-    task_restatement,
     tell_bringers,
 )
 from airflow_provider.sources.readers import SourceReaders
@@ -44,12 +43,18 @@ _GRACE = timedelta(minutes=10)
 
 
 class Held(Exception):
-    """An epoch cannot begin yet. Ends the work of this try, never the task: see :func:`waiting`."""
+    """An epoch cannot begin yet. Ends the work of this try, never the task: see :func:`waiting`.
 
-    def __init__(self, error: RetryableError, epoch: Interval) -> None:
+    :ivar restatement: the restatement within which it is to begin; None for an epoch that its run publishes.
+    """
+
+    def __init__(
+        self, error: RetryableError, epoch: Interval, restatement: RestatementId | None = None
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.epoch = epoch
+        self.restatement = restatement
 
 
 def checked_wait(value: object) -> timedelta:
@@ -65,7 +70,9 @@ def checked_wait(value: object) -> timedelta:
 
 
 @contextmanager
-def begins(left: Callable[[], Sequence[Interval]]) -> Iterator[None]:
+def begins(
+    left: Callable[[], Sequence[Interval]], restatement: RestatementId | None = None
+) -> Iterator[None]:
     """Turn ``EpochBusy`` and ``NotReady`` into :class:`Held`, for a block that does nothing but begin an epoch.
 
     :param left: returns the epochs that are not published; the first of them is the one that is begun.
@@ -73,15 +80,17 @@ def begins(left: Callable[[], Sequence[Interval]]) -> Iterator[None]:
     try:
         yield
     except (EpochBusy, NotReady) as error:
-        raise Held(error, left()[0]) from error
+        raise Held(error, left()[0], restatement) from error
 
 
-def begun(runs: Iterator[Run], left: Callable[[], Sequence[Interval]]) -> Run | None:
+def begun(
+    runs: Iterator[Run], left: Callable[[], Sequence[Interval]], restatement: RestatementId | None = None
+) -> Run | None:
     """Return the next of *runs*, whose epoch has begun; None after the last.
 
     :raises Held: the first epoch of *left* cannot begin yet.
     """
-    with begins(left):
+    with begins(left, restatement):
         return next(runs, None)
 
 
@@ -117,6 +126,7 @@ def refuse_held(
                 missing=answer.missing,
             ),
             epoch,
+            restatement,
         )
 
 
@@ -163,12 +173,12 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
                     inputs,
                     run,
                     source_readers=source_readers,
-                    restatement=task_restatement(context),
+                    restatement=held.restatement,
                 ),
                 left,
             )
             return
-    _defer(operator, context, held.epoch, started, left)
+    _defer(operator, context, held, started, left)
 
 
 def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
@@ -180,21 +190,20 @@ def _wait_here(ask: Callable[[], Readiness], left: timedelta) -> None:
 
 
 def _defer(
-    operator: Any, context: Mapping[str, Any], epoch: Interval, started: datetime, left: timedelta
+    operator: Any, context: Mapping[str, Any], held: Held, started: datetime, left: timedelta
 ) -> NoReturn:
     job: Job = operator.job
-    owner, restatement = task_owner(context), task_restatement(context)
-    inputs = JobInputs.of(job, epoch)
+    owner, inputs = task_owner(context), JobInputs.of(job, held.epoch)
     operator.defer(
         trigger=EpochTrigger(
             epochs_conn_id=operator.epochs_conn_id,
             domain=job.domain,
             tables=[edge.table for edge in inputs.edges],
-            barrier=epoch.end.isoformat(),
+            barrier=held.epoch.end.isoformat(),
             job=job.name,
             run=[owner.dag_id, owner.run_id],
             until=(datetime.now(UTC) + left).isoformat(),
-            restatement=restatement,
+            restatement=held.restatement,
             **as_plain_values(inputs),
         ),
         method_name="resumed",

@@ -24,10 +24,10 @@ from airflow_provider.coordination.reading.wait import (
 )
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
-from airflow_provider.domain.identifiers import domain_name, table_name
+from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
-from airflow_provider.domain.topology import Edge, EdgeKind
+from airflow_provider.domain.topology import Edge
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
@@ -191,17 +191,8 @@ class EpochTrigger(BaseTrigger):
         if self.start is None:
             return None
         start = as_utc(datetime.fromisoformat(self.start), "start")
-        edges = tuple(
-            Edge(
-                table_name(edge["table"]),
-                EdgeKind(edge["kind"]),
-                as_of=_duration(edge["as_of"]),
-                length=_duration(edge.get("length")),
-            )
-            for edge in self.edges
-        )
         return JobInputs(
-            edges=edges,
+            edges=tuple(msgspec.convert(edge, Edge, strict=False) for edge in self.edges),
             interval=Interval(start, barrier),
             sources=tuple(msgspec.convert(source, Source, strict=False) for source in self.sources),
             cadence=None if self.cadence is None else msgspec.convert(self.cadence, Cadence, strict=False),
@@ -209,22 +200,12 @@ class EpochTrigger(BaseTrigger):
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:
-    """Return a job's *inputs* as arguments of :class:`EpochTrigger`: of each edge the fields that bound its read."""
-    edges = [
-        {
-            "table": edge.table,
-            "kind": edge.kind.value,
-            "as_of": None if edge.as_of is None else edge.as_of.total_seconds(),
-            "length": None if edge.length is None else edge.length.total_seconds(),
-        }
-        for edge in inputs.edges
-    ]
-    found: dict[str, Any] = {"edges": edges, "start": inputs.interval.start.isoformat()}
+    """Return a job's *inputs* as arguments of :class:`EpochTrigger`, which Airflow stores as JSON."""
+    found: dict[str, Any] = {
+        "edges": [msgspec.to_builtins(edge) for edge in inputs.edges],
+        "start": inputs.interval.start.isoformat(),
+    }
     if inputs.sources:
         found["sources"] = [msgspec.to_builtins(source) for source in inputs.sources]
         found["cadence"] = msgspec.to_builtins(inputs.cadence)
     return found
-
-
-def _duration(seconds: float | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)

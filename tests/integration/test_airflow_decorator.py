@@ -63,6 +63,14 @@ def days(epoch: Any, factor: int, dag_run: Any) -> str:
     return str(dag_run.run_id)
 
 
+def number(epoch: Any, value: int) -> None:
+    epoch.write(DAYS, epoch.spark.range(value, value + 1).selectExpr("id as n"))
+
+
+def must_not_run(epoch: Any) -> None:
+    raise AssertionError(epoch)
+
+
 def rows(service: EpochService, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = service.cuts.read(service.cuts.cut("default", [table]), table).to_pylist()
     return found
@@ -78,9 +86,6 @@ def test_a_batch_and_a_job_that_reads_it(service: EpochService, commit: str, csn
 
     assert made(days, 2, job=DAILY).execute(task_context()) == task_context()["dag_run"].run_id
     assert [row["n"] for row in rows(service, "days")] == [2 * (1 + 7 + 13 + 19)]
-
-    def must_not_run(epoch: Any) -> None:
-        raise AssertionError(epoch)
 
     # A try whose success was lost announces the same and computes nothing.
     again = task_context(try_number=2)
@@ -179,11 +184,34 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, 
     assert [row["n"] for row in rows(service, "days")] == [1 + 100 + 13 + 19]
     assert service.store.read(KEPT.domain, []).head.csn == csn == 6
 
-    def must_not_run(epoch: Any) -> None:
-        raise AssertionError(epoch)
-
     made(must_not_run, job=DAILY).execute(task_context(**within))
-    if not named:
+
+
+@pytest.mark.parametrize("end", ["open", "published", "abandoned"])
+def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: EpochService, end: str) -> None:
+    """R28: Airflow keeps a run's configuration. When its task is cleared later it computes as any other run; what was
+    to be looked at before it is published is never published by itself; a run without members leaves its epochs alone.
+    """
+    again = Job("daily", outputs=[DAYS], cadence="@daily", on_rerun="new_revision")
+    made(number, 1, job=again).execute(task_context())
+    operations, eighth = service.restatements, {"run_date": SEVENTH.end + timedelta(days=1)}
+    made(number, 2, job=again).execute(task_context(run_id="scheduled__8", **eighth))
+    operations.open("default", ["days"], "2013-02-07", name="fix", reason="wrong", by="me")
+    within = {"conf": {"restatement": "fix"}, "run_id": "backfill__1"}
+    if end == "open":
+        made(must_not_run, job=again).execute(task_context(**within, **eighth))
         return
-    with pytest.raises(AirflowFailException, match="is no epoch of restatement 'fix'"):
-        made(days, 1, job=DAILY).execute(task_context(**within, run_date=SEVENTH.start))
+    if end == "abandoned":
+        operations.abandon("default", "fix", reason="no", by="me")
+        with pytest.raises(AirflowFailException, match="restatement 'fix' was abandoned: no"):
+            made(must_not_run, job=again).execute(task_context(**within))
+    else:
+        made(number, 3, job=again).execute(task_context(**within))
+        operations.publish("default", "fix")
+        made(must_not_run, job=again).execute(task_context(**within, try_number=2))
+        assert sorted(row["n"] for row in rows(service, "days")) == [2, 3]
+    operations.open("default", ["days"], "2013-02-07", name="other", reason="wrong", by="me")
+    cleared = within | {"cleared_after": 1, "try_number": 3}
+    made(number, 4, job=again).execute(task_context(**cleared))
+    operations.publish("default", "other")
+    assert sorted(row["n"] for row in rows(service, "days")) == [2, 4]

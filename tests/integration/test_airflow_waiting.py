@@ -32,7 +32,8 @@ from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
-from airflow_provider.domain.topology import Job, Table, previous, window
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Job, Table, increment, previous, state, window
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import waiting as begin_waiting
@@ -322,6 +323,23 @@ def test_an_expired_barrier_ends_the_wait_by_name(service: EpochService) -> None
     event = first_event(trigger(tables=["a"], **as_plain_values(read)))
     assert event is not None
     assert event.payload["status"] == "ready"
+
+
+def test_a_deferred_wait_has_the_inputs_of_its_job() -> None:
+    """All that bounds and qualifies a read comes back from what Airflow stores, as JSON, of the trigger."""
+    inputs = [
+        state(A, as_of=timedelta(days=2), on_upstream_revision="ignore"),
+        window(replace(A, name="b"), timedelta(days=7)),
+        increment(replace(A, name="c")),
+        previous(out := replace(A, name="out", kind=TableKind.FULL)),
+    ]
+    job = Job("reads", inputs=inputs, outputs=[out], cadence="@daily")
+    read = JobInputs.of(job, Interval(DAY_END - DAY, DAY_END))
+    _, kept = trigger(tables=["a"], **as_plain_values(read)).serialize()
+    stored = EpochTrigger(**json.loads(json.dumps(kept)))
+    again = stored._inputs(DAY_END)
+    assert again is not None
+    assert (again.edges, again.interval) == (read.edges, read.interval)
 
 
 def test_run_decides_the_awaited_barrier(service: EpochService) -> None:

@@ -26,7 +26,7 @@ from airflow_provider.domain.restatement import (
     RestatementState,
     StagedEpoch,
     digest_of,
-    refuse_stranger,
+    refuse_closed,
 )
 from airflow_provider.domain.rewrites import invalidated
 from airflow_provider.domain.topology import Job
@@ -218,14 +218,22 @@ def member_epochs(
 ) -> list[Interval]:
     """Return those of *epochs* that the restatement *name* computes again.
 
-    :raises UnknownName: no such restatement. :raises TopologyError: none of them is its member.
+    :raises UnknownName: no such restatement.
     """
     record = restatement_of(reader, job.domain, name).record
-    found = [epoch for epoch in epochs if record.has(job.name, epoch)]
-    if not found:
-        for epoch in epochs[:1]:
-            refuse_stranger(name, record, job.name, epoch)
-    return found
+    return [epoch for epoch in epochs if record.has(job.name, epoch)]
+
+
+def is_open(reader: MetadataReader, domain: DomainName, name: RestatementId) -> bool:
+    """Return True if epochs may be computed within the restatement *name*."""
+    return any(name == known for known, _ in open_restatements(reader, domain))
+
+
+def refuse_unpublished(reader: MetadataReader, domain: DomainName, name: RestatementId) -> None:
+    """:raises InvalidInput: the restatement *name* is over, and was not published."""
+    record, reading = restatement_of(reader, domain, name).record, reader.read(domain, [])
+    if record.state is not RestatementState.PUBLISHED:
+        refuse_closed(name, record, incarnation=reading.head.incarnation, now=reading.now)
 
 
 def uncomputed(
