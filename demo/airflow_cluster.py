@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -100,6 +101,18 @@ class AirflowCluster:
                 reason = f"did not report a healthy Airflow within {timeout_s:.0f} s"
                 raise ProcessFailedError(name=server.name, reason=reason, log=server.log)
             time.sleep(0.3)
+
+    def run(self, *words: str, timeout_s: float = 900.0) -> subprocess.CompletedProcess[str]:
+        """Run a command of ``airflow`` to its end; return what it printed, whatever its exit code."""
+        return subprocess.run(
+            [sys.executable, "-m", "airflow", *words],
+            env=self.environment,
+            cwd=self.home,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=timeout_s,
+        )
 
     def check(self) -> None:
         """Say so when a component has ended.

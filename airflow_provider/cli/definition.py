@@ -127,6 +127,8 @@ ARG_NEEDS_APPROVAL = _arg("--needs-approval", help="publish only what was approv
 ARG_DEADLINE = _arg(
     "--deadline", help="time from now until the restatement is over: 90m, 6h, 2d; default: 7d", default=None
 )
+ARG_MAX_ACTIVE_RUNS = _arg("--max-active-runs", help="runs of a DAG at a time; default: 4", default="4")
+ARG_YES = _arg("--yes", help="do not ask before the runs start, nor before the publish", action="store_true")
 ARG_CHANGED_TABLE = _arg("--table", help="only this table", default=None)
 ARG_ROWS = _arg("--rows", help="rows to print of those added, and of those removed; default: 5", default="5")
 ARG_DIGEST = _arg(
@@ -375,6 +377,25 @@ _COMMANDS = (
         calls="serve.serve",
         more="Prints what engines have to be told: an address, a token, and what to name as the warehouse. Runs until "
         "it is interrupted. Airflow's API server serves the same below /epochs/catalog/CONN_ID.",
+    ),
+    _command(
+        "backfill",
+        "Correct a past interval: all DAGs of the cascade compute it again",
+        (
+            ARG_RESTATED,
+            ARG_RANGE,
+            ARG_REASON,
+            ARG_NEW_NAME,
+            ARG_NEEDS_APPROVAL,
+            ARG_DEADLINE,
+            ARG_MAX_ACTIVE_RUNS,
+            ARG_YES,
+            *_ANSWERS_ON_DOMAIN,
+        ),
+        calls="backfill.backfill",
+        more="Opens a restatement of the interval, lets Airflow backfill the DAGs that computed its epochs, one after "
+        "the other, shows what changes, and publishes all of it in one commit. Readers see all of the correction or "
+        "nothing. If it is interrupted, repeat it with the --name that it has printed: it goes on.",
     ),
     GroupCommand(
         name="restate",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,10 +56,13 @@ class World:
             found = service.cuts.read(service.cuts.cut("default", [table]), table, ["day"])
             return sorted(found.column("day").to_pylist())
 
-    def backfill(self, dag_id: str, first: int, last: int) -> list[str]:
+    def backfill(self, dag_id: str, first: int, last: int, **options: Any) -> list[str]:
         """Start the runs of some days; return their ids, in order. Airflow takes one backfill of a DAG at a time."""
         days = date(2013, 2, first), date(2013, 2, last)
-        self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2)
+        while any(one["completed_at"] is None for one in self.rest.backfills(dag_id)):
+            self.cluster.check()
+            time.sleep(0.5)
+        self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
         return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
 
     def finished(self, dag_id: str, run_id: str) -> str:
@@ -97,7 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     cluster.start()
     try:
         cluster.wait_until_healthy()
-        names = {"make", "copy", "share", "follow", "publish_restatement"}
+        names = {"make", "copy", "share", "follow", "tally", "publish_restatement"}
         cluster.rest.wait_for_dags(names)
         for dag_id in sorted(names):
             cluster.rest.unpause(dag_id)
@@ -119,6 +123,7 @@ def test_runs_of_every_kind(world: World) -> None:
     _events_tell_what_was_published(world)
     _cleared_tasks_restate_a_day_that_was_read(world)
     _a_backfill_restates_days(world)
+    _one_command_restates_a_cascade(world)
     _nothing_secret_is_written_down(world)
 
 
@@ -240,17 +245,7 @@ def _a_backfill_restates_days(world: World) -> None:
         )
     publish = world.rest.trigger("publish_restatement", conf={"restatement": "again"})
     known = {str(one["dag_run_id"]) for one in world.rest.dag_runs("make")}
-    while any(one["completed_at"] is None for one in world.rest.backfills("make")):
-        world.cluster.check()
-        time.sleep(0.5)
-    world.rest.backfill(
-        "make",
-        first=date(2013, 2, 9),
-        last=date(2013, 2, 10),
-        max_active_runs=2,
-        reprocess_behavior="completed",
-        dag_run_conf={"restatement": "again"},
-    )
+    world.backfill("make", 9, 10, reprocess_behavior="completed", dag_run_conf={"restatement": "again"})
     runs = [
         str(one["dag_run_id"])
         for one in world.rest.dag_runs("make")
@@ -266,6 +261,34 @@ def _a_backfill_restates_days(world: World) -> None:
     world.rest.request("PATCH", path, json={"chosen_options": ["Approve"]})
     assert world.finished("publish_restatement", publish) == "success"
     assert world.rows("rows") == [7, 7, 8, 8, 9, 9]
+
+
+def _one_command_restates_a_cascade(world: World) -> None:
+    """R28: `airflow epochs backfill` has Airflow backfill two DAGs, and clears the runs of one without a calendar."""
+    copied = world.backfill("copy", 9, 10)
+    assert {world.finished("copy", run) for run in copied} == {"success"}
+    tallied = [world.rest.trigger("tally", logical_date=f"2013-02-{day:02}T00:00:00Z") for day in (8, 9, 10)]
+    assert {world.finished("tally", run) for run in tallied} == {"success"}
+    before = {table: world.rows(table) for table in ("rows", "copies", "tallies")}
+    words = [
+        "backfill",
+        "rows",
+        "--interval",
+        "2013-02-08/2013-02-10",
+        "--reason",
+        "wrong",
+        "--yes",
+        "-o",
+        "json",
+    ]
+    done = world.cluster.run("epochs", *words)
+    assert json.loads(done.stdout)["dags"] == ["make", "copy", "tally"], done.stderr
+    assert "6 of 6 epochs staged" not in done.stderr
+    assert {table: world.rows(table) for table in before} == {
+        "rows": sorted([*before["rows"], 8, 9]),
+        "copies": sorted([*before["copies"], 8, 9]),
+        "tallies": sorted([*before["tallies"], 8, 9]),
+    }
 
 
 def _wait_until_asked(world: World) -> None:

@@ -1,0 +1,164 @@
+"""``airflow epochs backfill``: restate a past interval through all DAGs of the cascade."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from datetime import timedelta
+
+from airflow_provider.cli.answer import answer, facts, show
+from airflow_provider.cli.backfilling import Backfilling, JobDag, confirm, dags_of, progress, refuse_unheard
+from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.restating import members_table, next_command, plan_summary, several, size
+from airflow_provider.client.epochs import Epochs
+from airflow_provider.client.restatements import Restatement
+from airflow_provider.coordination.restating.restatements import RestatementStatus
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.durations import duration
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError
+from airflow_provider.domain.identifiers import domain_name, restatement_id
+from airflow_provider.domain.restatement import RestatementState
+
+_PUBLISHES = 20
+"""How often epochs may join between the last staged one and the commit."""
+_MOST_RUNS = 1_000
+
+
+@command
+def backfill(arguments: Namespace) -> None:
+    """Open a restatement, or go on with it; let Airflow compute its epochs, and publish them.
+
+    :raises TopologyError: obstacles keep it from being opened. Others are those of the ``restate`` commands, and of
+        :mod:`airflow_provider.cli.backfilling`.
+    """
+    runs, lifetime = _number(arguments.max_active_runs), duration(arguments.deadline, "deadline")
+    if not arguments.yes:
+        refuse_unheard()
+    with hook_of(arguments).get_conn(create=False) as service:
+        epochs = Epochs(service, arguments.domain)
+        restatement = _known(service, arguments) or _opened(service, epochs, arguments, lifetime)
+        try:
+            _work(service, restatement, runs, arguments)
+        except KeyboardInterrupt:
+            again = _again(restatement, arguments)
+            sys.stderr.write(
+                f"\nInterrupted; Airflow's runs go on. This command goes on with them: {again}\n"
+            )
+            raise SystemExit(130) from None
+
+
+def _work(service: EpochService, restatement: Restatement, runs: int, arguments: Namespace) -> None:
+    for _ in range(_PUBLISHES):
+        dags = dags_of(service, restatement.domain, restatement.record.members)
+        Backfilling(service, restatement, dags, runs).run()
+        found = restatement.status()
+        if found.record.needs_approval and found.record.approved != found.output:
+            _tell_approval(restatement, found, arguments)
+            return
+        _tell_difference(restatement)
+        if not arguments.yes:
+            confirm(f"Publish restatement {restatement.name}?")
+        try:
+            csn = restatement.publish()
+        except (
+            NotReady,
+            Conflict,
+        ) as error:  # epochs have joined, or were computed again: Airflow computes them
+            progress(error.message)
+            continue
+        _tell_published(restatement, dags, csn, arguments)
+        return
+    raise NotReady(
+        f"restatement {restatement.name!r}: epochs joined it before each of {_PUBLISHES} publishes.",
+        next_step="pause the DAGs that read its tables, and repeat this command.",
+        missing=(),
+    )
+
+
+def _known(service: EpochService, arguments: Namespace) -> Restatement | None:
+    """Return the open restatement of ``--name``; None if there is none of that name.
+
+    :raises InvalidInput: it is published or abandoned.
+    """
+    if not arguments.name:
+        return None
+    name = restatement_id(arguments.name)
+    found = dict(service.restatements.all(arguments.domain))
+    if name not in found:
+        return None
+    state = found[name].record.state
+    if state is not RestatementState.OPEN:
+        raise InvalidInput(
+            field="--name",
+            value=name,
+            expected=f"a new name, or that of an open restatement; this one is {state}",
+        )
+    progress(f"restatement {name} is open: going on with it")
+    return Restatement(service, domain_name(arguments.domain), name)
+
+
+def _opened(
+    service: EpochService, epochs: Epochs, arguments: Namespace, lifetime: timedelta | None
+) -> Restatement:
+    planned = epochs.plan_restatement(arguments.names, arguments.interval)
+    if planned.obstacles:
+        raise TopologyError(
+            f"{several(len(planned.obstacles), 'obstacle')} in the way: {planned.obstacles[0]}",
+            next_step="`airflow epochs restate plan` lists all; do what each says.",
+        )
+    dags = dags_of(service, domain_name(arguments.domain), planned.members)
+    if not arguments.yes:
+        names = ", ".join(dag.dag.dag_id for dag in dags)
+        show(plan_summary(arguments, planned, ""), members_table(planned.members), facts({"DAGs": names}))
+        confirm(f"Open the restatement, and let {several(len(dags), 'DAG')} compute its epochs again?")
+    opened = epochs.restate(
+        arguments.names,
+        arguments.interval,
+        reason=arguments.reason,
+        name=arguments.name,
+        needs_approval=arguments.needs_approval,
+        lifetime=lifetime,
+    )
+    progress(f"restatement {opened.name} is open: {size(opened.record.members)}")
+    return opened
+
+
+def _tell_difference(restatement: Restatement) -> None:
+    for table, rows in restatement.diff().items():
+        if rows.added.num_rows or rows.removed.num_rows:
+            progress(f"{table}: {rows.removed.num_rows} rows removed, {rows.added.num_rows} added")
+
+
+def _tell_approval(restatement: Restatement, found: RestatementStatus, arguments: Namespace) -> None:
+    look = next_command(arguments, "diff", restatement.name)
+    approve = next_command(arguments, "approve", restatement.name, "--output", found.output)
+    publish = next_command(arguments, "publish", restatement.name)
+    told = {
+        "domain": restatement.domain,
+        "restatement": restatement.name,
+        "state": "staged",
+        "output": found.output,
+    }
+    answer(arguments, told | {"next_step": approve}, facts(told | {"next step": [look, approve, publish]}))
+
+
+def _tell_published(restatement: Restatement, dags: list[JobDag], csn: int, arguments: Namespace) -> None:
+    members = restatement.record.members
+    known = {"domain": restatement.domain, "published": restatement.name}
+    names = [dag.dag.dag_id for dag in dags]
+    told = {"csn": csn, "epochs": restatement.record.size, "jobs": len(members), "dags": names}
+    back = next_command(arguments, "revert", restatement.name, more="--reason …")
+    seen = {"CSN": csn, "members": size(members), "DAGs": ", ".join(names), "to take it back": back}
+    answer(arguments, known | told, facts(known | seen))
+
+
+def _again(restatement: Restatement, arguments: Namespace) -> str:
+    words = next_command(arguments, "…", *arguments.names).replace("restate …", "backfill")
+    return f"{words} --interval {arguments.interval} --reason … --name {restatement.name}"
+
+
+def _number(text: str) -> int:
+    """:raises InvalidInput: ``--max-active-runs`` is not a number from 1 to 1,000."""
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
+        raise InvalidInput(field="--max-active-runs", value=text, expected=f"a number from 1 to {_MOST_RUNS}")
+    return int(text)

@@ -1,0 +1,110 @@
+"""``airflow epochs backfill``: the runs that it starts, and what it refuses before anything is opened."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.models.dag import DagModel
+from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable
+from airflow.serialization.serialized_objects import DagSerialization
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
+
+from airflow_provider.cli import airflow_dags
+from airflow_provider.cli.airflow_dags import ScheduledDag
+from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.interval import Cadence, Interval
+from tests.airflow_runs import epochs_connection, typed
+from tests.integration.flights import published
+
+FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+DAILY, HOURLY = Cadence("@daily"), Cadence("@hourly")
+WORDS = ("flights", "--interval", "2013-02-06", "--reason", "wrong hours")
+
+
+def may(day: int, hour: int = 0, minute: int = 0) -> datetime:
+    return datetime(2024, 5, day, hour, minute, tzinfo=UTC)
+
+
+def scheduled(schedule: Any) -> ScheduledDag:
+    """The DAG as Airflow's scheduler has it, which reads what the DAG processor has serialized."""
+    dag = DAG("load", schedule=schedule, start_date=FIRST)
+    return ScheduledDag("load", DagSerialization.from_dict(DagSerialization.to_dict(dag)))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first", "last"),
+    [
+        ("@daily", may(2), may(4)),
+        ("30 5 * * *", may(2, 5, 30), may(4, 5, 30)),
+        ("0 0 * * 0", may(5), may(5)),
+        (CronDataIntervalTimetable("@daily", timezone="UTC"), may(1), may(3)),
+        (CronPartitionTimetable("@daily", timezone="UTC"), may(1), may(3)),
+    ],
+    ids=["date", "date-within-the-day", "weekly-batch", "data-interval", "partition"],
+)
+def test_the_dates_of_the_runs_that_compute_epochs(schedule: Any, first: datetime, last: datetime) -> None:
+    """A run computes what has ended by its date, its data interval, or what its partition's key names."""
+    dag = scheduled(schedule)
+    assert dag.dates(DAILY, [Interval(may(day), may(day + 1)) for day in (3, 1)]) == (first, last)
+    hours = [Interval(may(day, 5), may(day, 6)) for day in (1, 3)]
+    assert dag.dates(HOURLY, hours) == (first, last), "one run computes all hours of its day or week"
+
+
+def test_epochs_before_the_first_run_and_after_the_last() -> None:
+    ended = DAG("load", schedule="@daily", start_date=FIRST, end_date=may(3))
+    dag = ScheduledDag("load", DagSerialization.from_dict(DagSerialization.to_dict(ended)))
+    with pytest.raises(
+        InvalidInput, match=r"has no run, up to now, that computes the epoch which ends at 2999"
+    ):
+        dag.dates(DAILY, [Interval(datetime(2998, 12, 31, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC))])
+    assert not scheduled(None).is_periodic
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store with a committed day, and an Airflow that has parsed no DAG."""
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    with EpochService.open(settings) as service:
+        published(service, 0)
+    airflow = create_engine("sqlite://", poolclass=StaticPool)
+    DagModel.metadata.tables["dag"].create(airflow)
+    monkeypatch.setattr(airflow_dags, "create_session", lambda: Session(airflow))
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), "--yes: None is not accepted; expected --yes where nobody can be asked"),
+        (("--yes",), "Airflow has no DAG 'flights'.* Next step: deploy the DAG, or open a restatement"),
+        (("--yes", "--max-active-runs", "0"), "--max-active-runs: '0' .* expected a number from 1 to 1000"),
+        (("--yes", "--interval", "2014-01-01"), "interval: '2014-01-01' is not accepted"),
+        (("--yes", "--deadline", "soon"), "deadline: 'soon' is not accepted"),
+        (("--yes", "--name", "a\nb"), r"restatement: 'a\\nb' is not accepted"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_what_is_refused_before_anything_is_opened(more: tuple[str, ...], told: str) -> None:
+    done = typed("backfill", *WORDS, *more)
+    assert done.returncode == 1
+    assert re.search(told, done.stderr), done.stderr
+    assert typed("restate", "list").stdout == "no restatements\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_the_name_of_a_restatement_that_has_ended_is_refused() -> None:
+    assert typed("restate", "open", *WORDS, "--name", "hours").returncode == 0
+    assert typed("restate", "abandon", "hours", "--reason", "no").returncode == 0
+    done = typed("backfill", *WORDS, "--name", "hours", "--yes")
+    assert done.returncode == 1
+    assert re.search("--name: 'hours' .* expected a new name, .*; this one is abandoned", done.stderr), (
+        done.stderr
+    )
