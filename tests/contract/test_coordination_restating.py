@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged
 from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput, NotReady
+from airflow_provider.domain.interval import Interval
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, rows, values_of
 from tests.contract.restating import NAME, cascade, computed, opened, published, restated, sound, within
@@ -114,6 +115,9 @@ def test_a_restatement_is_taken_back(table_world: World) -> None:
     computed(world, base, 3, [3])
     computed(world, daily, 3)
     assert world.rows("b", "d", "t") == restated_rows
+    operations.open(DOMAIN, ["b"], Interval(barrier(0), barrier(1)), name="in vain", **why)
+    world.coordinator.abort(within(world, base, 1, name="in vain"), "it failed")
+    operations.abandon(DOMAIN, "in vain", **why)
     csn = operations.revert(DOMAIN, NAME, **why)
     assert operations.revert(DOMAIN, NAME, **why) == csn == len(world.commits())
     assert world.rows("b", "d", "t") == before

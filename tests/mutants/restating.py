@@ -355,6 +355,15 @@ _ENDS = (
         by="test_a_restatement_is_taken_back",
     ),
     Mutant(
+        name="an attempt in vain takes away what its epoch's restatement replaced",
+        rule="R30",
+        file="coordination/attempts/begin.py",
+        old="            replaced=before.replaced if before else None,\n",
+        new="",
+        tests=(WHOLE,),
+        by="test_a_restatement_is_taken_back",
+    ),
+    Mutant(
         name="a revert copies into an epoch what the table had before it, too",
         rule="R30",
         file=REVERTING,
