@@ -135,6 +135,16 @@ class FileReader(SourceReader):
             if found != (file.size_bytes, file.modified):
                 raise _changed(bounds, file, found)
 
+    @_answering
+    def check_there(self, bounds: SourceBounds) -> None:
+        """Look for the files of *bounds*.
+
+        :raises Unavailable: a file is missing.
+        """
+        for file, info in _looked_up(bounds.files):
+            if info.type is pafs.FileType.NotFound:
+                raise _changed(bounds, file, None)
+
     def rows(self, bounds: SourceBounds) -> Rows:
         """:raises InvalidInput: always: the program knows the format of its files, and reads them itself."""
         raise InvalidInput(
@@ -382,8 +392,9 @@ def _changed(bounds: SourceBounds, file: BoundFile, there: tuple[int, int] | Non
         f"source {bounds.source!r}: {file.uri} is not the file that was recorded when the epoch began: "
         f"expected {expected}, found {found}.",
         next_step="run the task again: it reads the file as it is, unless a committed epoch has read the one "
-        "of before; then bind the source anew (`airflow epochs bind`), or bring that file back with its time (a "
-        "copy with another time of change is another file).",
+        "of before; then open a restatement, which reads it as it is (`airflow epochs restate plan`), bind the source "
+        "anew (`airflow epochs bind`), or bring that file back with its time (a copy with another time of change is "
+        "another file).",
         source=bounds.source,
         uri=file.uri,
         expected=expected,

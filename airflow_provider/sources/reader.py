@@ -117,6 +117,13 @@ class SourceReader(ABC):
         :raises InvalidInput: the bounds are of another kind of source.
         """
 
+    def check_there(self, bounds: SourceBounds) -> None:
+        """Look for the data within *bounds*. Only files can be replaced by others of their names.
+
+        :raises Unavailable: as in :meth:`check_unchanged`.
+        """
+        self.check_unchanged(bounds)
+
     @abstractmethod
     def rows(self, bounds: SourceBounds) -> Rows:
         """Return the rows within *bounds* in a form that Spark reads. Reading them gives exactly those, or an error.

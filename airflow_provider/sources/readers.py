@@ -59,6 +59,10 @@ class SourceReaders:
         """:raises Unavailable: the source differs from *bounds*; names the file, the snapshot, or the ids."""
         self.reader(source).check_unchanged(bounds)
 
+    def check_there(self, source: Source, bounds: SourceBounds) -> None:
+        """:raises Unavailable: data within *bounds* is gone; names the file, the snapshot, or the ids."""
+        self.reader(source).check_there(bounds)
+
     def rows(self, source: Source, bounds: SourceBounds) -> Rows:
         """Return the rows within *bounds* in a form that Spark reads."""
         return self.reader(source).rows(bounds)

@@ -52,6 +52,9 @@ class Ids:
         if bounds.span is not None and bounds.span.rows != len(ids(bounds)) + self.late:
             raise Unavailable(f"source {source.name!r}: other rows.", next_step="bring them back.")
 
+    def check_there(self, source: Source, bounds: SourceBounds) -> None:
+        self.check_unchanged(source, bounds)
+
 
 def ids(of: Attempt | SourceBounds) -> list[int]:
     (bounds,) = of.sources if isinstance(of, Attempt) else (of,)

@@ -16,6 +16,7 @@ from airflow_provider.domain.errors import (
     InvalidInput,
     NotReady,
     TopologyError,
+    Unavailable,
 )
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment
@@ -60,6 +61,36 @@ def late_in_both(world: World, directory: Path) -> tuple[Job, Job, Job]:
     computed(world, f, 1)
     land(directory, 1, y="100")
     return d, e, f
+
+
+@pytest.mark.parametrize("late", ["next", "ignore", "refuse"])
+def test_a_file_that_was_corrected_in_place_is_read_as_it_is(world: World, tmp_path: Path, late: str) -> None:
+    """I11, R28: no normal run may read it, since others have read the former one; members do, and give it back."""
+    d, e = (world.job(name, inputs=[feed(tmp_path, late)]) for name in "de")
+    f = world.job("f", inputs=[increment(world.table("d"))])
+    land(tmp_path, 1, x="1", y="2")
+    compute(world, d, 1)
+    computed(world, f, 1)
+    land(tmp_path, 1, x="100")
+    with pytest.raises(DependentReaders, match="restate plan"):
+        bound(world)
+    opened(world, "d", 1)
+    (tmp_path / "2024-01-01" / "y").rename(kept := tmp_path / "kept")
+    before = world.exactly()
+    with pytest.raises(Unavailable, match="is not the file that was recorded.*found nothing"):
+        sourced(world, d, 1)
+    assert world.exactly() == before
+    kept.rename(tmp_path / "2024-01-01" / "y")
+    assert sourced(world, d, 1).sources[0].revision == 2
+    restated(world, f, 1)
+    published(world)
+    assert world.rows("d", "f") == {"d": [(1, 102)], "f": [(1, 103)]}
+    assert sound(world)
+    world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right before", by="me")
+    assert world.rows("d", "f") == {"d": [(1, 3)], "f": [(1, 4)]}
+    assert sound(world)
+    with pytest.raises(Unavailable, match="no longer what was recorded for .*, which d has read"):
+        compute(world, e, 1)
 
 
 def test_two_members_read_the_next_revision_of_their_source(world: World, tmp_path: Path) -> None:

@@ -340,7 +340,8 @@ class Begin:
         if self.skips:
             bounded = self._giving_back.bounded(reading)
         else:
-            bounding = replace(self._bounding, published_with=self._within.beside(reading))
+            beside, restates = self._within.beside(reading), self.restatement is not None
+            bounding = replace(self._bounding, published_with=beside, restates=restates)
             bounded = bounding.bounded(reading, epoch, revision, adopts=adopts is not None, fills=bool(fills))
         fresh = fresh or bounded.is_new
         record = AttemptRecord(

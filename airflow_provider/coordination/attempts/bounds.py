@@ -88,6 +88,7 @@ class Bounding:
 
     :param sources: the sources that the attempt reads. :param provider: asked for bounds that are not recorded.
     :param published_with: jobs that compute the same epoch within the attempt's restatement, by the same revision.
+    :param restates: whether the attempt is within a restatement: then files that were replaced are read as they are.
     """
 
     store: MetadataReader
@@ -96,6 +97,7 @@ class Bounding:
     sources: tuple[Source, ...]
     provider: BoundsProvider
     published_with: tuple[JobName, ...] = ()
+    restates: bool = False
 
     @property
     def keys(self) -> list[Key[Any]]:
@@ -221,8 +223,11 @@ class Bounding:
         if not again and self.provider.holds(asked, current):
             return Chosen(source=source, bounds=current, note=_note(recorded[newest]))
         if not again and committed == newest and source.late is not Late.REVISION:
-            self.provider.check_unchanged(source, current)
-            return Chosen(source=source, bounds=current)
+            if not self.restates:
+                self.provider.check_unchanged(source, current)
+                return Chosen(source=source, bounds=current)
+            # What was replaced is read as it is now; what is gone would take rows away without a word.
+            self.provider.check_there(source, current)
         if not again:
             refuse_readers(source, self.interval, newest, readers)
         found = self.provider.bounds(asked)

@@ -32,6 +32,12 @@ class BoundsProvider(Protocol):
         :raises Unavailable: with the file or the ids.
         """
 
+    def check_there(self, source: Source, bounds: SourceBounds) -> None:
+        """Refuse data within *bounds* that is gone; a file that was replaced by another of its name is there.
+
+        :raises Unavailable: with the file or the ids.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
@@ -60,6 +66,9 @@ class Proposed:
         return True
 
     def check_unchanged(self, source: Source, bounds: SourceBounds) -> None:
+        """Do nothing: known bounds hold."""
+
+    def check_there(self, source: Source, bounds: SourceBounds) -> None:
         """Do nothing: known bounds hold."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin_within import begin_within
+from airflow_provider.coordination.attempts.bounds_provider import Proposed
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.stage import stage
@@ -58,7 +59,7 @@ from airflow_provider.domain.restatement import (
     lease_of_restatement,
 )
 from airflow_provider.domain.rewrites import rewritten_since
-from airflow_provider.domain.source_bounds import SourceBounds
+from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
@@ -68,6 +69,14 @@ if TYPE_CHECKING:
 
 Member = tuple[JobName, Interval]
 _LISTED = 5
+
+
+class _FormerBounds(Proposed):
+    """Provider of the bounds that former rows have read, in place of those that the restatement has recorded."""
+
+    def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
+        """Return whether *recorded* are the former bounds."""
+        return recorded.same_as(self.bounds(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,7 @@ class Reverting:
         name, interval = member
         job = self._job(name)
         sources = {bounds.source: bounds for bounds in self._bounds(job, interval, former)}
-        attempt = begin_within(self.context, within, job, interval, owner, sources=sources)
+        attempt = begin_within(self.context, within, job, interval, owner, sources=_FormerBounds(sources))
         if not isinstance(attempt, Attempt):
             return
         self._refuse_other_inputs(attempt, former, sources)

@@ -138,6 +138,9 @@ class LandingSource:
                 f"source {source.name!r}: it is not what was recorded.", next_step="bring it back."
             )
 
+    def check_there(self, source: Source, bounds: SourceBounds) -> None:
+        self.check_unchanged(source, bounds)
+
 
 def _barrier_of(uri: str) -> datetime:
     return datetime.strptime("/".join(uri.split("/")[-3:-1]), "%Y-%m-%d/%H").replace(tzinfo=UTC)
