@@ -190,6 +190,25 @@ def test_ignoring_members_of_rows_outside_of_the_set_carry_their_label(world: Wo
     assert sound(world)
 
 
+def test_former_rows_of_older_inputs_do_not_come_back(world: World) -> None:
+    """R30: an input by an edge that ignores revisions was computed again before the restatement: its revert would
+    bring rows back that were computed from the older input, as if they had read the present one.
+    """
+    base, other = world.job("b"), world.job("o")
+    ignores = increment(world.table("o"), on_upstream_revision="ignore")
+    mixed = world.job("m", inputs=[increment(world.table("b")), ignores])
+    computed(world, other, 1, [1])
+    run_all(world, [base, mixed], [1])
+    computed(world, other, 1, [7], "again")
+    opened(world, "b", 1)
+    restated(world, base, 1, [1000])
+    restated(world, mixed, 1)
+    published(world)
+    with pytest.raises(TopologyError, match="had read o before that was computed again"):
+        world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right before", by="me")
+    assert world.rows("m") == {"m": [(1, 1008)]}
+
+
 def ready_through_an_ignoring_edge(world: World) -> tuple[Job, Job]:
     """Stage the second day of a base and of what reads all of its days by an edge that ignores revisions."""
     base = world.job("b")

@@ -373,6 +373,15 @@ _ENDS = (
         by="test_a_file_that_was_corrected_in_place_is_read_as_it_is",
     ),
     Mutant(
+        name="a revert brings rows back that were computed from an older input",
+        rule="R30",
+        file=REVERTING,
+        old="rewritten_since(logs.of(key), known.csn,",
+        new="rewritten_since(logs.of(key), found.csn,",
+        tests=(EDGES,),
+        by="test_former_rows_of_older_inputs_do_not_come_back",
+    ),
+    Mutant(
         name="an attempt in vain takes away what its epoch's restatement replaced",
         rule="R30",
         file="coordination/attempts/begin.py",
