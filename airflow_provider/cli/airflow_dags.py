@@ -123,9 +123,10 @@ class ScheduledDag:
 
     def backfill(
         self, restatement: RestatementId, dates: tuple[datetime, datetime], *, max_active_runs: int
-    ) -> int:
+    ) -> int | None:
         """Do what ``airflow backfill create`` does, for runs that compute within *restatement*; return its id.
 
+        :return: None if its database was locked meanwhile, and a part of it goes on: try again once that has ended.
         :raises Unavailable: Airflow refuses it; says why.
         """
         words = ["--dag-id", self.dag_id, "--max-active-runs", str(max_active_runs)]
@@ -138,12 +139,13 @@ class ScheduledDag:
                 with attempt:
                     arguments.func(arguments)
         except (AirflowException, SystemExit) as error:
+            if (found := active_backfill(self.dag_id)) is not None and found[1] == restatement:
+                return None
             raise Unavailable(
                 f"Airflow makes no backfill of DAG {self.dag_id!r}: {error}",
                 next_step="do what it says, or wait for the other backfill, and repeat this command: it goes on.",
             ) from error
-        found = active_backfill(self.dag_id)
-        return 0 if found is None else found[0]
+        return None if (found := active_backfill(self.dag_id)) is None else found[0]
 
     def clear(self, run_ids: Iterable[str]) -> None:
         """Clear all tasks of runs, which then compute within the open restatement that has their epochs."""

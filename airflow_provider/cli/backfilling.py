@@ -147,30 +147,32 @@ class Backfilling:
         epochs = [(member.job, member.interval) for member in left if self._may_be_asked(member)]
         if not epochs:
             return any(member.state is MemberState.COMPUTING for member in left)
-        self._asked.update(epochs)
-        if dag.dag.is_periodic:
-            self._backfill(dag.dag, epochs)
-        else:
-            self._clear(dag.dag, epochs)
+        if self._backfill(dag.dag, epochs) if dag.dag.is_periodic else self._clear(dag.dag, epochs):
+            self._asked.update(epochs)
         return True
 
     def _may_be_asked(self, member: MemberStatus) -> bool:
         again = _TIMES if member.state is MemberState.OUTDATED else 1
         return member.state is not MemberState.COMPUTING and self._asked[member.job, member.interval] < again
 
-    def _backfill(self, dag: ScheduledDag, epochs: Sequence[Epoch]) -> None:
+    def _backfill(self, dag: ScheduledDag, epochs: Sequence[Epoch]) -> bool:
+        """Let Airflow backfill the runs that compute *epochs*; return False if it has made a part of them only."""
         spans = []
         for job in {job for job, _ in epochs}:
             cadence = job_of(self.service.store, self.restatement.domain, job).cadence
             spans.append(dag.dates(cadence, [interval for name, interval in epochs if name == job]))
         dates = min(first for first, _ in spans), max(last for _, last in spans)
         number = dag.backfill(self.restatement.name, dates, max_active_runs=self.max_active_runs)
+        if number is None:
+            progress(f"{dag.dag_id}: Airflow's database was locked; trying again")
+            return False
         self._backfills[dag.dag_id] = number
         span = f"{dates[0]:%Y-%m-%d %H:%M} to {dates[1]:%Y-%m-%d %H:%M} UTC"
         progress(f"{dag.dag_id}: backfill {number} of Airflow, with the runs of {span}")
+        return True
 
-    def _clear(self, dag: ScheduledDag, epochs: Sequence[Epoch]) -> None:
-        """Clear the runs that have committed *epochs*: Airflow backfills no DAG without a calendar.
+    def _clear(self, dag: ScheduledDag, epochs: Sequence[Epoch]) -> bool:
+        """Clear the runs that have committed *epochs*: Airflow backfills no DAG without a calendar. Return True.
 
         :raises Unavailable: it no longer has the runs.
         """
@@ -186,6 +188,7 @@ class Backfilling:
         dag.clear(ids)
         self._cleared[dag.dag_id] = ids
         progress(f"{dag.dag_id}: {several(len(ids), 'run')} cleared, since its schedule is no calendar")
+        return True
 
     def _run_of(self, epoch: Epoch) -> str:
         domain = self.restatement.domain
