@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 
 from demo import books, source
@@ -37,6 +37,18 @@ def land(folder: Path, days: Days) -> int:
     for files in (by_day, by_hour):
         _write(folder, files)
     return len(by_day) + len(by_hour)
+
+
+def replace(folder: Path, days: Days, replaced: Collection[date], *, corrected: bool) -> None:
+    """Write the flights of some of *days* again.
+
+    :param corrected: without those that were sent by mistake.
+    """
+    by_day: dict[str, list[Row]] = {FLIGHTS.format(day): [] for day in replaced}
+    for row in source.flights(days, corrected=replaced if corrected else ()):
+        if source.hour_of(row).date() in replaced:
+            by_day[FLIGHTS.format(source.hour_of(row))].append(row)
+    _write(folder, by_day)
 
 
 def _write(folder: Path, files: dict[str, list[Row]]) -> None:

@@ -18,6 +18,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.stores.factory import redacted
 from demo import figures
 from demo.books import A_DAY
+from demo.correction import Corrected, correct_the_twin, correct_with_epochs
 from demo.faults import Aim
 from demo.figures import Figures, ReadCounts, budgets_s
 from demo.phase import Outcome, Phase, Pipeline
@@ -83,6 +84,8 @@ class Result:
     :param words: what was read of the word tables meanwhile.
     :param published: what the package's store says of New York at the end. :param published_words: of the books.
     :param cuts_there: different cuts of New York's daily tables that could be read at some time.
+    :param corrected: what the correction of past days gave with the package; None for a demo of one day.
+    :param twin_corrected: reads of the twin's tables meanwhile; None without one, or with one day.
     """
 
     epochs: Outcome
@@ -91,6 +94,16 @@ class Result:
     published: Published
     published_words: int
     cuts_there: int
+    corrected: Corrected | None = None
+    twin_corrected: ReadCounts | None = None
+
+    @property
+    def correction_figures(self) -> Figures:
+        twin = self.twin_corrected
+        return {
+            **(self.corrected.figures if self.corrected else {}),
+            **(figures.reading_figures("twin.restate", twin) if twin else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +129,9 @@ class Stages:
 _STAGES = {
     "start": "to start Airflow, Spark and the store",
     "epochs": "with epochs",
+    "correction": "to correct past days, and to take that back",
     "twin": "of the naive twin",
+    "twin_correction": "to correct the twin's first day",
     "stop": "to stop everything",
 }
 
@@ -156,6 +171,7 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
         "demo.epochs.published": result.published.epochs,
         "demo.words.published": result.published_words,
         "demo.waits.deferred": len(result.epochs.waits),
+        **result.correction_figures,
         **({"demo.faults": stack.faults.counted} if stack.faults else {}),
         **stages.figures,
         "demo.seconds": round(time.monotonic() - started, 1),
@@ -199,20 +215,30 @@ def _both_halves(
     if stack.faults:
         stack.faults.stop()
         stack.faults.check()
-    twin = None
+    settings = stack.store.settings
+    found = published(settings, DOMAIN), published(settings, WORDS_DOMAIN).epochs
+    there = cuts_there(settings, DOMAIN, days=plan.epochs.ends, a_day=EPOCHS_A_DAY, besides=WEEKLY_JOBS)
+    corrected, twin, twin_corrected = None, None, None
+    if plan.corrected and not epochs.failed_runs:
+        with stages.measured("correction"):
+            period_s = READ_PERIOD_S / stack.warehouse.pace
+            corrected = correct_with_epochs(stack, console.print, period_s=period_s)
     if plan.twin:
         with stages.measured("twin"):
             twin = _half(stack, console, started, _twin(plan.twin, stack.warehouse.pace), tuple)
-    settings = stack.store.settings
+        if plan.twin_corrected and not twin.failed_runs:
+            with stages.measured("twin_correction"):
+                period_s = TWIN_READ_PERIOD_S / stack.warehouse.pace
+                twin_corrected = correct_the_twin(stack, console.print, TWIN_DAGS[:-1], period_s=period_s)
     return Result(
         epochs=epochs,
         twin=twin,
         words=figures.count_reads(stack.reads, "words"),
-        published=published(settings, DOMAIN),
-        published_words=published(settings, WORDS_DOMAIN).epochs,
-        cuts_there=cuts_there(
-            settings, DOMAIN, days=plan.epochs.ends, a_day=EPOCHS_A_DAY, besides=WEEKLY_JOBS
-        ),
+        published=found[0],
+        published_words=found[1],
+        cuts_there=there,
+        corrected=corrected,
+        twin_corrected=twin_corrected,
     )
 
 

@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 
 from demo import books, faults, landing
@@ -78,6 +79,16 @@ class Plan:
     def twin(self) -> Days | None:
         """The days of the naive twin, if it runs."""
         return Days.through_blizzard(self.twin_days) if self.twin_days else None
+
+    @property
+    def corrected(self) -> tuple[date, ...]:
+        """The days that are corrected at the source later: two in the middle of a week, or those that there are."""
+        return tuple(self.epochs)[-5:][:2] if self.days > 1 else ()
+
+    @property
+    def twin_corrected(self) -> tuple[date, ...]:
+        """The same for the twin: its first day of several."""
+        return (self.twin.first,) if self.twin and self.twin.count > 1 else ()
 
     def save(self, home: Path) -> None:
         """Keep it in a home, so that ``make up`` starts the same again."""
@@ -172,13 +183,31 @@ class DemoStack:
 
         :returns: the number of files.
         """
-        for days, name in ((self.plan.epochs, "epochs"), (self.plan.twin, "twin")):
+        for days, name, corrected in (
+            (self.plan.epochs, "epochs", self.plan.corrected),
+            (self.plan.twin, "twin", self.plan.twin_corrected),
+        ):
             if days is not None:
                 SourceTotals.of(days).save(self._totals(name))
+                SourceTotals.of(days, corrected=corrected).save(self._totals(f"{name}-corrected"))
         BookTotals.of(self.plan.books).save(self._totals("words"))
-        most = max(self.plan.days, self.plan.twin_days)
-        zone = self.home / "landing"
-        return landing.land(zone, Days.through_blizzard(most)) + books.land(zone, self.plan.books)
+        return landing.land(self._zone, self._landed) + books.land(self._zone, self.plan.books)
+
+    def correct(self, days: Collection[date]) -> None:
+        """Correct the flights of some days at the source, in place."""
+        landing.replace(self._zone, self._landed, days, corrected=True)
+
+    def take_back(self, days: Collection[date]) -> None:
+        """Write the flights of some days again as they landed first."""
+        landing.replace(self._zone, self._landed, days, corrected=False)
+
+    @property
+    def _zone(self) -> Path:
+        return self.home / "landing"
+
+    @property
+    def _landed(self) -> Days:
+        return Days.through_blizzard(max(self.plan.days, self.plan.twin_days))
 
     def start(self) -> None:
         """Start warehouse, store, Spark and Airflow and wait until all are ready.
@@ -230,7 +259,7 @@ class DemoStack:
     def reader(self, kind: str, name: str, *, period_s: float) -> ManagedProcess:
         """Prepare a reader's process.
 
-        :param kind: ``epochs``, ``catalog``, ``words`` or ``twin``.
+        :param kind: a family of :mod:`demo.readers`.
         :param name: its name among the readers of its family.
         :param period_s: seconds from one read's start to the next's.
         """
@@ -258,12 +287,14 @@ class DemoStack:
             "NYC_DAYS": str(self.plan.days),
             "NYC_TOTALS_EPOCHS": str(self._totals("epochs")),
             "NYC_TOTALS_TWIN": str(self._totals("twin")),
+            "NYC_TOTALS_EPOCHS_CORRECTED": str(self._totals("epochs-corrected")),
+            "NYC_TOTALS_TWIN_CORRECTED": str(self._totals("twin-corrected")),
             "NYC_TOTALS_WORDS": str(self._totals("words")),
             "NYC_READS": str(self.reads),
             "NYC_CATALOG": f"http://127.0.0.1:{self.plan.port}/epochs/catalog/{CONN_ID}",
-            "AIRFLOW_VAR_NYC_LANDING": str(self.home / "landing"),
+            "AIRFLOW_VAR_NYC_LANDING": str(self._zone),
             "AIRFLOW_VAR_NYC_TWIN_WAREHOUSE": self.warehouse.twin,
-            "NYC_LANDING": str(self.home / "landing"),
+            "NYC_LANDING": str(self._zone),
             "NYC_TWIN_WAREHOUSE": self.warehouse.twin,
             **self.warehouse.environment,
             **environment_of(self.store.connections),

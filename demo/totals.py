@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from demo import source
@@ -64,17 +64,17 @@ class SourceTotals:
             self._sums.append(self._sums[-1] + Counter(measures))
 
     @classmethod
-    def of(cls, days: Days) -> SourceTotals:
+    def of(cls, days: Days, *, corrected: Collection[date] = ()) -> SourceTotals:
         """Compute them from the source files.
 
-        :param days: the days that the tables begin and end with.
+        :param days: the days that the tables begin and end with. :param corrected: those whose flights were corrected.
         """
         by_hour: dict[datetime, Counter[str]] = defaultdict(Counter)
         visibility: dict[tuple[str, str], float | None] = {}
         for report in source.weather(days):
             visibility[report["origin"], report["time_hour"]] = _visibility(report)
             by_hour[source.hour_of(report)].update(_of_weather(report))
-        for flight in source.flights(days):
+        for flight in source.flights(days, corrected=corrected):
             by_hour[source.hour_of(flight)].update(_of_flight(flight, visibility))
         return cls(by_hour)
 

@@ -9,7 +9,7 @@ import importlib
 def main() -> None:
     """Run one reader process."""
     parser = argparse.ArgumentParser(prog="demo.readers")
-    parser.add_argument("family", choices=["epochs", "catalog", "words", "twin"])
+    parser.add_argument("family", choices=["epochs", "catalog", "words", "twin", "restated", "twin_restated"])
     parser.add_argument("--reader", required=True, help="its name in the log")
     parser.add_argument(
         "--period", type=float, required=True, help="seconds from one read's start to the next's"

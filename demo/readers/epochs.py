@@ -11,7 +11,7 @@ from airflow_provider import Align, Epochs, NotReady, ReadableCut, RetryableErro
 from demo.connection import settings_from_environment
 from demo.measures import COLUMNS, measure
 from demo.readers.reading import FAILED, WRONG, ReaderSettings, ReadLog, Seen, compare, read_until_told
-from demo.totals import TABLES, WEEKLY_TABLES, SourceTotals
+from demo.totals import TABLES, WEEKLY_TABLES, Measures, SourceTotals
 
 DOMAIN = "nyc"
 DAILY_TABLES = [table for table in TABLES if table not in WEEKLY_TABLES]
@@ -36,10 +36,15 @@ def read_all(epochs: Epochs, totals: SourceTotals) -> Seen:
     return _seen(epochs.cut(TABLES, align=Align.FLOOR, max_lag=MOST_BEHIND), totals)
 
 
-def _seen(cut: ReadableCut, totals: SourceTotals) -> Seen:
+def measured(cut: ReadableCut) -> tuple[dict[str, Measures], dict[str, timedelta]]:
+    """Read the tables of *cut*; return their measures, and by how much some of them are behind its barrier."""
     tables = map(str, cut)
     found = {table: measure(table, cut[table].to_arrow(COLUMNS[table])) for table in tables}
-    behind = {str(table): lag for table, lag in cut.behind.items()}
+    return found, {str(table): lag for table, lag in cut.behind.items()}
+
+
+def _seen(cut: ReadableCut, totals: SourceTotals) -> Seen:
+    found, behind = measured(cut)
     wrong = compare(found, totals, cut.barrier, behind=behind)
     return Seen(barrier=cut.barrier, tables=len(found), csn=cut.csn, wrong=wrong)
 

@@ -48,12 +48,14 @@ class Seen:
     :param tables: how many these were.
     :param csn: commit sequence number of the cut; None for a reader without cuts.
     :param wrong: what differs from the source at the barrier.
+    :param versions: those of the source with which all tables agree, where there are several.
     """
 
     barrier: datetime
     tables: int
     csn: int | None = None
     wrong: Differences = field(default_factory=dict)
+    versions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +72,7 @@ class Read:
     barrier: str | None = None
     csn: int | None = None
     wrong: Differences = field(default_factory=dict)
+    versions: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -125,6 +128,19 @@ def compare(
     return differences
 
 
+def judged(
+    seen: Mapping[str, Measures],
+    versions: Mapping[str, Totals],
+    barrier: datetime,
+    *,
+    behind: Mapping[str, timedelta] | None = None,
+) -> tuple[Differences, tuple[str, ...]]:
+    """Return the versions of the source with which all tables agree; what differs from the nearest if there is none."""
+    found = {name: compare(seen, totals, barrier, behind=behind) for name, totals in versions.items()}
+    right = tuple(name for name, wrong in found.items() if not wrong)
+    return {} if right else min(found.values(), key=len), right
+
+
 class ReadLog:
     """A reader's log, one JSON line a read.
 
@@ -171,6 +187,7 @@ class ReadLog:
             barrier=seen.barrier.isoformat(),
             csn=seen.csn,
             wrong=seen.wrong,
+            versions=seen.versions,
         )
 
     def _write(
@@ -184,6 +201,7 @@ class ReadLog:
         barrier: str | None = None,
         csn: int | None = None,
         wrong: Differences | None = None,
+        versions: tuple[str, ...] = (),
         error: str | None = None,
     ) -> Read:
         read = Read(
@@ -197,6 +215,7 @@ class ReadLog:
             barrier=barrier,
             csn=csn,
             wrong=wrong or {},
+            versions=versions,
             error=error,
         )
         self._path.parent.mkdir(parents=True, exist_ok=True)
