@@ -12,7 +12,6 @@ from airflow_provider.cli.answer import answer, block, facts, show, table, text
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.restating import (
     approval,
-    compute,
     counts_of,
     deadline,
     member_facts,
@@ -25,13 +24,12 @@ from airflow_provider.cli.restating import (
     several,
     size,
     spans,
-    state_of,
     unstaged,
-    why_over,
 )
 from airflow_provider.cli.staged_rows import difference_block, difference_facts
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
+from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import InvalidInput, TopologyError
@@ -128,7 +126,7 @@ def status(arguments: Namespace) -> None:
     """Show how far a restatement is."""
     with _service(arguments) as service:
         found = _restatement(service, arguments).status()
-        over = why_over(service, arguments.domain, found)
+        over = why_over(service.store, arguments.domain, found)
     record, state = found.record, state_of(found.record, is_over=bool(over))
     counts, step = counts_of(found), next_step(arguments, found, is_over=bool(over))
     told = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,19 +11,13 @@ from typing import Any
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import block, facts, indented, lines, moment, table, text
+from airflow_provider.coordination.restating import next_steps
 from airflow_provider.coordination.restating.members import MemberState, MemberStatus
+from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.restatements import RestatementStatus
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.restatement import (
-    JobEpochs,
-    RestatementRecord,
-    RestatementState,
-    refuse_closed,
-)
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.watermark import merged
 
 _LISTED = 5
@@ -34,52 +26,16 @@ _LISTED = 5
 
 def next_command(arguments: Namespace, name: str, *words: str, more: str = "") -> str:
     """Return a command to type next, with the options by which this one has found the domain."""
-    options = [] if arguments.domain == "default" else ["--domain", arguments.domain]
-    options += ["--conn-id", arguments.conn_id] if arguments.conn_id else []
-    told = shlex.join(["airflow", "epochs", "restate", name, *words, *options])
-    return f"{told} {more}" if more else told
-
-
-def compute(name: str) -> str:
-    """Return the step by which the epochs of the restatement *name* are computed."""
-    conf = json.dumps({"restatement": name}, ensure_ascii=False)
-    return f"compute its epochs: by runs with the configuration {conf}, or by epoch_runs(…, restatement={name!r})"
-
-
-def why_over(service: EpochService, domain: str, found: RestatementStatus) -> str:
-    """Return why an open restatement can no longer be published; empty if it can, or has ended."""
-    if found.record.state is not RestatementState.OPEN:
-        return ""
-    reading = service.store.read(domain_name(domain), [])
-    try:
-        refuse_closed(found.name, found.record, incarnation=reading.head.incarnation, now=reading.now)
-    except InvalidInput as error:
-        return error.message
-    return ""
-
-
-def state_of(record: RestatementRecord, *, is_over: bool) -> str:
-    """Return the state; ``expired`` for an open restatement whose deadline or store has passed."""
-    return "expired" if record.state is RestatementState.OPEN and is_over else record.state.value
+    return _commands(arguments)(name, *words, more=more)
 
 
 def next_step(arguments: Namespace, found: RestatementStatus, *, is_over: bool) -> str:
     """Return the command or the work by which an open restatement goes on; empty once it has ended."""
-    record, name = found.record, found.name
-    if record.state is not RestatementState.OPEN:
-        return ""
-    if is_over:
-        return next_command(arguments, "abandon", name, more="--reason …")
-    states = Counter(member.state for member in found.members)
-    if states[MemberState.WAITING] or states[MemberState.OUTDATED]:
-        return f"{compute(name)}."
-    if states[MemberState.COMPUTING]:
-        return "wait: runs compute the epochs that are not staged."
-    approved = record.approved == found.output
-    look, publish = next_command(arguments, "diff", name), next_command(arguments, "publish", name)
-    if record.needs_approval and not approved:
-        return f"{look}\n{next_command(arguments, 'approve', name, '--output', found.output)}"
-    return publish if approved else f"{look}\n{publish}"
+    return next_steps.next_step(_commands(arguments), found, is_over=is_over)
+
+
+def _commands(arguments: Namespace) -> Commands:
+    return Commands(arguments.domain, arguments.conn_id)
 
 
 def plan_summary(arguments: Namespace, planned: Plan, step: str) -> RenderableType:

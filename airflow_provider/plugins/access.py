@@ -8,11 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import (
+    ConnectionDetails,
+    DagAccessEntity,
+    DagDetails,
+)
 from airflow.configuration import conf
 from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
@@ -20,6 +24,7 @@ from airflow.models.dag import DagModel
 from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.domain.errors import (
+    FinalError,
     InvalidInput,
     OutcomeUnknown,
     PackageTooOld,
@@ -29,6 +34,9 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+
+if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
 
 log = logging.getLogger(__name__)
 
@@ -97,23 +105,41 @@ def _may_read_connection(conn_id: str, user: Any) -> bool:
     return get_auth_manager().is_authorized_connection(method="GET", details=details, user=user)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class NotAllowed(FinalError):
+    """The user may see the object, and may not change it.
+
+    :param dags: the DAGs that the user may read and whose runs the user may not change.
+    """
+
+    dags: tuple[str, ...] = ()
+
+
 class DagAccess:
     """Permissions of one user in one request; asks Airflow's auth manager once for each DAG."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
-        self._known: dict[str | None, bool] = {}
+        self._known: dict[tuple[ResourceMethod, str | None], bool] = {}
 
     def may_read(self, dag_id: str | None) -> bool:
         """Return whether the user may read *dag_id*; None stands for all DAGs.
 
         A program outside Airflow has its own name in the place of a DAG's id, and is treated as a DAG of that id.
         """
-        if dag_id not in self._known:
+        return self._may("GET", None, dag_id)
+
+    def may_change_runs(self, dag_id: str | None) -> bool:
+        """Return whether the user may change runs of *dag_id*, such as clear their tasks; None stands for all DAGs."""
+        return self._may("PUT", DagAccessEntity.RUN, dag_id)
+
+    def _may(self, method: ResourceMethod, entity: DagAccessEntity | None, dag_id: str | None) -> bool:
+        question = (method, dag_id)
+        if question not in self._known:
             details = None
             if dag_id is not None:
                 details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-            self._known[dag_id] = get_auth_manager().is_authorized_dag(
-                method="GET", details=details, user=self._user
+            self._known[question] = get_auth_manager().is_authorized_dag(
+                method=method, access_entity=entity, details=details, user=self._user
             )
-        return self._known[dag_id]
+        return self._known[question]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.upkeep.dags import latest_dags
+from airflow_provider.coordination.upkeep.dags import dags_of_jobs
 from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
@@ -270,12 +270,14 @@ def test_a_barrier_that_no_cut_can_be_had_at(world: World) -> None:
 
 def test_dags_of_the_latest_epochs(world: World) -> None:
     """By their DAGs: the newest epoch of each job counts, whether it is committed or being computed."""
-    assert latest_dags(world.store, DOMAIN) == frozenset()
+    assert dags_of_jobs(world.store, DOMAIN) == {}
     before, done, still = (replace(owner(), dag_id=name) for name in ("before", "done", "still"))
     world.run(world.job("d"), day(1), by=before)
-    assert latest_dags(world.store, DOMAIN) == {"before"}
+    assert set(dags_of_jobs(world.store, DOMAIN).values()) == {"before"}
     world.run(world.job("d"), day(2), by=done)
     world.begin(world.job("e"), day(1), still)
-    assert latest_dags(world.store, DOMAIN) == {"done", "still"}
+    assert set(dags_of_jobs(world.store, DOMAIN).values()) == {"done", "still"}
     world.begin(world.job("d"), day(2), replace(owner("again"), dag_id="again"))
-    assert latest_dags(world.store, DOMAIN) == {"again", "still"}, "who computes it again, not who did"
+    assert set(dags_of_jobs(world.store, DOMAIN).values()) == {"again", "still"}, (
+        "who computes it again, not who did"
+    )

@@ -1,4 +1,4 @@
-"""DAGs that worked on the latest epochs: who may read them may see the tables (docs/decisions/page-access.md)."""
+"""DAGs that worked on epochs: permissions on them decide who may see tables (docs/decisions/page-access.md)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ from collections.abc import Iterable
 
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.records import table_key
+from airflow_provider.domain.records import epoch_key, table_key
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import JobEpochs
 from airflow_provider.stores.base import MetadataReader, pages, scan
 
+_PAGE = 500
 
-def latest_dags(reader: MetadataReader, domain: DomainName) -> frozenset[str]:
-    """Name the DAGs that worked on the latest epochs of the domain's jobs."""
-    dags = (_latest_dag(reader, domain, job.record.name) for job in pages(reader, domain, JobRecord))
-    return frozenset(dag for dag in dags if dag is not None)
+
+def dags_of_jobs(reader: MetadataReader, domain: DomainName) -> dict[JobName, str]:
+    """Return for each job of *domain* the DAG that worked on its latest epoch; without those that none has."""
+    names = [stamped.record.name for stamped in pages(reader, domain, JobRecord)]
+    return {name: dag for name in names if (dag := _latest_dag(reader, domain, name)) is not None}
+
+
+def dags_of_members(
+    reader: MetadataReader, domain: DomainName, members: Iterable[JobEpochs]
+) -> frozenset[str]:
+    """Return all DAGs that worked on *members* of a restatement, and on the latest epochs of their jobs."""
+    found = set[str]()
+    for epochs in members:
+        latest = _latest_dag(reader, domain, epochs.job)
+        found |= set() if latest is None else {latest}
+        keys = [epoch_key(domain, epochs.job, interval.start) for interval in epochs.intervals]
+        for start in range(0, len(keys), _PAGE):
+            records = reader.read(domain, keys[start : start + _PAGE]).records.values()
+            found.update(dag for stamped in records for dag in _dags_of(stamped.record))
+    return frozenset(found)
+
+
+def _dags_of(epoch: EpochRecord) -> list[str]:
+    workers = (epoch.attempt, epoch.committed, epoch.replaced)
+    return [worker.owner.dag_id for worker in workers if worker is not None]
 
 
 def dags_of_tables(

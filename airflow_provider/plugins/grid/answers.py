@@ -12,7 +12,7 @@ from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row
 from airflow_provider.domain.checks import Finding
 from airflow_provider.domain.epoch import AttemptEvent, EpochState
 from airflow_provider.domain.errors import UnknownName
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
@@ -22,6 +22,12 @@ class Access(Protocol):
     """Permissions of the user; see :mod:`airflow_provider.plugins.access`."""
 
     def may_read(self, dag_id: str | None) -> bool: ...
+
+    def may_change_runs(self, dag_id: str | None) -> bool: ...
+
+
+Restated = Mapping[tuple[JobName, Interval], RestatementId]
+"""Members of open restatements, with the name of the restatement that computes them again."""
 
 
 def domains_answer(domains: Mapping[DomainName, Callable[[], Collection[str]]], access: Access) -> list[str]:
@@ -35,13 +41,15 @@ def domains_answer(domains: Mapping[DomainName, Callable[[], Collection[str]]], 
     return [name for name, dags in domains.items() if every or any(map(access.may_read, dags()))]
 
 
-def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
+def grid_answer(found: Grid, access: Access, restated: Restated | None = None) -> dict[str, Any]:
     """Return the grid; a table appears if the user may read a DAG that computed an epoch of it.
 
     Epochs of other DAGs are shown as empty. A table without a computed epoch in the range is shown to users who may
     read all DAGs. A domain without a table for the user looks like an unknown domain.
+
+    :param restated: the epochs that carry the name of a restatement.
     """
-    rows = [_row(row, access) for row in found.rows if _visible(row, access)]
+    rows = [_row(row, access, restated or {}) for row in found.rows if _visible(row, access)]
     if not rows and not access.may_read(
         None
     ):  # the answer for an unknown domain: it tells not even that it exists
@@ -55,9 +63,9 @@ def grid_answer(found: Grid, access: Access) -> dict[str, Any]:
     return {
         "domain": found.domain,
         "csn": found.csn,
-        "now": _text(found.now),
-        "start": _text(found.shown.start),
-        "end": _text(found.shown.end),
+        "now": moment_answer(found.now),
+        "start": moment_answer(found.shown.start),
+        "end": moment_answer(found.shown.end),
         "left_out": found.left_out,
         "more": found.more,
         "rows": rows,
@@ -76,8 +84,8 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
     return {
         "domain": found.domain,
         "job": found.job,
-        "start": _text(found.interval.start),
-        "end": _text(found.interval.end),
+        "start": moment_answer(found.interval.start),
+        "end": moment_answer(found.interval.end),
         "state": found.state.value,
         "revision": found.revision,
         "csn": found.csn,
@@ -86,7 +94,7 @@ def epoch_answer(found: Explanation, access: Access) -> dict[str, Any]:
         "next_step": found.next_step,
         "findings": [_finding(finding) for finding in found.findings] if complete else [],
         "places": list(found.places) if complete else [],
-        "inactive": _text(found.inactive),
+        "inactive": moment_answer(found.inactive),
         "expired": list(found.expired),
         "retired": found.retired,
         "log": [_entry(entry) for entry in _readable(found.log, access)],
@@ -106,25 +114,25 @@ def _visible(row: Row, access: Access) -> bool:
     return any(access.may_read(owner) for owner in owners or {None})
 
 
-def _row(row: Row, access: Access) -> dict[str, Any]:
+def _row(row: Row, access: Access, restated: Restated) -> dict[str, Any]:
     return {
         "table": row.table.name,
         "kind": row.table.kind.value,
         "format": row.table.format,
         "job": row.job,
         "cadence": str(row.cadence),
-        "watermark": _text(row.watermark),
+        "watermark": moment_answer(row.watermark),
         "csn": row.csn,
-        "inactive": _text(row.inactive),
+        "inactive": moment_answer(row.inactive),
         "retired": row.retired,
-        "cells": [_cell(cell, access) for cell in row.cells],
+        "cells": [_cell(cell, access, restated.get((row.job, cell.interval))) for cell in row.cells],
     }
 
 
-def _cell(cell: Cell, access: Access) -> dict[str, Any]:
+def _cell(cell: Cell, access: Access, restatement: RestatementId | None) -> dict[str, Any]:
     answer: dict[str, Any] = {
-        "start": _text(cell.interval.start),
-        "end": _text(cell.interval.end),
+        "start": moment_answer(cell.interval.start),
+        "end": moment_answer(cell.interval.end),
         "state": "",
     }
     if cell.state is EpochState.NOTHING or not access.may_read(cell.owner.dag_id if cell.owner else None):
@@ -135,8 +143,10 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
         "sink": cell.sink.value,
         "silent": cell.silent,
         "expired": cell.expired,
-        "owner": None if cell.owner is None else _owner(cell.owner),
+        "owner": None if cell.owner is None else owner_answer(cell.owner),
     }
+    if restatement is not None:
+        answer["restatement"] = restatement
     if cell.committed is not None:
         done = cell.committed
         answer["committed"] = {
@@ -145,7 +155,7 @@ def _cell(cell: Cell, access: Access) -> dict[str, Any]:
             "rows": done.rows,
             "files": done.files,
             "size_bytes": done.size_bytes,
-            "at": _text(done.at),
+            "at": moment_answer(done.at),
         }
     return answer
 
@@ -158,12 +168,12 @@ def _entry(stamped: Stamped[AttemptEvent]) -> dict[str, Any]:
     barrier = stamped.record
     output = barrier.committable
     return {
-        "at": _text(stamped.at),
+        "at": moment_answer(stamped.at),
         "state": barrier.state.value,
         "sink": barrier.sink,
         "token": barrier.token,
         "participant": barrier.participant,
-        "owner": _owner(barrier.owner),
+        "owner": owner_answer(barrier.owner),
         "note": barrier.note,
         "rows": None if output is None else output.rows,
         "files": None if output is None else output.files,
@@ -174,7 +184,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {"check": finding.check, "figure": finding.figure, "sample": list(finding.sample)}
 
 
-def _owner(owner: Owner) -> dict[str, Any]:
+def owner_answer(owner: Owner) -> dict[str, Any]:
+    """Return the task or program *owner*."""
     return {
         "dag_id": owner.dag_id,
         "run_id": owner.run_id,
@@ -183,5 +194,6 @@ def _owner(owner: Owner) -> dict[str, Any]:
     }
 
 
-def _text(moment: datetime | None) -> str | None:
+def moment_answer(moment: datetime | None) -> str | None:
+    """Return *moment* in ISO format."""
     return None if moment is None else moment.isoformat()

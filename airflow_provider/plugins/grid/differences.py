@@ -1,0 +1,85 @@
+"""Numbers of rows that a restatement adds and removes, counted in the API server within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider.coordination.restating.members import job_of
+from airflow_provider.coordination.restating.next_steps import Commands
+from airflow_provider.coordination.restating.restatements import RestatementStatus
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
+from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.topology import Table
+from airflow_provider.domain.version import SliceRecord
+from airflow_provider.plugins.recent import Recent
+from airflow_provider.stores.base import scan
+
+MAX_ROWS = 1_000_000
+"""Maximum number of committed rows of a table that are compared: Python holds all of them at once, twice."""
+_recent = Recent(at_once=1, timeout_s=20.0)
+"""Separate from the other questions, which must not wait for rows; one restatement at a time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowCounts:
+    """Counts rows of a restatement, of the tables of *jobs* only.
+
+    :param commands: of its domain, for what is not counted here.
+    """
+
+    service: EpochService
+    domain: DomainName
+    name: RestatementId
+    jobs: Collection[JobName]
+    commands: Commands
+    max_rows: int = MAX_ROWS
+
+    def answer(self) -> dict[str, Any]:
+        """Return the digest of what is staged, and for each table the number of rows added and removed.
+
+        A table with more than *max_rows* rows in the restatement's time has no numbers, but the command that counts
+        them.
+
+        :raises NotReady: members are not staged. :raises InvalidInput: the restatement is over.
+        """
+        # The digest is read before the rows: if a member is computed again meanwhile, an approval of it is refused.
+        status = self.service.restatements.status(self.domain, self.name)
+        head = self.service.store.read(self.domain, []).head
+        question = (self.commands, head.incarnation, self.name, status.output, frozenset(self.jobs))
+        tables = _recent.answer(question, head.csn, lambda: list(self._tables(status))).value
+        hidden = sum(epochs.job not in self.jobs for epochs in status.record.members)
+        return {"output": status.output, "tables": tables, "jobs_hidden": hidden}
+
+    def _tables(self, status: RestatementStatus) -> Iterator[dict[str, Any]]:
+        for epochs in status.record.members:
+            if epochs.job in self.jobs:
+                for table in job_of(self.service.store, self.domain, epochs.job).outputs:
+                    if not status.output:
+                        # Reads no row: says which members are missing, or that the restatement is over.
+                        self.service.restatements.differences(self.domain, self.name, [table.name])
+                    yield self._counted(table, epochs.intervals)
+
+    def _counted(self, table: Table, intervals: Sequence[Interval]) -> dict[str, Any]:
+        rows = self._committed_rows(table, intervals)
+        if rows > self.max_rows:
+            command = self.commands("diff", self.name, "--table", table.name)
+            return {"table": table.name, "rows": rows, "added": None, "removed": None, "command": command}
+        # One table at a time, so that the rows of one only are held.
+        found = self.service.restatements.differences(self.domain, self.name, [table.name])[table.name]
+        added, removed = found.added.num_rows, found.removed.num_rows
+        return {"table": table.name, "rows": rows, "added": added, "removed": removed}
+
+    def _committed_rows(self, table: Table, intervals: Sequence[Interval]) -> int:
+        """Return how many rows of *table* are compared: of all epochs from first to last, or of its newest state."""
+        first, last = min(one.start for one in intervals), max(one.end for one in intervals)
+        end = time_key(last) if table.kind.accumulates else None
+        reader = self.service.store
+        found = scan(reader, self.domain, SliceRecord, table.name, start=time_key(first), end=end)
+        ordered = sorted(found, key=lambda piece: piece.csn or 0)
+        newest = {piece.record.interval: piece.record.rows for piece in ordered}
+        if not newest:
+            return 0
+        return sum(newest.values()) if table.kind.accumulates else newest[max(newest)]

@@ -1,0 +1,342 @@
+"""Routes of the page on restatements: the list, one of them, its differences, and the decisions on it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.api_fastapi.logging.decorators import action_logging
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from pydantic import BaseModel, Field
+
+from airflow_provider.coordination.commits.open_restatements import open_restatements
+from airflow_provider.coordination.commits.staged import restatement_of, unknown
+from airflow_provider.coordination.restating.next_steps import Commands, next_step, state_of, why_over
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.dags import dags_of_members
+from airflow_provider.coordination.upkeep.grid import Grid
+from airflow_provider.domain.identifiers import DomainName, RestatementId, domain_name, restatement_id
+from airflow_provider.domain.records import Stamped, epoch_key, restatement_key, topology_key
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, epochs_of
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
+from airflow_provider.plugins.access import DagAccess, allowed_hook
+from airflow_provider.plugins.grid.answers import Restated
+from airflow_provider.plugins.grid.differences import RowCounts
+from airflow_provider.plugins.grid.questions import (
+    MAX_TEXT,
+    ConnectionId,
+    Name,
+    Tag,
+    recent,
+    recent_dags,
+    service_of,
+)
+from airflow_provider.plugins.grid.restatement_answers import (
+    Standing,
+    Summary,
+    member_answer,
+    refuse_undecidable,
+    restatement_answer,
+    selected,
+    summary_answer,
+    visible_jobs,
+)
+from airflow_provider.stores.base import MetadataReader, pages
+
+log = logging.getLogger(__name__)
+
+_PAGE = 50
+"""Number of restatements, or of members, in one answer."""
+_MAX_REASON = 2_000
+
+router = APIRouter()
+Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A domain as one user sees it. :param conn_id: as it was asked for."""
+
+    service: EpochService
+    domain: DomainName
+    conn_id: str | None
+    access: DagAccess
+
+    @property
+    def reader(self) -> MetadataReader:
+        return self.service.store
+
+    @property
+    def commands(self) -> Commands:
+        shown = allowed_hook(self.conn_id).epochs_conn_id
+        return Commands(self.domain, None if shown == DEFAULT_CONN_ID else shown)
+
+    def visible(self, jobs: Any) -> frozenset[Any]:
+        """Return those of *jobs* that the user may see."""
+        return visible_jobs(jobs, lambda: recent_dags(self.conn_id, self.reader, self.domain), self.access)
+
+    def record(self, name: str) -> tuple[RestatementId, Stamped[RestatementRecord], frozenset[Any]]:
+        """Return a restatement, with the jobs of its members that the user may see.
+
+        :raises UnknownName: no such restatement, or the user may see none of its jobs: the same error.
+        """
+        known = restatement_id(name)
+        stamped = restatement_of(self.reader, self.domain, known)
+        jobs = self.visible(epochs.job for epochs in stamped.record.members)
+        if not jobs:
+            raise unknown(self.domain, known)
+        return known, stamped, jobs
+
+    def standing(self, name: RestatementId, stamped: Stamped[RestatementRecord]) -> tuple[Standing, str]:
+        """Return how the restatement stands, with the tag of the answer; as of a minute ago at most."""
+        head = self.reader.read(self.domain, []).head
+        question = ("restatement", self.conn_id or "", self.domain, head.incarnation, name, stamped.version)
+        found = recent.answer(question, head.csn, lambda: self._standing(name, stamped))
+        return found.value, found.tag
+
+    def _standing(self, name: RestatementId, stamped: Stamped[RestatementRecord]) -> Standing:
+        status = self.service.restatements.status(self.domain, name)
+        over = why_over(self.reader, self.domain, status)
+        reverted = None
+        if status.record.state is RestatementState.PUBLISHED:
+            within = f"{name}-reverted"
+            known = self.reader.read(
+                self.domain, [key := restatement_key(self.domain, RestatementId(within))]
+            ).get(key)
+            if known is not None and known.record.reverts == name:
+                reverted = RestatementId(within), known.record.state
+        return Standing.counted(
+            status,
+            state=state_of(status.record, is_over=bool(over)),
+            at=stamped.at,
+            over=over,
+            next_step=next_step(self.commands, status, is_over=bool(over)),
+            dags=dags_of_members(self.reader, self.domain, status.record.members),
+            reverted_by=reverted,
+        )
+
+    def summaries(self) -> list[Summary]:
+        """Return all restatements: open ones first, then those that ended last; as of a minute ago at most.
+
+        The records are read again once one is opened or ended, which writes the topology, not at each commit.
+        """
+        key = topology_key(self.domain)
+        reading = self.reader.read(self.domain, [key])
+        topology = reading.get(key)
+        version = topology.version if topology else 0
+        question = ("restatements", self.conn_id or "", self.domain, reading.head.incarnation, version)
+        found: list[Summary] = recent.answer(question, 0, self._summaries).value
+        return found
+
+    def _summaries(self) -> list[Summary]:
+        # Few records at a time: one holds up to 5,000 members.
+        records = pages(self.reader, self.domain, RestatementRecord, size=10)
+        found = [
+            Summary(
+                name=RestatementId(stamped.key.item),
+                record=replace(stamped.record, asked=(), members=()),
+                jobs=tuple(epochs.job for epochs in stamped.record.members),
+                epochs=stamped.record.size,
+                csn=stamped.csn if stamped.record.state is RestatementState.PUBLISHED else None,
+                at=stamped.at,
+            )
+            for stamped in records
+        ]
+        return sorted(
+            found, key=lambda one: (one.record.state is RestatementState.OPEN, one.at), reverse=True
+        )
+
+
+@contextmanager
+def _asked(conn_id: str | None, domain: str, user: Any) -> Iterator[Asked]:
+    with service_of(conn_id, user) as service:
+        yield Asked(service, domain_name(domain), conn_id, DagAccess(user))
+
+
+def restated(reader: MetadataReader, found: Grid) -> Restated:
+    """Return the epochs of *found* that open restatements compute again."""
+    jobs = {row.job for row in found.rows}
+    return {
+        epoch: name
+        for name, stamped in open_restatements(reader, found.domain)
+        for epoch in epochs_of(epochs for epochs in stamped.record.members if epochs.job in jobs)
+    }
+
+
+# --- questions -------------------------------------------------------------------------------------------------
+
+
+@router.get("/api/restatements")
+def restatements_of(
+    *, user: GetUserDep, domain: Name = "default", conn_id: ConnectionId = None, offset: Offset = 0
+) -> dict[str, Any]:
+    """Return the restatements of a domain that the user may see, a page of them, and the command that opens one."""
+    with _asked(conn_id, domain, user) as asked:
+        summaries = asked.summaries()
+        latest = asked.visible({job for summary in summaries for job in summary.jobs})
+        seen = [summary for summary in summaries if latest.intersection(summary.jobs)]
+        page = [_summary(asked, summary) for summary in seen[offset : offset + _PAGE]]
+        opens = asked.commands("open", "TABLE", "--interval", "FROM/TO", more="--reason …")
+        head = asked.reader.read(asked.domain, [])
+    return {
+        "domain": domain,
+        "now": head.now.isoformat(),
+        "restatements": page,
+        "offset": offset,
+        "total": len(seen),
+        "command": opens,
+    }
+
+
+def _summary(asked: Asked, summary: Summary) -> dict[str, Any]:
+    if summary.record.state is not RestatementState.OPEN:
+        return summary_answer(summary, None)
+    stamped = restatement_of(asked.reader, asked.domain, summary.name)
+    standing, _ = asked.standing(summary.name, stamped)
+    return summary_answer(summary, standing)
+
+
+@router.get("/api/restatement")
+def restatement_named(
+    *,
+    user: GetUserDep,
+    name: Name,
+    domain: Name = "default",
+    conn_id: ConnectionId = None,
+    state: Annotated[str, Query(max_length=20)] = "",
+    job: Annotated[str, Query(max_length=MAX_TEXT)] = "",
+    offset: Offset = 0,
+    since: Tag = "",
+) -> dict[str, Any]:
+    """Return one restatement, its members counted by job and state, and a page of them.
+
+    :param state: only members in this state; ``unstaged`` for all but staged ones. :param job: only members of it.
+    :param since: as in the grid.
+    """
+    with _asked(conn_id, domain, user) as asked:
+        known, stamped, jobs = asked.record(name)
+        standing, tag = asked.standing(known, stamped)
+        if since == tag:
+            return {"unchanged": True, "tag": tag}
+        found = selected(standing, jobs, state=state, job=job)
+        page = found[offset : offset + _PAGE]
+        keys = [epoch_key(asked.domain, member[0], member[1].start) for member in page]
+        reading = asked.reader.read(asked.domain, keys)
+        listed = [
+            member_answer(member, reading.get(key), known, asked.access)
+            for member, key in zip(page, keys, strict=True)
+        ]
+        answer = restatement_answer(standing, jobs, asked.access)
+    return {
+        **answer,
+        "domain": asked.domain,
+        "tag": tag,
+        "now": reading.now.isoformat(),
+        "listed": listed,
+        "offset": offset,
+        "total": len(found),
+    }
+
+
+@router.get("/api/restatement/differences")
+def differences_of(
+    *, user: GetUserDep, name: Name, domain: Name = "default", conn_id: ConnectionId = None
+) -> dict[str, Any]:
+    """Return how many rows the restatement adds and removes, by table; the rows themselves are not part of it."""
+    with _asked(conn_id, domain, user) as asked:
+        known, _, jobs = asked.record(name)
+        counts = RowCounts(
+            service=asked.service, domain=asked.domain, name=known, jobs=jobs, commands=asked.commands
+        )
+        return counts.answer()
+
+
+# --- decisions -------------------------------------------------------------------------------------------------
+
+
+def same_site(request: Request) -> None:
+    """Refuse a request that the page of another site may have made.
+
+    The cookie of a login comes with requests that other sites make; see docs/decisions/page-access.md.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "send the decision as application/json.")
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise HTTPException(403, "a decision is made on Airflow's own page, not on that of another site.")
+
+
+class Decision(BaseModel):
+    """A decision on one restatement."""
+
+    domain: str = Field(default="default", max_length=MAX_TEXT)
+    conn_id: str | None = Field(default=None, max_length=MAX_TEXT)
+    name: str = Field(max_length=MAX_TEXT)
+
+
+class Approval(Decision):
+    """An approval. :ivar output: digest of what was looked at."""
+
+    output: str = Field(max_length=64)
+
+
+class ReasonedDecision(Decision):
+    """A decision with a reason."""
+
+    reason: str = Field(max_length=_MAX_REASON)
+
+
+def _audited(event: str) -> list[Any]:
+    return [Depends(same_site), Depends(action_logging(event=f"epochs_restatement_{event}"))]
+
+
+@contextmanager
+def _deciding(decision: Decision, user: Any, what: str) -> Iterator[tuple[Asked, RestatementId]]:
+    """Open the domain for a decision that the user may take.
+
+    :raises UnknownName: as :meth:`Asked.record`. :raises NotAllowed: the user may see the restatement only.
+    """
+    with _asked(decision.conn_id, decision.domain, user) as asked:
+        known, stamped, _ = asked.record(decision.name)
+        dags = dags_of_members(asked.reader, asked.domain, stamped.record.members)
+        refuse_undecidable(known, dags, asked.access)
+        told = {"domain": asked.domain, "restatement": known, "decision": what, "user": user.get_name()}
+        log.info("restatement %s: %s asks to %s it", known, user.get_name(), what, extra=told)
+        yield asked, known
+        log.info("restatement %s: done", known, extra=told)
+
+
+@router.post("/api/restatement/approve", dependencies=_audited("approve"))
+def approve(decision: Approval, user: GetUserDep) -> dict[str, Any]:
+    """Approve what is staged."""
+    with _deciding(decision, user, "approve") as (asked, name):
+        asked.service.restatements.approve(asked.domain, name, output=decision.output, by=user.get_name())
+    return {"approved": decision.output}
+
+
+@router.post("/api/restatement/publish", dependencies=_audited("publish"))
+def publish(decision: Decision, user: GetUserDep) -> dict[str, Any]:
+    """Publish all members in one commit."""
+    with _deciding(decision, user, "publish") as (asked, name):
+        return {"csn": asked.service.restatements.publish(asked.domain, name)}
+
+
+@router.post("/api/restatement/abandon", dependencies=_audited("abandon"))
+def abandon(decision: ReasonedDecision, user: GetUserDep) -> dict[str, Any]:
+    """End it without a commit."""
+    with _deciding(decision, user, "abandon") as (asked, name):
+        asked.service.restatements.abandon(asked.domain, name, reason=decision.reason, by=user.get_name())
+    return {"abandoned": name}
+
+
+@router.post("/api/restatement/revert", dependencies=_audited("revert"))
+def revert(decision: ReasonedDecision, user: GetUserDep) -> dict[str, Any]:
+    """Give its epochs their former rows back."""
+    with _deciding(decision, user, "revert") as (asked, name):
+        csn = asked.service.restatements.revert(
+            asked.domain, name, reason=decision.reason, by=user.get_name()
+        )
+    return {"csn": csn, "within": f"{name}-reverted"}
