@@ -22,14 +22,16 @@ DECISIONS = tuple(f"/api/restatement/{what}" for what in ("approve", "publish", 
 
 
 class Rides:
-    """Rides of each day, and a full table that counts them: jobs ``load`` and ``count`` of one domain."""
+    """Rides of each day, and a full table that counts them: jobs ``load_rides`` and ``count_rides`` of one domain."""
 
     def __init__(self, service: EpochService, domain: str) -> None:
         self.service, self.domain = service, domain
         rides = Table("rides", domain=domain)
-        totals = Table("totals", domain=domain, kind="full")
-        self.load = Job("load", outputs=[rides], cadence="@daily", origin=ORIGIN)
-        self.count = Job("count", inputs=[state(rides)], outputs=[totals], cadence="@daily", origin=ORIGIN)
+        totals = Table("station_totals", domain=domain, kind="full")
+        self.load = Job("load_rides", outputs=[rides], cadence="@daily", origin=ORIGIN)
+        self.count = Job(
+            "count_rides", inputs=[state(rides)], outputs=[totals], cadence="@daily", origin=ORIGIN
+        )
 
     def commit(self, *numbers: int) -> None:
         """Commit *numbers* of February of both jobs, each by its own DAG."""
@@ -61,11 +63,16 @@ class Rides:
                 if record.has(job.name, day(number)):
                     self.stage_one(name, job, number)
 
-    def stage_one(self, name: str, job: Job, number: int, *, generation: int = 0) -> None:
-        """Stage one member. :param generation: a higher one computes a staged member again."""
+    def begin(self, name: str, job: Job, number: int, *, generation: int = 0) -> Attempt:
+        """Begin one member. :param generation: a higher one computes a staged member again."""
         by = owner(job, run="restated", generation=generation)
         attempt = self.service.begin_within(name, job, day(number), by)
         assert isinstance(attempt, Attempt)
+        return attempt
+
+    def stage_one(self, name: str, job: Job, number: int, *, generation: int = 0) -> None:
+        """Stage one member; *generation* as in :meth:`begin`."""
+        attempt = self.begin(name, job, number, generation=generation)
         self._write(attempt, 2)
         self.service.stage(attempt)
 
@@ -85,4 +92,4 @@ def day(number: int) -> Interval:
 
 
 def owner(job: Job, *, run: str = "run", generation: int = 0) -> Owner:
-    return Owner(dag_id=f"dag_{job.name}", run_id=run, generation=generation)
+    return Owner(dag_id=job.name, run_id=run, generation=generation)

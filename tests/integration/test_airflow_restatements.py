@@ -176,7 +176,7 @@ def test_who_may_not_change_runs_sees_everything_and_decides_nothing(
     allowed = {what: ask(what, "user", name="mend").json() for what in answers}
     assert answers["restatement"].pop("may_decide") is False
     assert allowed["restatement"].pop("may_decide") is True
-    assert answers["restatement"].pop("needs") == ["dag_count", "dag_load"]
+    assert answers["restatement"].pop("needs") == ["count_rides", "load_rides"]
     assert allowed["restatement"].pop("needs") == []
     for answer in (*answers.values(), *allowed.values()):
         answer.pop("now")
@@ -184,7 +184,7 @@ def test_who_may_not_change_runs_sees_everything_and_decides_nothing(
     for path in DECISIONS:
         told = decide(path.rpartition("/")[2], "viewer", output=output, reason="no")
         assert (told.status_code, told.json()["error"]) == (403, "NotAllowed")
-        assert "'dag_count', 'dag_load'" in told.json()["message"]
+        assert "'count_rides', 'load_rides'" in told.json()["message"]
         assert told.json()["next_step"].startswith("ask a user who may")
     found = record(rides)
     assert (found.state, found.approved) == (RestatementState.OPEN, "")
@@ -196,18 +196,18 @@ def test_every_dag_of_its_jobs_counts(
     """Also one that the user may not read, whose name is not told."""
     rides.open("mend")
     rides.stage("mend", 1, 2, 3)
-    monkeypatch.setattr(DagAccess, "may_change_runs", lambda _self, dag_id: dag_id == "dag_load")
-    assert ask("restatement", name="mend").json()["needs"] == ["dag_count"]
+    monkeypatch.setattr(DagAccess, "may_change_runs", lambda _self, dag_id: dag_id == "load_rides")
+    assert ask("restatement", name="mend").json()["needs"] == ["count_rides"]
     told = decide("publish").json()
-    assert (told["error"], "'dag_count'" in told["message"]) == ("NotAllowed", True)
-    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "dag_load")
+    assert (told["error"], "'count_rides'" in told["message"]) == ("NotAllowed", True)
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "load_rides")
     hidden = ask("restatement", name="mend").json()
     assert (hidden["may_decide"], hidden["needs"], hidden["jobs_hidden"]) == (False, [], 1)
     told = decide("publish")
     assert (told.status_code, "1 DAG that you may not read" in told.json()["message"]) == (403, True)
     for answer in (hidden, told.json(), ask("restatement/differences", name="mend").json()):
-        assert "count" not in json.dumps(answer)
-        assert "totals" not in json.dumps(answer)
+        assert "count_rides" not in json.dumps(answer)
+        assert "station_totals" not in json.dumps(answer)
     assert record(rides).state is RestatementState.OPEN
 
 
@@ -270,19 +270,19 @@ def test_members_are_counted_and_listed_by_page(
     answer = ask("restatement", name="mend").json()
     assert answer["states"] == {"staged": 2, "outdated": 0, "computing": 0, "waiting": 2}
     assert [(one["job"], one["epochs"], one["staged"]) for one in answer["members"]] == [
-        ("count", 3, 1),
-        ("load", 1, 1),
+        ("count_rides", 3, 1),
+        ("load_rides", 1, 1),
     ]
     assert [(one["job"], one["start"], one["epochs"]) for one in answer["asked"]] == [
-        ("load", "2013-02-01T00:00:00+00:00", 1)
+        ("load_rides", "2013-02-01T00:00:00+00:00", 1)
     ]
     assert [(one["job"], one["start"][:10], one["state"]) for one in answer["listed"]] == [
-        ("count", "2013-02-01", "staged"),
-        ("load", "2013-02-01", "staged"),
-        ("count", "2013-02-02", "waiting"),
-        ("count", "2013-02-03", "waiting"),
+        ("count_rides", "2013-02-01", "staged"),
+        ("load_rides", "2013-02-01", "staged"),
+        ("count_rides", "2013-02-02", "waiting"),
+        ("count_rides", "2013-02-03", "waiting"),
     ]
-    run = {"dag_id": "dag_count", "run_id": "restated", "generation": 0, "try_number": 1}
+    run = {"dag_id": "count_rides", "run_id": "restated", "generation": 0, "try_number": 1}
     assert answer["listed"][0]["owner"] == run
     (step,) = answer["next_step"]
     assert step.startswith('compute its epochs: by runs with the configuration {"restatement": "mend"}')
@@ -292,7 +292,7 @@ def test_members_are_counted_and_listed_by_page(
     waiting = ask("restatement", name="mend", state="unstaged", offset=1).json()
     assert [one["start"][:10] for one in waiting["listed"]] == ["2013-02-03"]
     assert (waiting["total"], waiting["offset"]) == (2, 1)
-    assert ask("restatement", name="mend", job="load", state="waiting").json()["total"] == 0
+    assert ask("restatement", name="mend", job="load_rides", state="waiting").json()["total"] == 0
 
 
 def test_outdated_member_says_why_and_its_run_is_for_its_readers(
@@ -305,9 +305,11 @@ def test_outdated_member_says_why_and_its_run_is_for_its_readers(
     assert answer["states"]["outdated"] == 3
     assert {one["why"] for one in answer["listed"]} == {"rides was computed again since"}
     # The job's latest epoch is of a DAG that the user may read; the run within the restatement is not.
-    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "dag_count")
-    monkeypatch.setattr(restatements, "recent_dags", lambda *_: {"load": "dag_count", "count": "dag_count"})
-    listed = ask("restatement", name="mend", job="load").json()["listed"]
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "count_rides")
+    monkeypatch.setattr(
+        restatements, "recent_dags", lambda *_: {"load_rides": "count_rides", "count_rides": "count_rides"}
+    )
+    listed = ask("restatement", name="mend", job="load_rides").json()["listed"]
     assert [(one["state"], one["owner"], one["why"]) for one in listed] == [("staged", None, "")]
 
 
@@ -324,7 +326,7 @@ def test_differences_are_numbers_and_no_rows(rides: Rides, ask: Ask) -> None:
         "output": rides.output("mend"),
         "jobs_hidden": 0,
         "tables": [
-            {"table": "totals", "rows": 3, "added": 0, "removed": 1},
+            {"table": "station_totals", "rows": 3, "added": 0, "removed": 1},
             {"table": "rides", "rows": 3, "added": 0, "removed": 1},
         ],
     }
@@ -360,7 +362,11 @@ def test_grid_marks_the_members_of_an_open_restatement(rides: Rides, ask: Ask) -
 
     assert marked() == set()
     rides.open("mend", 2)
-    assert marked() == {("rides", "2013-02-02"), ("totals", "2013-02-02"), ("totals", "2013-02-03")}
+    assert marked() == {
+        ("rides", "2013-02-02"),
+        ("station_totals", "2013-02-02"),
+        ("station_totals", "2013-02-03"),
+    }
     rides.service.restatements.abandon(rides.domain, "mend", reason="a test", by="ada")
     assert marked() == set(), "at once, although no commit was made"
 

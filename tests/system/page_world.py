@@ -26,6 +26,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from demo.airflow_cluster import AirflowCluster
 from demo.airflow_rest import AirflowRest
 from demo.spark_connect import write_configuration
+from tests.restated_rides import Rides
 from tests.servers.ports import free_port
 
 HERE = Path(__file__).parent
@@ -38,6 +39,8 @@ DOMAIN = "city"
 OTHER_DOMAIN = "rail & <i>road"
 HARBOUR = "harbour"
 """Where people and retention have done what they can do."""
+RIDES, BIKES = "rides", "bikes"
+"""Domains with a restatement that is staged, and with one in each state."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
     Job(
@@ -201,6 +204,11 @@ def fill(settings: Settings) -> None:
         commit(service, ODD, day(9), dag=ODD_DAG)
         commit(service, TRAINS, day(1))
         fill_harbour(service, settings)
+        rides = Rides(service, RIDES)
+        rides.commit(1, 2, 3)
+        rides.open("harbour", needs_approval=True)
+        rides.stage("harbour", 1, 2, 3)
+        fill_bikes(service)
 
 
 def fill_harbour(service: EpochService, settings: Settings) -> None:
@@ -221,6 +229,21 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
     with closing(open_store(settings.store_url, now=lambda: datetime(2013, 2, 4, tzinfo=UTC))) as long_ago:
         then = EpochService(long_ago, service.formats, defaults=PATIENT)
         commit(then, PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
+
+
+def fill_bikes(service: EpochService) -> None:
+    """Let one restatement be published, another abandoned, and have members of every state in a third."""
+    bikes = Rides(service, BIKES)
+    bikes.commit(*range(1, 7))
+    bikes.open("museum", 6)
+    bikes.stage("museum", 6)
+    service.restatements.publish(BIKES, "museum")
+    bikes.open(f"pier {PLANTED}"[:60], 5)
+    service.restatements.abandon(BIKES, f"pier {PLANTED}"[:60], reason="the code was right", by="ada")
+    bikes.open("harbour", 2)
+    bikes.stage("harbour", 2, 3)
+    bikes.stage_one("harbour", bikes.load, 2, generation=1)
+    bikes.begin("harbour", bikes.count, 2, generation=1)
 
 
 def day(number: int) -> Interval:

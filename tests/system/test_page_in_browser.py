@@ -16,12 +16,14 @@ from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 from airflow_provider.plugins.grid.app import router
 from tests.system.browser import LIMIT_MS, Visitor, chromium
 from tests.system.page_world import (
+    BIKES,
     DOMAIN,
     HARBOUR,
     ODD,
     ODD_DAG,
     ODD_TABLE,
     OTHER_DOMAIN,
+    RIDES,
     SHIPS_STATES,
     STATES,
     PageWorld,
@@ -124,7 +126,8 @@ def said(page: Page, table: str) -> dict[int, str]:
 def faint(page: Page) -> dict[str, float]:
     """Texts that do not stand out from what is behind them."""
     texts = page.locator(
-        ".ep :is(b, small, h1, h2, label, dt, dd, th, td, a, .ep-head, .ep-none, .ep-legend span, .ep-swatch, .ep-cell)"
+        ".ep :is(b, small, h1, h2, p, label, dt, dd, th, td, a, code, .ep-head, .ep-none, .ep-legend span, .ep-swatch,"
+        " .ep-cell, .ep-badge, .ep-hint, .ep-button)"
     )
     return {
         text.inner_text(): ratio
@@ -137,9 +140,12 @@ def faint(page: Page) -> dict[str, float]:
 
 
 def test_without_a_login_every_route_refuses_and_the_page_asks_for_one(stranger: Visitor) -> None:
-    routes = [route.path for route in router.routes if isinstance(route, APIRoute)]
-    answers = {path: stranger.page.request.get(f"/epochs{path}").status for path in routes}
-    assert answers == dict.fromkeys(routes, SIGNED_OUT)
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    sent = {route.path: {"method": next(iter(route.methods)), "data": {}} for route in routes}
+    answers = {
+        path: stranger.page.request.fetch(f"/epochs{path}", **how).status for path, how in sent.items()
+    }
+    assert answers == dict.fromkeys(sent, SIGNED_OUT)
     stranger.page.goto("/plugin/epochs")
     stranger.page.wait_for_url(re.compile("/auth/login"))
     expect(stranger.page.locator("input[name=password]")).to_be_visible()
@@ -269,7 +275,7 @@ def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None
 def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) -> None:
     page = look(viewer)
     choice = page.get_by_label("Domain")
-    expect(choice.locator("option")).to_have_text([DOMAIN, "default", HARBOUR, OTHER_DOMAIN])
+    expect(choice.locator("option")).to_have_text([BIKES, DOMAIN, "default", HARBOUR, OTHER_DOMAIN, RIDES])
     choice.select_option(OTHER_DOMAIN)
     expect(page.locator(".ep-name b")).to_have_text(["trains"])
     page.reload()
@@ -311,6 +317,165 @@ def test_the_keyboard_reaches_every_epoch(viewer: Visitor) -> None:
     page.keyboard.press("Escape")
     expect(page.get_by_role("region", name="Epoch")).to_have_count(0)
     expect(focused).to_have_accessible_name(re.compile("^flights, 2013-02-11"))
+
+
+# --- restatements ----------------------------------------------------------------------------------------------
+
+
+def look_at_restatements(visitor: Visitor, domain: str) -> Page:
+    visitor.page.goto(f"/plugin/epochs?view=restatements&domain={quote(domain)}")
+    visitor.page.locator(".ep-table, .ep-note:has(code)").first.wait_for()
+    return visitor.page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_restatements_of_every_state_are_listed_and_can_be_read(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
+) -> None:
+    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+        page = look_at_restatements(viewer, BIKES)
+        entries = page.get_by_role("region", name="Restatements").locator("tbody tr")
+        expect(entries).to_have_count(3)
+        for entry, words in zip(
+            entries.all(),
+            (
+                ["harbour", "open", "1 of 6 staged"],
+                ["abandoned", "the code was right (ada)"],
+                ["published", "13"],
+            ),
+            strict=True,
+        ):
+            for word in words:
+                expect(entry).to_contain_text(word)
+        assert page.locator(".ep img").count() == 0
+        assert faint(page) == {}
+        viewer.picture(f"restatements-{scheme}")
+
+        page.get_by_role("link", name="harbour", exact=True).click()
+        one = page.get_by_role("region", name="Restatement", exact=True)
+        expect(one).to_contain_text("1 staged, 1 outdated, 1 computing, 3 waiting")
+        expect(page).to_have_url(re.compile("restatement=harbour"))
+        page.reload()
+        expect(one).to_contain_text('{"restatement": "harbour"}')
+        expect(page.get_by_text("Members are missing: 4 of 6 epochs are not staged")).to_be_visible()
+        expect(page.get_by_role("button", name="Count rows")).to_be_disabled()
+        members = page.get_by_role("table", name="Members by epoch").locator("tbody tr")
+        expect(members).to_have_count(6)
+        page.get_by_role("combobox", name="State", exact=True).select_option("outdated")
+        expect(members).to_have_count(1)
+        expect(members).to_contain_text("rides was computed again since")
+        assert "/dags/count_rides/runs/restated" in (members.get_by_role("link").get_attribute("href") or "")
+        assert faint(page) == {}
+        viewer.picture(f"restatement-{scheme}")
+        page.go_back()
+        expect(entries).to_have_count(3)
+        assert viewer.errors == []
+
+
+def test_a_domain_without_restatements_names_the_command(viewer: Visitor) -> None:
+    page = look_at_restatements(viewer, DOMAIN)
+    note = page.locator(".ep-note")
+    expect(note).to_contain_text("A restatement computes committed epochs again")
+    expect(note.locator("code")).to_have_text(
+        f"airflow epochs restate open TABLE --interval FROM/TO --domain {DOMAIN} --reason …"
+    )
+
+
+def test_members_in_the_grid_lead_to_their_restatement(viewer: Visitor) -> None:
+    page = look(viewer, domain=BIKES)
+    assert said(page, "rides")[2] == "committed, 3 rows at CSN 3, member of restatement harbour"
+    marks = row(page, "station_totals").get_by_role("link")
+    expect(marks).to_have_count(1)
+    words = "Restatement harbour computes 2013-02-02 00:00 to 2013-02-07 00:00 UTC again"
+    expect(marks).to_have_accessible_name(words)
+    viewer.picture("members-in-the-grid")
+    row(page, "rides").get_by_role("button").nth(1).focus()
+    page.keyboard.press("Enter")
+    detail = page.get_by_role("region", name="Epoch")
+    expect(detail.get_by_role("link", name="harbour")).to_be_visible()
+    marks.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Restatement harbour")).to_be_visible()
+
+
+def test_who_may_not_decide_is_told_so(viewer: Visitor) -> None:
+    viewer.page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
+    decisions = viewer.page.get_by_role("region", name="Decisions")
+    expect(decisions).to_contain_text("You may look, not decide")
+    expect(decisions).to_contain_text("count_rides, load_rides")
+    for button in decisions.get_by_role("button").all():
+        expect(button).to_be_disabled()
+    expect(viewer.page.get_by_role("button", name="Count rows")).to_be_enabled()
+
+
+def test_restatement_is_counted_approved_published_and_reverted(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    """By keyboard where it matters: the dialog takes the focus, Escape leaves everything as it was."""
+    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+        page = look_at_restatements(admin, RIDES)
+        page.get_by_role("link", name="harbour", exact=True).click()
+        decisions = page.get_by_role("region", name="Decisions")
+        told, dialog = decisions.get_by_role("status"), page.get_by_role("dialog")
+        expect(decisions.get_by_role("button", name="Publish")).to_be_disabled()
+        expect(decisions).to_contain_text("Publish waits: it is not approved.")
+        page.get_by_role("button", name="Count rows").click()
+        counted = page.get_by_role("table", name="Rows added and removed by table").locator("tbody tr")
+        expect(counted).to_have_text(["station_totals01", "rides01"])
+        assert "Harbour" not in page.content(), "numbers only, no rows"
+
+        decisions.get_by_role("button", name="Approve").focus()
+        page.keyboard.press("Enter")
+        expect(dialog).to_have_accessible_name("Approve harbour?")
+        expect(dialog).to_contain_text("Rows: station_totals +0 −1, rides +0 −1.")
+        assert faint(page) == {}
+        admin.picture("approve")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(decisions.get_by_role("button", name="Approve")).to_be_focused()
+        page.keyboard.press("Enter")
+        dialog.get_by_role("button", name="Approve").click()
+        expect(told).to_contain_text("Approved.")
+        one = page.get_by_role("region", name="Restatement", exact=True)
+        expect(one).to_contain_text("by admin")
+
+        decisions.get_by_role("button", name="Publish").click()
+        expect(dialog).to_contain_text("All 4 epochs become visible in one commit")
+        dialog.get_by_role("button", name="Publish").click()
+        expect(told).to_contain_text("Published at CSN 7")
+        expect(one).to_contain_text("published")
+        assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 2, 2 rows"
+
+        page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
+        decisions.get_by_role("button", name="Revert").click()
+        expect(dialog.get_by_role("button", name="Revert")).to_be_disabled()
+        dialog.get_by_label("Reason").fill("the first rows were right")
+        admin.picture("revert")
+        dialog.get_by_role("button", name="Revert").click()
+        expect(told).to_contain_text("Taken back at CSN 8")
+        one.get_by_role("link", name="harbour-reverted").click()
+        expect(one).to_contain_text("the first rows were right")
+        expect(one).to_contain_text("Byadmin")
+        assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 3, 3 rows"
+        assert admin.errors == []
+        assert admin.hosts == {world.base_url}
+
+
+def test_refused_decision_shows_the_packages_words(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    """The page offers what was possible when it asked; meanwhile another user has abandoned the restatement."""
+    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+        admin.page.goto(f"/plugin/epochs?domain={BIKES}&restatement=museum")
+        decisions = admin.page.get_by_role("region", name="Decisions")
+        decisions.get_by_role("button", name="Revert").click()
+        dialog = admin.page.get_by_role("dialog")
+        dialog.get_by_label("Reason").fill("nothing was wrong")
+        dialog.get_by_role("button", name="Revert").click()
+        problem = dialog.get_by_role("alert")
+        expect(problem.get_by_role("heading")).to_have_text("Revert: refused")
+        expect(problem).to_contain_text("What to do:")
+        admin.picture("refused")
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------

@@ -95,7 +95,9 @@ class Asked:
         """Return how the restatement stands, with the tag of the answer; as of a minute ago at most."""
         head = self.reader.read(self.domain, []).head
         question = ("restatement", self.conn_id or "", self.domain, head.incarnation, name, stamped.version)
-        found = recent.answer(question, head.csn, lambda: self._standing(name, stamped))
+        # Of an open one thousands of members are read: not again at each commit of the domain.
+        csn = 0 if stamped.record.state is RestatementState.OPEN else head.csn
+        found = recent.answer(question, csn, lambda: self._standing(name, stamped))
         return found.value, found.tag
 
     def _standing(self, name: RestatementId, stamped: Stamped[RestatementRecord]) -> Standing:
@@ -187,6 +189,7 @@ def restatements_of(
         "now": head.now.isoformat(),
         "restatements": page,
         "offset": offset,
+        "page": _PAGE,
         "total": len(seen),
         "command": opens,
     }
@@ -238,6 +241,7 @@ def restatement_named(
         "now": reading.now.isoformat(),
         "listed": listed,
         "offset": offset,
+        "page": _PAGE,
         "total": len(found),
     }
 
