@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.upkeep.dags import dags_of_jobs
+from airflow_provider.coordination.upkeep.dags import dags_of_jobs, dags_of_members
 from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid
-from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.table_kind import TableKind
@@ -281,3 +281,25 @@ def test_dags_of_the_latest_epochs(world: World) -> None:
     assert set(dags_of_jobs(world.store, DOMAIN).values()) == {"again", "still"}, (
         "who computes it again, not who did"
     )
+
+
+def test_dags_of_a_restatements_members(world: World) -> None:
+    """All that worked on them, before and within the restatement, and on their jobs' latest epochs."""
+    one, other, within, later = (
+        replace(owner(), dag_id=name) for name in ("one", "other", "within", "later")
+    )
+    job = world.job("d")
+    for number, by in ((1, one), (2, other), (3, later)):
+        world.run(job, day(number), by=by)
+    opened = world.coordinator.restatements.open(
+        DOMAIN, ["d"], "2024-01-01", name="mend", reason="wrong", by="ada"
+    )
+    assert dags_of_members(world.store, DOMAIN, opened.members) == {"one", "later"}
+    attempt = world.coordinator.begin_within("mend", job, day(1), within)
+    assert isinstance(attempt, Attempt)
+    assert dags_of_members(world.store, DOMAIN, opened.members) == {"one", "within", "later"}
+    world.write(attempt)
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    world.coordinator.restatements.publish(DOMAIN, "mend")
+    assert dags_of_members(world.store, DOMAIN, opened.members) == {"one", "within", "later"}

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Body, Depends, HTTPException, Query, Request
 
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.staged import restatement_of, unknown
 from airflow_provider.coordination.restating.next_steps import Commands, next_step, state_of, why_over
+from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_members
 from airflow_provider.coordination.upkeep.grid import Grid
@@ -273,24 +273,27 @@ def same_site(request: Request) -> None:
         raise HTTPException(403, "a decision is made on Airflow's own page, not on that of another site.")
 
 
-class Decision(BaseModel):
-    """A decision on one restatement."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision of one user on one restatement."""
 
-    domain: str = Field(default="default", max_length=MAX_TEXT)
-    conn_id: str | None = Field(default=None, max_length=MAX_TEXT)
-    name: str = Field(max_length=MAX_TEXT)
-
-
-class Approval(Decision):
-    """An approval. :ivar output: digest of what was looked at."""
-
-    output: str = Field(max_length=64)
+    domain: str
+    conn_id: str | None
+    name: str
+    user: Any
 
 
-class ReasonedDecision(Decision):
-    """A decision with a reason."""
+def _decision(
+    user: GetUserDep,
+    name: Annotated[str, Body(max_length=MAX_TEXT)],
+    domain: Annotated[str, Body(max_length=MAX_TEXT)] = "default",
+    conn_id: Annotated[str | None, Body(max_length=MAX_TEXT)] = None,
+) -> Decision:
+    return Decision(domain, conn_id, name, user)
 
-    reason: str = Field(max_length=_MAX_REASON)
+
+Decided = Annotated[Decision, Depends(_decision)]
+Reason = Annotated[str, Body(max_length=_MAX_REASON, embed=True)]
 
 
 def _audited(event: str) -> list[Any]:
@@ -298,49 +301,48 @@ def _audited(event: str) -> list[Any]:
 
 
 @contextmanager
-def _deciding(decision: Decision, user: Any, what: str) -> Iterator[tuple[Asked, RestatementId]]:
-    """Open the domain for a decision that the user may take.
+def _deciding(decision: Decision, what: str) -> Iterator[tuple[Restatements, DomainName, RestatementId, str]]:
+    """Open the domain for a decision that the user may take; yield the operations and their first arguments.
 
     :raises UnknownName: as :meth:`Asked.record`. :raises NotAllowed: the user may see the restatement only.
     """
-    with _asked(decision.conn_id, decision.domain, user) as asked:
+    by = decision.user.get_name()
+    with _asked(decision.conn_id, decision.domain, decision.user) as asked:
         known, stamped, _ = asked.record(decision.name)
         dags = dags_of_members(asked.reader, asked.domain, stamped.record.members)
         refuse_undecidable(known, dags, asked.access)
-        told = {"domain": asked.domain, "restatement": known, "decision": what, "user": user.get_name()}
-        log.info("restatement %s: %s asks to %s it", known, user.get_name(), what, extra=told)
-        yield asked, known
-        log.info("restatement %s: done", known, extra=told)
+        told = {"domain": asked.domain, "restatement": known, "decision": what, "user": by}
+        log.info("restatement %s: %s decides to %s it", known, by, what, extra=told)
+        yield asked.service.restatements, asked.domain, known, by
+        log.info("restatement %s: %s is done", known, what, extra=told)
 
 
 @router.post("/api/restatement/approve", dependencies=_audited("approve"))
-def approve(decision: Approval, user: GetUserDep) -> dict[str, Any]:
-    """Approve what is staged."""
-    with _deciding(decision, user, "approve") as (asked, name):
-        asked.service.restatements.approve(asked.domain, name, output=decision.output, by=user.get_name())
-    return {"approved": decision.output}
+def approve(decision: Decided, output: Annotated[str, Body(max_length=64, embed=True)]) -> dict[str, Any]:
+    """Approve what is staged. :param output: digest of what was looked at."""
+    with _deciding(decision, "approve") as (restatements, domain, name, by):
+        restatements.approve(domain, name, output=output, by=by)
+    return {"approved": output}
 
 
 @router.post("/api/restatement/publish", dependencies=_audited("publish"))
-def publish(decision: Decision, user: GetUserDep) -> dict[str, Any]:
+def publish(decision: Decided) -> dict[str, Any]:
     """Publish all members in one commit."""
-    with _deciding(decision, user, "publish") as (asked, name):
-        return {"csn": asked.service.restatements.publish(asked.domain, name)}
+    with _deciding(decision, "publish") as (restatements, domain, name, _):
+        return {"csn": restatements.publish(domain, name)}
 
 
 @router.post("/api/restatement/abandon", dependencies=_audited("abandon"))
-def abandon(decision: ReasonedDecision, user: GetUserDep) -> dict[str, Any]:
+def abandon(decision: Decided, reason: Reason) -> dict[str, Any]:
     """End it without a commit."""
-    with _deciding(decision, user, "abandon") as (asked, name):
-        asked.service.restatements.abandon(asked.domain, name, reason=decision.reason, by=user.get_name())
+    with _deciding(decision, "abandon") as (restatements, domain, name, by):
+        restatements.abandon(domain, name, reason=reason, by=by)
     return {"abandoned": name}
 
 
 @router.post("/api/restatement/revert", dependencies=_audited("revert"))
-def revert(decision: ReasonedDecision, user: GetUserDep) -> dict[str, Any]:
+def revert(decision: Decided, reason: Reason) -> dict[str, Any]:
     """Give its epochs their former rows back."""
-    with _deciding(decision, user, "revert") as (asked, name):
-        csn = asked.service.restatements.revert(
-            asked.domain, name, reason=decision.reason, by=user.get_name()
-        )
+    with _deciding(decision, "revert") as (restatements, domain, name, by):
+        csn = restatements.revert(domain, name, reason=reason, by=by)
     return {"csn": csn, "within": f"{name}-reverted"}
