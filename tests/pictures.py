@@ -1,6 +1,7 @@
 """Make the pictures of the page in Airflow's UI for the docs: ``python -m tests.pictures [FOLDER]``.
 
-A real Airflow, a store with a week of the demo's tables, and a browser. Run it when the page looks different.
+A real Airflow, a store with a week of the demo's tables and a restatement, and a browser. Run it when the page looks
+different.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tempfile import TemporaryDirectory
 
 from airflow_provider import Cadence, CheckFailed, Interval, Job, Settings, Table, row_count, state
 from airflow_provider.coordination.service import EpochService
+from tests.restated_rides import Rides
 from tests.system.browser import Visitor, chromium
 from tests.system.page_world import PATIENT, begin, commit, page_world, write
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
-DOMAIN = "nyc"
+DOMAIN, RIDES = "nyc", "rides"
 ORIGIN = datetime(2013, 2, 2, tzinfo=UTC)
 WEEK = Cadence("@weekly")
 FLIGHTS, CARRIERS, ROUTES = (Table(name, DOMAIN) for name in ("flights", "carrier_daily", "route_daily"))
@@ -36,7 +38,7 @@ TELL = Job(
     **DAILY,
 )
 SUM_UP = Job("airport_week", inputs=[ROUTES], outputs=[WEEKLY], cadence=WEEK, origin=WEEK.floor(ORIGIN))
-WINDOW = {"width": 1440, "height": 990}
+WINDOW = {"width": 1440, "height": 1080}
 
 
 def fill(settings: Settings) -> None:
@@ -57,6 +59,10 @@ def fill(settings: Settings) -> None:
         commit(service, SUM_UP, week, dag="nyc_week", rows=3)
         write(service, begin(service, DELAY, _day(7), dag="nyc_delays"), DELAYS.name, rows=6)
         begin(service, LOAD, _day(8), dag="nyc_flights")
+        rides = Rides(service, RIDES)
+        rides.commit(1, 2, 3)
+        rides.open("harbour", needs_approval=True)
+        rides.stage("harbour", 1, 2, 3)
 
 
 def _day(number: int) -> Interval:
@@ -65,7 +71,7 @@ def _day(number: int) -> Interval:
 
 
 def main(folder: Path) -> None:
-    """Keep a light and a dark picture in *folder*."""
+    """Keep a light and a dark picture of each view in *folder*."""
     with (
         TemporaryDirectory(prefix="nyc-") as home,
         chromium() as browser,
@@ -73,7 +79,7 @@ def main(folder: Path) -> None:
     ):
         for scheme in ("light", "dark"):
             with Visitor.come(browser, world.base_url, scheme=scheme) as visitor:
-                visitor.sign_in("viewer", world.passwords["viewer"])
+                visitor.sign_in("admin", world.passwords["admin"])
                 page = visitor.page
                 page.set_viewport_size(WINDOW)  # type: ignore[arg-type]
                 page.goto(f"/plugin/epochs?domain={DOMAIN}")
@@ -82,6 +88,11 @@ def main(folder: Path) -> None:
                 page.get_by_role("region", name="Epoch").get_by_text("Next step").wait_for()
                 page.mouse.move(0, 0)
                 page.screenshot(path=folder / f"page-{scheme}.png")
+                page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
+                page.get_by_role("button", name="Count rows").click()
+                page.get_by_role("table", name="Rows added and removed by table").wait_for()
+                page.mouse.move(0, 0)
+                page.screenshot(path=folder / f"restatement-{scheme}.png")
 
 
 if __name__ == "__main__":

@@ -464,7 +464,7 @@ def test_restatement_is_counted_approved_published_and_reverted(
 def test_refused_decision_shows_the_packages_words(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
 ) -> None:
-    """The page offers what was possible when it asked; meanwhile another user has abandoned the restatement."""
+    """An open restatement has one of its epochs: the dialog stays, with the words and the reason as they are."""
     with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
         admin.page.goto(f"/plugin/epochs?domain={BIKES}&restatement=museum")
         decisions = admin.page.get_by_role("region", name="Decisions")
