@@ -39,7 +39,7 @@ DOMAIN = "city"
 OTHER_DOMAIN = "rail & <i>road"
 HARBOUR = "harbour"
 """Where people and retention have done what they can do."""
-RIDES, BIKES = "rides", "bikes"
+RIDES, TANDEMS = "rides", "tandems"
 """Domains with a restatement that is staged, and with one in each state."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
@@ -208,7 +208,7 @@ def fill(settings: Settings) -> None:
         rides.commit(1, 2, 3)
         rides.open("harbour", needs_approval=True)
         rides.stage("harbour", 1, 2, 3)
-        fill_bikes(service)
+        fill_tandems(service)
 
 
 def fill_harbour(service: EpochService, settings: Settings) -> None:
@@ -231,19 +231,19 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
         commit(then, PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
 
 
-def fill_bikes(service: EpochService) -> None:
+def fill_tandems(service: EpochService) -> None:
     """Let one restatement be published, another abandoned, and have members of every state in a third."""
-    bikes = Rides(service, BIKES)
-    bikes.commit(*range(1, 7))
-    bikes.open("museum", 6)
-    bikes.stage("museum", 6)
-    service.restatements.publish(BIKES, "museum")
-    bikes.open(f"pier {PLANTED}"[:60], 5)
-    service.restatements.abandon(BIKES, f"pier {PLANTED}"[:60], reason="the code was right", by="ada")
-    bikes.open("harbour", 2)
-    bikes.stage("harbour", 2, 3)
-    bikes.stage_one("harbour", bikes.load, 2, generation=1)
-    bikes.begin("harbour", bikes.count, 2, generation=1)
+    tandems = Rides(service, TANDEMS)
+    tandems.commit(*range(1, 7))
+    tandems.open("museum", 6)
+    tandems.stage("museum", 6)
+    service.restatements.publish(TANDEMS, "museum")
+    tandems.open(f"pier {PLANTED}"[:60], 5)
+    service.restatements.abandon(TANDEMS, f"pier {PLANTED}"[:60], reason="the code was right", by="ada")
+    tandems.open("harbour", 2)
+    tandems.stage("harbour", 2, 3)
+    tandems.stage_one("harbour", tandems.load, 2, generation=1)
+    tandems.begin("harbour", tandems.count, 2, generation=1)
 
 
 def day(number: int) -> Interval:

@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 from airflow_provider.plugins.grid.app import router
 from tests.system.browser import LIMIT_MS, Visitor, chromium
 from tests.system.page_world import (
-    BIKES,
     DOMAIN,
     HARBOUR,
     ODD,
@@ -26,6 +25,7 @@ from tests.system.page_world import (
     RIDES,
     SHIPS_STATES,
     STATES,
+    TANDEMS,
     PageWorld,
     page_world,
 )
@@ -275,7 +275,7 @@ def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None
 def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) -> None:
     page = look(viewer)
     choice = page.get_by_label("Domain")
-    expect(choice.locator("option")).to_have_text([BIKES, DOMAIN, "default", HARBOUR, OTHER_DOMAIN, RIDES])
+    expect(choice.locator("option")).to_have_text([DOMAIN, "default", HARBOUR, OTHER_DOMAIN, RIDES, TANDEMS])
     choice.select_option(OTHER_DOMAIN)
     expect(page.locator(".ep-name b")).to_have_text(["trains"])
     page.reload()
@@ -333,7 +333,7 @@ def test_restatements_of_every_state_are_listed_and_can_be_read(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
     with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
-        page = look_at_restatements(viewer, BIKES)
+        page = look_at_restatements(viewer, TANDEMS)
         entries = page.get_by_role("region", name="Restatements").locator("tbody tr")
         expect(entries).to_have_count(3)
         for entry, words in zip(
@@ -382,7 +382,7 @@ def test_a_domain_without_restatements_names_the_command(viewer: Visitor) -> Non
 
 
 def test_members_in_the_grid_lead_to_their_restatement(viewer: Visitor) -> None:
-    page = look(viewer, domain=BIKES)
+    page = look(viewer, domain=TANDEMS)
     assert said(page, "rides")[2] == "committed, 3 rows at CSN 3, member of restatement harbour"
     marks = row(page, "station_totals").get_by_role("link")
     expect(marks).to_have_count(1)
@@ -466,7 +466,7 @@ def test_refused_decision_shows_the_packages_words(
 ) -> None:
     """An open restatement has one of its epochs: the dialog stays, with the words and the reason as they are."""
     with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
-        admin.page.goto(f"/plugin/epochs?domain={BIKES}&restatement=museum")
+        admin.page.goto(f"/plugin/epochs?domain={TANDEMS}&restatement=museum")
         decisions = admin.page.get_by_role("region", name="Decisions")
         decisions.get_by_role("button", name="Revert").click()
         dialog = admin.page.get_by_role("dialog")
