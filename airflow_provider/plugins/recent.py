@@ -18,6 +18,7 @@ from airflow_provider.domain.errors import RetryableError
 
 _AT_ONCE = 2
 _TIMEOUT_S = 3.0
+_ASKS_AGAIN = "wait: it asks again by itself; name a table or job, or a shorter range."
 _KEPT = 32
 _SHORTEST_S, _LONGEST_S, _TIMES = 2.0, 60.0, 10.0
 """Time that an answer is kept: ten times what it took to compute, within these bounds.
@@ -44,9 +45,17 @@ class CachedAnswer:
 
 
 class Recent:
-    """Cache of the answers of one process."""
+    """Cache of the answers of one process.
 
-    def __init__(self, *, at_once: int = _AT_ONCE, timeout_s: float = _TIMEOUT_S) -> None:
+    :param at_once: number of answers that are computed at the same time.
+    :param timeout_s: time in seconds for which a question waits for its turn. :param busy: next step of one that waits
+        longer.
+    """
+
+    def __init__(
+        self, *, at_once: int = _AT_ONCE, timeout_s: float = _TIMEOUT_S, busy: str = _ASKS_AGAIN
+    ) -> None:
+        self._busy = busy
         self._known: OrderedDict[Hashable, CachedAnswer] = OrderedDict()
         self._lock = Lock()
         self._turns = BoundedSemaphore(at_once)
@@ -61,10 +70,7 @@ class Recent:
         if (known := self._fresh(question, csn)) is not None:
             return known
         if not self._turns.acquire(timeout=self._timeout_s):
-            raise PageBusy(
-                "The page is busy with other questions.",
-                next_step="wait: it asks again by itself; name a table or job, or a shorter range.",
-            )
+            raise PageBusy("The page is busy with other questions.", next_step=self._busy)
         try:
             # Another request may have computed the same answer while this one waited for its turn.
             if (known := self._fresh(question, csn)) is not None:

@@ -195,7 +195,13 @@ def test_every_dag_of_its_jobs_counts(
 ) -> None:
     """Also one that the user may not read, whose name is not told."""
     rides.open("mend")
-    rides.stage("mend", 1, 2, 3)
+    rides.stage("mend", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "load_rides")
+        missing = ask("restatement/differences", name="mend")
+        assert (missing.status_code, missing.json()["error"]) == (409, "NotReady")
+        assert "count_rides" not in missing.text
+    rides.stage("mend", 2, 3)
     monkeypatch.setattr(DagAccess, "may_change_runs", lambda _self, dag_id: dag_id == "load_rides")
     assert ask("restatement", name="mend").json()["needs"] == ["count_rides"]
     told = decide("publish").json()

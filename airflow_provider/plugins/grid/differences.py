@@ -10,8 +10,10 @@ from airflow_provider.coordination.restating.members import job_of
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import SliceRecord
 from airflow_provider.plugins.recent import Recent
@@ -19,7 +21,9 @@ from airflow_provider.stores.base import scan
 
 MAX_ROWS = 1_000_000
 """Maximum number of committed rows of a table that are compared: Python holds all of them at once, twice."""
-_recent = Recent(at_once=1, timeout_s=20.0)
+_recent = Recent(
+    at_once=1, timeout_s=20.0, busy="wait until the rows of another restatement are counted, then ask again."
+)
 """Separate from the other questions, which must not wait for rows; one restatement at a time."""
 
 
@@ -58,9 +62,21 @@ class RowCounts:
             if epochs.job in self.jobs:
                 for table in job_of(self.service.store, self.domain, epochs.job).outputs:
                     if not status.output:
-                        # Reads no row: says which members are missing, or that the restatement is over.
-                        self.service.restatements.differences(self.domain, self.name, [table.name])
+                        self._refuse(status.record, table)
                     yield self._counted(table, epochs.intervals)
+
+    def _refuse(self, record: RestatementRecord, table: Table) -> None:
+        """Say which members are missing, or that the restatement is over, as its differences do; reads no row.
+
+        :raises NotReady: without the names of members, where the user may not see all of them.
+        """
+        try:
+            self.service.restatements.differences(self.domain, self.name, [table.name])
+        except NotReady as error:
+            if all(epochs.job in self.jobs for epochs in record.members):
+                raise
+            message = f"restatement {self.name!r}: not all of its {record.size} epochs are computed."
+            raise NotReady(message, next_step=error.next_step, missing=()) from None
 
     def _counted(self, table: Table, intervals: Sequence[Interval]) -> dict[str, Any]:
         rows = self._committed_rows(table, intervals)
