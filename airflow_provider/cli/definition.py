@@ -118,6 +118,8 @@ ARG_NEW_CATALOG = _arg(
 ARG_RESTATED = _arg("names", help="names of the jobs or tables", nargs="+", metavar="NAME")
 ARG_RANGE = _arg("--interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end", required=True)
 ARG_RESTATEMENT = _arg("name", help="name of the restatement")
+ARG_HOLDING = _arg("jobs", help="names of jobs whose epochs hold it", nargs="+", metavar="JOB")
+ARG_WHY = _arg("--reason", help="why, if the restatement's own reason does not say it", default="")
 ARG_NEW_NAME = _arg(
     "--name",
     help="name of the restatement; default: made of the first NAME and the start of the first epoch",
@@ -251,6 +253,20 @@ _RESTATE_COMMANDS = (
         "Show how far a restatement is, and the next command",
         (ARG_RESTATEMENT, *_ANSWERS_ON_DOMAIN),
         calls="restate.status",
+    ),
+    _command(
+        "join",
+        "Make epochs that hold a restatement its members",
+        (ARG_RESTATEMENT, ARG_HOLDING, ARG_WHY, *_ANSWERS_ON_DOMAIN),
+        calls="holding.join",
+        more="With all committed epochs that have read them: they are computed within it, and published with it.",
+    ),
+    _command(
+        "release",
+        "Let epochs that hold a restatement stay as they are",
+        (ARG_RESTATEMENT, ARG_HOLDING, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        calls="holding.release",
+        more="For this one publish: from then on their rows, and what was computed from them, carry a label.",
     ),
     _command(
         "diff",

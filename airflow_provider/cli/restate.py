@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts, show, table, text
 from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.holding import decision_facts, decision_lines, held_facts, held_lines
 from airflow_provider.cli.restating import (
     approval,
     counts_of,
@@ -58,11 +59,13 @@ def plan(arguments: Namespace) -> None:
         "epochs": planned.size,
         "jobs": len(planned.members),
         "uncommitted": planned.uncommitted,
+        "held": held_facts(planned.held),
         "expected_seconds": round(planned.expected.total_seconds()),
         "obstacles": list(planned.obstacles),
         "next_step": step,
     }
-    answer(arguments, told, plan_summary(arguments, planned, step), members_table(planned.members))
+    summary = plan_summary(arguments, planned, step, held_lines(planned.held))
+    answer(arguments, told, summary, members_table(planned.members))
     if planned.obstacles:
         raise TopologyError(
             f"{several(len(planned.obstacles), 'obstacle')} in the way of this restatement.",
@@ -137,6 +140,8 @@ def status(arguments: Namespace) -> None:
         **record_facts(record),
         "output": found.output,
         "next_step": step,
+        "held": held_facts(found.held),
+        "decisions": decision_facts(record),
         "progress": counts,
         "members": [member_facts(member) for member in found.members],
     }
@@ -149,6 +154,8 @@ def status(arguments: Namespace) -> None:
         "reason": record.reason,
         "by": record.by,
         "members": size(record.members),
+        "held": held_lines(found.held),
+        "decided": decision_lines(record),
         "deadline": deadline(record),
         "output": found.output,
         "approval": approval(record, found.output),
@@ -235,6 +242,7 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
         "reason": record.reason,
         "by": record.by,
         "members": size(record.members),
+        "decided": decision_lines(record),
         "deadline": deadline(record),
         "approval": approval(record),
     }

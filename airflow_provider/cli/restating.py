@@ -38,7 +38,8 @@ def _commands(arguments: Namespace) -> Commands:
     return Commands(arguments.domain, arguments.conn_id)
 
 
-def plan_summary(arguments: Namespace, planned: Plan, step: str) -> RenderableType:
+def plan_summary(arguments: Namespace, planned: Plan, step: str, held: Sequence[str]) -> RenderableType:
+    """Lay out *planned*. :param held: lines about the epochs that would hold it."""
     took = _length(planned.expected)
     uncommitted = f"{several(planned.uncommitted, 'epoch')} of the interval: normal runs compute them"
     return facts(
@@ -49,6 +50,7 @@ def plan_summary(arguments: Namespace, planned: Plan, step: str) -> RenderableTy
                 for span, interval in _spans_of(planned.asked)
             ],
             "members": size(planned.members),
+            "held": list(held),
             "expected time": f"{took}, if one epoch is computed after the other" if took else None,
             "not committed": uncommitted if planned.uncommitted else None,
             "obstacles": list(planned.obstacles),

@@ -16,7 +16,7 @@ from airflow_provider.coordination.restating.restatements import RestatementStat
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
-from airflow_provider.domain.restatement import RestatementRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.topology import Table
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -43,9 +43,11 @@ class Restatement:
         return record_of(self._service, self.domain, self.name)
 
     def status(self) -> RestatementStatus:
-        """Return how far it is: ``record``, the state of each of its ``members``, ``output`` and ``csn``.
+        """Return how far it is: ``record``, the state of each of its ``members``, ``held``, ``output`` and ``csn``.
 
-        ``output`` is the digest of what is staged, for :meth:`approve`; empty while a member is not staged.
+        ``held`` are the epochs about which somebody has to decide before it is published: :meth:`join`,
+        :meth:`release`. ``output`` is the digest of what is staged, for :meth:`approve`; empty while a member is not
+        staged.
         """
         return self._service.restatements.status(self.domain, self.name)
 
@@ -80,6 +82,35 @@ class Restatement:
             )
         return found
 
+    def join(
+        self, jobs: str | Iterable[str], *, reason: str = "", by: str | None = None
+    ) -> tuple[JobEpochs, ...]:
+        """Make the epochs of *jobs* that hold it its members, with all that has read them; return those that held it.
+
+        :param jobs: jobs that :meth:`status` names in ``held``. :param reason: why; kept with it.
+        :param by: the user who decides it; by default the one who runs this program.
+        :raises InvalidInput: it is over, is a revert, or no epoch of one of *jobs* holds it.
+        :raises TopologyError: they cannot be computed again. :raises UnknownName: no such job.
+        """
+        return self._service.restatements.join(
+            self.domain, self.name, _names(jobs), reason=reason, by=user(by)
+        )
+
+    def release(
+        self, jobs: str | Iterable[str], reason: str, *, by: str | None = None
+    ) -> tuple[JobEpochs, ...]:
+        """Let the epochs of *jobs* that hold it stay as they are when it is published; return them.
+
+        Their rows carry a label from then on. Epochs that are committed later hold it again.
+
+        :param jobs: jobs that :meth:`status` names in ``held``. :param reason: why; kept with it.
+        :param by: the user who decides it; by default the one who runs this program.
+        :raises InvalidInput: it is over, or no epoch of one of *jobs* holds it. :raises UnknownName: no such job.
+        """
+        return self._service.restatements.release(
+            self.domain, self.name, _names(jobs), reason=reason, by=user(by)
+        )
+
     def approve(self, output: str, *, by: str | None = None) -> None:
         """Approve what is staged; a member that is computed again ends the approval.
 
@@ -101,7 +132,7 @@ class Restatement:
         """Make all members visible at one CSN, and return it; a repetition returns the same.
 
         :raises NotReady: members are not staged, or committed epochs have read since what it replaces: those are
-            members from then on.
+            members from then on. Or epochs hold it: see :meth:`join` and :meth:`release`.
         :raises InvalidInput: the restatement is over, or its output is not approved and has to be.
         :raises Conflict: what members have read has changed since: compute them again.
         """
@@ -131,6 +162,15 @@ class Restatement:
 
     def __repr__(self) -> str:
         return f"<restatement {self.name!r} in {self.domain}>"
+
+
+def _names(jobs: str | Iterable[str]) -> list[str]:
+    """:raises InvalidInput: *jobs* are no names."""
+    if isinstance(jobs, str):
+        return [jobs]
+    if not isinstance(jobs, Iterable):
+        raise InvalidInput(field="jobs", value=jobs, expected="the name of a job, or several")
+    return list(jobs)
 
 
 def record_of(service: EpochService, domain: DomainName, name: str) -> RestatementRecord:

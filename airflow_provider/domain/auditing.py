@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -89,12 +89,14 @@ def stale_inputs(
     committed: Commitment,
     histories: Mapping[TableName, TableHistory],
     origins: Mapping[TableName, datetime | None],
+    released: Collection[int] = (),
 ) -> Iterator[StaleInput]:
     """Yield the inputs of *committed* that have changed since, among the tables of *histories*.
 
     The state of a full table that a skip has copied is such an input, too.
 
     :param origins: where each table begins now: a read from the beginning of time starts there.
+    :param released: commits that might change what the epoch has read by ``hold`` edges.
     """
     for read in committed.inputs:
         history = histories.get(read.table)
@@ -102,6 +104,9 @@ def stale_inputs(
             continue
         low = origins.get(read.table) if read.low is None else read.low
         newest = history.newest(low, read.high)
+        is_held = read.on_upstream_revision is OnUpstreamRevision.HOLD
+        if is_held and newest is not None and newest.csn in released:
+            continue
         if newest is not None and newest.csn > read.csn:
             yield StaleInput(read=read, changed=newest, reason="it was committed after it was read")
         elif read.ref is None and (left_out := history.has_rows(read.low, read.high)) is not None:

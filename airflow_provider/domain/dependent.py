@@ -10,11 +10,16 @@ from airflow_provider.domain.interval import Interval
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dependent:
-    """A committed epoch that read time that would change, and the tables of which it read it."""
+    """A committed epoch that read time that would change, and the tables of which it read it.
+
+    :param held: True if it read them by ``hold`` edges only.
+    """
 
     job: JobName
     interval: Interval
     tables: tuple[TableName, ...]
+    held: bool = False
 
     def __str__(self) -> str:
-        return f"{self.job} {self.interval} read {', '.join(self.tables)}"
+        edge = " by a hold edge" if self.held else ""
+        return f"{self.job} {self.interval} read {', '.join(self.tables)}{edge}"

@@ -14,9 +14,10 @@ from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.staying import Stayed
 from airflow_provider.domain.topology import Determinism, Job, OnUpstreamRevision
-from airflow_provider.domain.version import TableRecord
+from airflow_provider.domain.version import RewriteLog, TableRecord
 
 
 def tables_to_fill(
@@ -100,18 +101,23 @@ def _computes_alike(
 
 
 def inputs_of_fill(
-    epoch: str, recorded: Sequence[Provenance], resolved: Sequence[Provenance], lost: Sequence[Provenance]
+    epoch: str,
+    recorded: Sequence[Provenance],
+    resolved: Sequence[Provenance],
+    lost: Sequence[Provenance],
+    logs: Mapping[TableName, Stamped[RewriteLog]],
 ) -> list[Provenance]:
     """Return the inputs of an attempt that adds tables to a committed *epoch*: those that the commit has read.
 
     :param recorded: inputs of the commit. :param resolved: inputs of the declaration, as of now.
     :param lost: inputs of the commit whose version cannot be claimed any more. A newer version has the same rows: the
-        committed reader keeps them from being computed again, unless its edge ignores revisions.
-    :raises Unavailable: a lost input is read by an edge that ignores revisions: its rows may have changed.
+        committed reader keeps them from being computed again, unless its edge ignores revisions, or was released.
+    :param logs: of the tables of *resolved*.
+    :raises Unavailable: the rows of a lost input may have changed: it is read by such an edge.
     """
     known = {(past.table, past.kind, past.low, past.high): past for past in recorded}
     read = [known.get((now.table, now.kind, now.low, now.high), now) for now in resolved]
-    gone = [past for past in read if past in lost and past.on_upstream_revision is OnUpstreamRevision.IGNORE]
+    gone = [past for past in read if past in lost and _may_have_changed(past, logs[past.table])]
     if gone:
         raise Unavailable(
             f"{epoch} is committed, and tables that it lacks come from what its commit has read, which can be read no "
@@ -120,6 +126,13 @@ def inputs_of_fill(
             tables=tuple(past.table for past in gone),
         )
     return [newer if older in lost else older for older, newer in zip(read, resolved, strict=True)]
+
+
+def _may_have_changed(read: Provenance, log: Stamped[RewriteLog]) -> bool:
+    """Return True if the rows of *read* may be others now, although a committed epoch has read them."""
+    if read.on_upstream_revision is OnUpstreamRevision.HOLD:
+        return rewritten_since(log, read.csn, read.low, read.high) is not None
+    return read.on_upstream_revision is OnUpstreamRevision.IGNORE
 
 
 def inputs_to_validate(attempt: AttemptRecord, epoch: EpochRecord | None) -> list[Provenance]:

@@ -1,12 +1,13 @@
 """Labels of outdated rows, and how they spread to tables computed from them (R18). Pure functions.
 
-Rows are outdated if they were computed from a state that an ``ignore`` edge let change, or from a source before it was
-bound anew, or if they stayed when their epoch was computed again without their table.
+Rows are outdated if they were computed from a state that an ``ignore`` edge let change, or a ``hold`` edge once it was
+released, or from a source before it was bound anew, or if they stayed when their epoch was computed again without their
+table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -26,8 +27,8 @@ from airflow_provider.domain.version import Rewrite, RewriteLog
 class Outdated:
     """Rows of a table that were computed from an earlier state of *source*.
 
-    :param source: a table whose revisions an edge ignores, a source outside the domain that was bound anew, or a table
-        that keeps rows of an earlier revision of its job's epochs.
+    :param source: a table whose revisions an edge ignores, or was released from; a source outside the domain that was
+        bound anew; or a table that keeps rows of an earlier revision of its job's epochs.
     :param csn: the newest commit of the table *source* that these rows lack; of rows that stayed, the commit since
         which they are of an earlier revision; otherwise 0.
     :param revision: the newest revision of a source outside the domain that these rows lack; otherwise 0.
@@ -75,10 +76,26 @@ class Outdated:
         return self.start < barrier and not ended
 
 
-def ignoring_edges(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, Edge]]:
-    """Return the edges that ignore upstream revisions, also those of earlier declarations, each with its job."""
+def staying_edges(jobs: Iterable[JobRecord], released: Collection[JobName]) -> list[tuple[JobRecord, Edge]]:
+    """Return the edges by which rows may have stayed when their input changed, with their jobs.
+
+    Those of earlier declarations count, too.
+
+    :param released: jobs with epochs that were released from a restatement.
+    """
+    return [
+        (job, edge)
+        for job in jobs
+        for edge in job.all_edges
+        if edge.on_upstream_revision is OnUpstreamRevision.IGNORE
+        or (edge.on_upstream_revision is OnUpstreamRevision.HOLD and job.name in released)
+    ]
+
+
+def ignoring(edges: Iterable[tuple[JobRecord, Edge]]) -> list[tuple[JobRecord, Edge]]:
+    """Return those of *edges* that ignore upstream revisions."""
     ignores = OnUpstreamRevision.IGNORE
-    return [(job, edge) for job in jobs for edge in job.all_edges if edge.on_upstream_revision is ignores]
+    return [(job, edge) for job, edge in edges if edge.on_upstream_revision is ignores]
 
 
 def upstream_jobs(jobs: Iterable[JobRecord], tables: Iterable[TableName]) -> set[JobName]:
@@ -114,16 +131,16 @@ def known_rewrites(log: Stamped[RewriteLog], csn: int) -> list[Rewrite]:
 
 
 def missed_rewrite(epoch: EpochRecord, table: TableName, rewrites: Iterable[Rewrite]) -> Rewrite | None:
-    """Return the newest of *rewrites* of rows that a committed epoch had read by an ``ignore`` edge, if any.
+    """Return the newest of *rewrites* of rows that a committed epoch had read by an edge that let them change, if any.
+
+    By a ``hold`` edge that is one from which the epoch was released: no other commit changes what it has read (R18).
 
     :param rewrites: of *table*, newest first.
     """
     if epoch.committed is None:
         return None
     reads = [
-        read
-        for read in epoch.committed.inputs
-        if read.table == table and read.on_upstream_revision is OnUpstreamRevision.IGNORE
+        read for read in epoch.committed.inputs if read.table == table and read.on_upstream_revision.may_stay
     ]
     for rewrite in rewrites:
         for read in reads:
@@ -179,14 +196,14 @@ def is_copy(epoch: EpochRecord, table: TableName) -> bool:
 
 def let_through(
     found: Iterable[Outdated],
-    ignoring: Sequence[tuple[JobRecord, Edge]],
+    edges: Sequence[tuple[JobRecord, Edge]],
     kinds: Mapping[TableName, TableKind],
 ) -> list[Outdated]:
-    """Return the labels that *ignoring* edges carry on from *found*: no other edge reads rows behind their source."""
+    """Return the labels that ignoring *edges* carry on from *found*: no other edge reads rows behind their source."""
     return [
         _read_by(job, edge, rows, table, _last_reader(edge, rows.end, kinds.get(edge.table), job.cadence))
         for rows in found
-        for job, edge in ignoring
+        for job, edge in ignoring(edges)
         if edge.table == rows.table
         for table in job.all_outputs
     ]

@@ -12,21 +12,29 @@ _MOMENT = timedelta(microseconds=1)
 
 
 def depends_on(
-    epoch: EpochRecord, table: str, interval: Interval, *, commits: Interval | None = None, full: bool = False
+    epoch: EpochRecord,
+    table: str,
+    interval: Interval,
+    *,
+    commits: Interval | None = None,
+    full: bool = False,
+    released: bool = False,
 ) -> bool:
     """Return True if the committed revision of *epoch* has read a part of *interval* of *table* that must not change.
 
     :param commits: the epoch whose slice changes; the rest of *interval* becomes visible. None if any slice may change.
     :param full: each slice of the table is a whole state: a reader depends on the slice that it has read alone, also
         below the origin, where a skip may copy from (R5).
+    :param released: what it has read by ``hold`` edges may change (R28).
     """
     if epoch.committed is None:
         return False
+    let_go = {OnUpstreamRevision.IGNORE, *([OnUpstreamRevision.HOLD] if released else [])}
     of_slice = commits if full and commits is not None else interval
     # A reader without a version has read "no rows": any epoch of the interval that becomes visible contradicts it.
     return any(
         read.table == table
-        and read.on_upstream_revision is not OnUpstreamRevision.IGNORE
+        and read.on_upstream_revision not in let_go
         and (of_slice if read.ref is not None else interval).meets(read.low, read.high)
         for read in epoch.committed.inputs
     )

@@ -6,7 +6,7 @@ Pure decisions; see docs/decisions/restatement.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -14,6 +14,7 @@ from hashlib import sha256
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, TopologyError
+from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.identifiers import ChangeSetId, JobName, LeaseId, RestatementId, TableName
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.keys import Stamped
@@ -39,6 +40,43 @@ class JobEpochs:
     intervals: tuple[Interval, ...]
 
 
+class Decision(StrEnum):
+    """Decision about epochs that a ``hold`` edge holds."""
+
+    JOINED = "joined"
+    """They are members: computed again, and published with the others."""
+    RELEASED = "released"
+    """They stay on what the restatement replaces, with a label."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldDecision:
+    """A decision about epochs of one job, and its author.
+
+    :param spans: time of the epochs; neighbours are joined. :param at: the store's time.
+    :param reason: why; empty where the restatement's own reason says it.
+    """
+
+    job: JobName
+    spans: tuple[Interval, ...]
+    decision: Decision
+    by: str
+    reason: str
+    at: datetime
+
+    def is_about(self, job: JobName, interval: Interval) -> bool:
+        return self.job == job and any(
+            span.start <= interval.start and interval.end <= span.end for span in self.spans
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldEpochs(JobEpochs):
+    """Committed epochs that keep a restatement from being published. :param tables: what they have read of it."""
+
+    tables: tuple[TableName, ...]
+
+
 def epochs_of(found: Iterable[JobEpochs]) -> list[tuple[JobName, Interval]]:
     """Return each epoch with its job, job by job."""
     return [(epochs.job, interval) for epochs in found for interval in epochs.intervals]
@@ -54,6 +92,7 @@ class RestatementRecord:
     :param needs_approval: True if it is published only once approved.
     :param approved: digest of the output that was approved; empty without an approval.
     :param ended: why it was abandoned. :param reverts: the restatement whose rows it takes back.
+    :param decisions: about epochs that ``hold`` edges hold, oldest first.
     """
 
     reason: str
@@ -68,6 +107,7 @@ class RestatementRecord:
     approved_by: str = ""
     ended: str = ""
     reverts: RestatementId | None = None
+    decisions: tuple[HeldDecision, ...] = field(default=(), metadata=since(2))
 
     def of(self, job: JobName) -> tuple[Interval, ...]:
         """Return the members of *job*."""
@@ -75,6 +115,17 @@ class RestatementRecord:
 
     def has(self, job: JobName, interval: Interval) -> bool:
         return interval in self.of(job)
+
+    def is_released(self, job: JobName, interval: Interval) -> bool:
+        """Return True if *interval* of *job* stays on what it has read by ``hold`` edges when this is published."""
+        return any(
+            made.decision is Decision.RELEASED and made.is_about(job, interval) for made in self.decisions
+        )
+
+    @property
+    def released_jobs(self) -> tuple[JobName, ...]:
+        """The jobs with released epochs."""
+        return tuple(dict.fromkeys(made.job for made in self.decisions if made.decision is Decision.RELEASED))
 
     @property
     def epochs(self) -> Sequence[tuple[JobName, Interval]]:

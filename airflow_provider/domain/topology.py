@@ -49,12 +49,19 @@ class EdgeKind(StrEnum):
 
 
 class OnUpstreamRevision(StrEnum):
-    """Policy of a committed reader when its input is computed again (protocol section 8)."""
+    """Policy of a committed reader when its input is computed again (protocol section 4)."""
 
     CASCADE = "cascade"
+    """The reader is computed again with its input, and published by the same commit."""
     HOLD = "hold"
-    """Refused in declarations; acts as ``cascade`` in stores of earlier versions, which may have it."""
+    """The input is not published before somebody decides: the reader joins the restatement, or is released from it."""
     IGNORE = "ignore"
+    """The reader's rows stay, with a label."""
+
+    @property
+    def may_stay(self) -> bool:
+        """Return True if rows of such a reader may stay when its input changes: always, or once it is released."""
+        return self is not OnUpstreamRevision.CASCADE
 
 
 class OnRerun(StrEnum):
@@ -212,13 +219,6 @@ def _edge(
             expected="state() or previous(): each slice of a full table is its whole state",
         )
     policy = _member(OnUpstreamRevision, on_upstream_revision, "on_upstream_revision")
-    if policy is OnUpstreamRevision.HOLD:
-        raise InvalidInput(
-            field="on_upstream_revision",
-            value=policy.value,
-            expected="cascade or ignore: nothing can be held before restatements are built",
-            next_step=f"leave it out: what {table.name!r} had when it was read cannot be computed again then.",
-        )
     return Edge(
         table.name, kind, as_of=as_of, length=length, on_upstream_revision=policy, domain=table.domain
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.format_marks import since
-from airflow_provider.domain.identifiers import RestatementId
+from airflow_provider.domain.identifiers import JobName, RestatementId
 from airflow_provider.domain.staying import Stayed
 
 
@@ -45,6 +46,7 @@ class TopologyRecord:
     :param stayed: rows of an earlier revision of their epochs than the rows of the job's other tables. A store of an
         older format has none: its cuts carry no such label, like those of the older versions that share the store.
     :param restating: restatements that are neither published nor abandoned.
+    :param released: jobs with epochs that were released from a published restatement: their rows may carry a label.
     """
 
     generation: int
@@ -55,7 +57,15 @@ class TopologyRecord:
     binds: int = field(default=0, metadata=since(2))
     stayed: tuple[Stayed, ...] = field(default=(), metadata=since(2, optional=True))
     restating: tuple[RestatementId, ...] = field(default=(), metadata=since(2))
+    released: tuple[JobName, ...] = field(default=(), metadata=since(2))
 
-    def without(self, restatement: RestatementId) -> TopologyRecord:
-        """Return the record once *restatement* has ended."""
-        return replace(self, restating=tuple(name for name in self.restating if name != restatement))
+    def without(self, restatement: RestatementId, released: Iterable[JobName] = ()) -> TopologyRecord:
+        """Return the record once *restatement* has ended.
+
+        :param released: jobs with epochs that it was published over.
+        """
+        return replace(
+            self,
+            restating=tuple(name for name in self.restating if name != restatement),
+            released=tuple(sorted({*self.released, *released})),
+        )

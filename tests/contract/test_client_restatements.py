@@ -139,6 +139,33 @@ def test_abandoned_restatement_leaves_the_epochs_to_others(quick_world: World) -
     assert repr(again) == f"<restatement 'again' in {DOMAIN}>"
 
 
+def test_held_epochs_join_or_are_released(quick_world: World) -> None:
+    """R28: by the name of their job, or several; the author is the user who runs the program."""
+    world = quick_world
+    for name in ("h", "i"):
+        edge = state(world.table("b"), on_upstream_revision="hold")
+        world.run(world.job(name, inputs=[edge]), day(1), [1])
+    found = opened(world).restate("base", DAY, reason=WHY, name="mend")
+    staged(world, found)
+    assert [epochs.job for epochs in found.status().held] == ["h", "i"]
+    with pytest.raises(NotReady, match="h .*i "):
+        found.publish()
+    for bad in (None, 7, [], [7], "nobody", "count"):
+        with pytest.raises((InvalidInput, UnknownName)):
+            found.join(bad)  # type: ignore[arg-type]
+        with pytest.raises((InvalidInput, UnknownName)):
+            found.release(bad, "sent")  # type: ignore[arg-type]
+    (joined,) = found.join("h")
+    (released,) = found.release(["i"], "it was sent", by="ada")
+    assert (joined.job, released.job, found.status().held) == ("h", "i", ())
+    assert [made.by for made in found.record.decisions] == [getpass.getuser(), "ada"]
+    restated(
+        world, "mend", world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")]), 1, [2]
+    )
+    csn = found.publish()
+    assert [(label.table, label.csn) for label in world.cut("h", "i").outdated] == [("i", csn)]
+
+
 def test_same_call_with_the_same_name_is_the_same_restatement(quick_world: World) -> None:
     epochs = opened(quick_world)
     first = epochs.restate(["b"], DAY, reason=WHY, name="mend", lifetime=timedelta(days=1))

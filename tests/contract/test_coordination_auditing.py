@@ -47,9 +47,9 @@ def revise(world: World, table: str, job: str, epoch: Interval) -> int:
     return commit(world, Put(second, replace(record, revision=2)))
 
 
-@pytest.mark.parametrize("policy", [OnUpstreamRevision.CASCADE, OnUpstreamRevision.IGNORE])
+@pytest.mark.parametrize("policy", OnUpstreamRevision)
 def test_committed_epoch_with_a_changed_input_is_named(world: World, policy: OnUpstreamRevision) -> None:
-    """I4: the epoch, the table, the time that changed and the commit; edges that ignore are not asked."""
+    """I4: the epoch, the table, the time that changed and the commit; not by edges that ignore."""
     source = world.job("source")
     world.run(source, day(1))
     world.run(source, day(2))

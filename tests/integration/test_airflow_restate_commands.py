@@ -28,6 +28,13 @@ from tests.integration.flights import ORIGIN
 FLIGHTS, TOTALS = Table("flights"), Table("totals", kind="full")
 LOAD = Job("load", outputs=[FLIGHTS], cadence="@daily", origin=ORIGIN)
 COUNT = Job("count", inputs=[state(FLIGHTS)], outputs=[TOTALS], cadence="@daily", origin=ORIGIN)
+REPORT = Job(
+    "report",
+    inputs=[state(FLIGHTS, on_upstream_revision="hold")],
+    outputs=[Table("reports")],
+    cadence="@daily",
+    origin=ORIGIN,
+)
 OWNER = Owner(dag_id="flights", run_id="backfill__2013-02-07")
 NAMED = ("load", "--interval", "2013-02-06")
 OPEN = ("open", *NAMED, "--reason", "the airport sent wrong hours", "--name", "hours")
@@ -260,6 +267,42 @@ def test_output_is_approved_and_published_once(restate: Restate, complete: Path)
     with opened(complete) as service:
         cut = service.cuts.cut("default", ["totals"])
         assert service.cuts.read(cut, "totals", ["hours"]).to_pylist() == [{"hours": 7}]
+
+
+def test_held_epochs_are_named_until_somebody_decides(restate: Restate, home: Path) -> None:
+    """R28: plan, status and the error at publish name them; two commands end it, and the record says who and why."""
+    with opened(home) as service:
+        for number in range(2):
+            committed(service, REPORT, number, [1])
+    held = "held report: 2 epochs, 2013-02-06 00:00 to 2013-02-08 00:00 UTC, read flights"
+    assert held in " ".join(restate("plan", *NAMED).stdout.split())
+    assert restate(*OPEN).returncode == 0
+    found = answer(restate("status", "hours", "-o", "json"))
+    assert [(span["job"], span["epochs"], span["tables"]) for span in found["held"]] == [
+        ("report", 2, ["flights"])
+    ]
+    assert found["next_step"].split("\n") == [
+        "airflow epochs restate join hours report",
+        "airflow epochs restate release hours report --reason …",
+    ]
+    with opened(home) as service:
+        staged(service, LOAD, 0, [1, 5])
+        staged(service, COUNT, 0, [6])
+        staged(service, COUNT, 1, [9])
+    refused = restate("publish", "hours")
+    assert (refused.returncode, "restate release hours report" in refused.stderr) == (1, True)
+    assert restate("release", "hours", "load", "--reason", "sent").stderr.startswith("InvalidInput")
+    done = answer(restate("release", "hours", "report", "--reason", "it was sent", "-o", "json"))
+    assert (done["released"][0]["epochs"], done["next_step"]) == (2, "airflow epochs restate status hours")
+    found = answer(restate("status", "hours", "-o", "json"))
+    (made,) = found["decisions"]
+    assert (found["held"], made["job"], made["decision"]) == ([], "report", "released")
+    assert (made["by"], made["reason"]) == (getpass.getuser(), "it was sent")
+    told = " ".join(restate("status", "hours").stdout.split())
+    assert f"released by {getpass.getuser()}: it was sent" in told
+    joined = answer(restate("join", "hours", "report", "-o", "json"))
+    assert (joined["joined"][0]["epochs"], "epoch_runs" in joined["next_step"]) == (2, True)
+    assert restate("join", "hours", "report").stdout.count("decided before") == 1
 
 
 @pytest.mark.usefixtures("complete")

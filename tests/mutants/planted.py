@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.catalog import PLANTED_IN_CATALOG
+from tests.mutants.holding import PLANTED_IN_HOLDING
 from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
@@ -205,7 +206,7 @@ PLANTED = (
         name="a revision publishes although committed epochs have read what it replaces",
         rule="R18",
         file="coordination/commits/dependents.py",
-        old="refuse_dependents(store, domain, tables, interval, defaults, commits=commits, members=members)",
+        old="refuse_dependents(store, domain, tables, interval, defaults, commits=commits, beside=beside)",
         new="del interval",
         by="test_iso7_a_reader_between_the_check_and_the_commit",
     ),
@@ -584,6 +585,7 @@ PLANTED = (
     *PLANTED_IN_CATALOG,
     *PLANTED_IN_SETS,
     *PLANTED_IN_RESTATEMENTS,
+    *PLANTED_IN_HOLDING,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

@@ -75,10 +75,6 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "a negative as_of": (lambda: state(A, as_of=-timedelta(days=1)), "as_of"),
     "a window beyond all times": (lambda: window(A, timedelta.max), "length"),
     "an as_of beyond all times": (lambda: state(A, as_of=timedelta.max), "as_of"),
-    "a policy that is not built": (
-        lambda: state(A, on_upstream_revision="hold"),
-        "on_upstream_revision",
-    ),
     "an unknown policy": (lambda: state(A, on_upstream_revision="maybe"), "on_upstream_revision"),
     "an origin without zone": (
         lambda: Job("j", outputs=[A], cadence="@daily", origin=datetime(2013, 2, 1)),  # noqa: DTZ001

@@ -73,7 +73,8 @@ class Inputs:
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*expired_inputs(recorded, tables, retention), *altered(recorded, tables)]
-            found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost)
+            logs = rewrite_logs(reading, domain, found)
+            found = inputs_of_fill(f"{job.name} {interval}", recorded, found, lost, logs)
         retention.load_inputs(found, tables)
         refuse_expired_inputs(job.name, interval, expired_inputs(found, tables, retention))
         return found, True

@@ -22,7 +22,7 @@ from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn
 from airflow_provider.coordination.commits.commit import CommitBuilder
-from airflow_provider.coordination.commits.dependents import rewrite_requirements
+from airflow_provider.coordination.commits.dependents import ALONE, rewrite_requirements
 from airflow_provider.coordination.commits.dependents import together as together_by_span
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed
@@ -254,7 +254,7 @@ class Publish:
         domain, own = self._domain, [sink.table.name for sink in sinks]
         store, topology = self.context.store, reading.of(topology_key(domain))
         together, defaults = self.together, self.context.defaults
-        members = () if together is None else together.epochs
+        beside = ALONE if together is None else together.beside
         return [
             required
             for commits, spans in _changed(sinks).items()
@@ -268,7 +268,7 @@ class Publish:
                 defaults=defaults,
                 own=own,
                 commits=commits,
-                members=members,
+                beside=beside,
             )
         ]
 
@@ -345,6 +345,7 @@ class Publish:
             commit,
             [(member.attempt, member.record, names) for member, names in zip(members, stay, strict=True)],
             ends=None if self.together is None else self.together.name,
+            released=() if self.together is None else self.together.stamped.record.released_jobs,
         )
         refs = {
             sink.table.name: version.ref

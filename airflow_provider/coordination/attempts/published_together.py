@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider.coordination.commits.commit import CommitBuilder
+from airflow_provider.coordination.commits.dependents import Beside
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Provenance
 from airflow_provider.domain.errors import Conflict
@@ -56,6 +57,11 @@ class PublishedTogether:
         for found in staged.values():
             found.sort(key=_end)
         return cls(name=name, stamped=stamped, epochs=frozenset(stamped.record.epochs), staged=staged)
+
+    @property
+    def beside(self) -> Beside:
+        """Readers that do not keep the commit back: its members, and those that were released from it."""
+        return Beside(members=self.epochs, is_released=self.stamped.record.is_released)
 
     def other_reads(
         self, inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]

@@ -117,6 +117,7 @@ def catch_up(
     members: Sequence[tuple[Attempt, AttemptRecord, Sequence[TableName]]],
     *,
     ends: RestatementId | None = None,
+    released: Collection[JobName] = (),
 ) -> None:
     """Add what *commit* requires and writes about epochs that are behind: nothing, as a rule.
 
@@ -124,11 +125,12 @@ def catch_up(
 
     :param members: attempts that are committed, each with the tables that keep rows of an earlier revision, which cuts
         name from then on. :param ends: the restatement that the commit publishes.
+    :param released: jobs with epochs that stay on what it replaces.
     """
     topology = commit.reading.of(topology_key(commit.domain))
     after, fills = topology.record, False
     if ends is not None:
-        after = after.without(ends)
+        after = after.without(ends, released)
     for attempt, record, stay in members:
         fills = fills or bool(record.fills)
         after = replace(after, stayed=stayed_after(after.stayed, attempt, record, stay, commit.csn))

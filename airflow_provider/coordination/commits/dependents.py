@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
@@ -18,6 +19,26 @@ from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import Edge, Job
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
+
+
+def _never(_job: JobName, _interval: Interval) -> bool:
+    return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """Committed readers that do not keep a commit from changing what they have read (R28).
+
+    :param members: epochs that the same commit computes again.
+    :param is_released: returns True for an epoch that may stay on what it has read by ``hold`` edges.
+    """
+
+    members: Collection[tuple[JobName, Interval]] = ()
+    is_released: Callable[[JobName, Interval], bool] = _never
+
+
+ALONE = Beside()
+"""Of a commit that is no restatement's: every committed reader keeps it back."""
 
 
 def reading_jobs(reader: MetadataReader, domain: DomainName, tables: Iterable[TableName]) -> list[JobRecord]:
@@ -83,15 +104,15 @@ def refuse_dependents(
     defaults: Defaults,
     *,
     commits: Interval | None = None,
-    members: Collection[tuple[JobName, Interval]] = (),
+    beside: Beside = ALONE,
 ) -> None:
     """Refuse to change *interval* of *tables* while committed epochs have read it.
 
     :param commits: the epoch whose commit changes it, by itself or by what becomes visible with it; None for others.
-    :param members: epochs that the same commit computes again.
+    :param beside: the readers that do not count.
     :raises DependentReaders: with the first of them, each once.
     """
-    read: dict[tuple[JobName, Interval], dict[TableName, None]] = {}
+    read: dict[tuple[JobName, Interval], dict[TableName, bool]] = {}
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     for table in tables:
         full = any(
@@ -99,10 +120,18 @@ def refuse_dependents(
         )
         for job, edge in readers_of(table, jobs):
             found = _dependents(reader, domain, (job, edge), interval, commits, full=full)
-            dependents = (epoch for epoch in found if (job.name, epoch) not in members)
-            for epoch in islice(dependents, defaults.listed_readers):
-                read.setdefault((job.name, epoch), {})[table] = None
-    left = [Dependent(job=job, interval=epoch, tables=tuple(names)) for (job, epoch), names in read.items()]
+            dependents = (
+                (epoch, held)
+                for epoch, held in found
+                if (job.name, epoch) not in beside.members
+                and not (held and beside.is_released(job.name, epoch))
+            )
+            for epoch, held in islice(dependents, defaults.listed_readers):
+                read.setdefault((job.name, epoch), {})[table] = held
+    left = [
+        Dependent(job=job, interval=epoch, tables=tuple(names), held=all(names.values()))
+        for (job, epoch), names in read.items()
+    ]
     if left:
         raise DependentReaders.of(
             f"{interval} of {', '.join(tables)} cannot change: committed epochs have read it",
@@ -133,7 +162,7 @@ def rewrite_requirements(
     defaults: Defaults,
     own: Collection[TableName] = (),
     commits: Interval | None = None,
-    members: Collection[tuple[JobName, Interval]] = (),
+    beside: Beside = ALONE,
 ) -> list[Exists]:
     """Return requirements that keep readers from committing on *interval* of *tables* while it is replaced.
 
@@ -141,7 +170,7 @@ def rewrite_requirements(
     first commit and no new reader slips in between.
 
     :param topology: as it was read before. :param own: tables whose records the caller requires anyway.
-    :param commits: as of :func:`refuse_dependents`. :param members: likewise.
+    :param commits: as of :func:`refuse_dependents`. :param beside: likewise.
     :raises DependentReaders: committed epochs have read it.
     """
     jobs = [stamped.record for stamped in pages(store, domain, JobRecord)]
@@ -149,7 +178,7 @@ def rewrite_requirements(
     keys = [table_key(domain, name) for name in sorted(names - {*tables, *own})]
     # Versions before epochs: a reader whose commit the epochs do not show yet moves a version that is required.
     found = store.read(domain, keys)
-    refuse_dependents(store, domain, tables, interval, defaults, commits=commits, members=members)
+    refuse_dependents(store, domain, tables, interval, defaults, commits=commits, beside=beside)
     return [
         Exists(topology.key, topology.version),
         *(Exists(key, found.of(key).version) for key in keys),
@@ -164,8 +193,11 @@ def _dependents(
     commits: Interval | None,
     *,
     full: bool,
-) -> Iterator[Interval]:
-    """Yield committed epochs of a job that read a part of *interval* by its edge, oldest first."""
+) -> Iterator[tuple[Interval, bool]]:
+    """Yield committed epochs of a job that read a part of *interval* by its edge, oldest first.
+
+    With each: True if it has read that by ``hold`` edges only.
+    """
     job, edge = reading
     end = last_dependent_end(edge, interval, full=full)
     for stamped in pages(
@@ -175,4 +207,5 @@ def _dependents(
         if end is not None and epoch.interval.start >= end:
             return
         if depends_on(epoch, edge.table, interval, commits=commits, full=full):
-            yield epoch.interval
+            held = not depends_on(epoch, edge.table, interval, commits=commits, full=full, released=True)
+            yield epoch.interval, held

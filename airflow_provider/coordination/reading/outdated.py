@@ -1,5 +1,6 @@
-"""Outdated rows, the label of cuts and of ``explain`` (R18): computed from a state that an ``ignore`` edge did not
-follow, or from a source before it was bound anew, or of an earlier revision than those of other tables.
+"""Outdated rows, the label of cuts and of ``explain`` (R18): computed from a state that an ``ignore`` edge, or a
+released ``hold`` edge, did not follow, or from a source before it was bound anew, or of an earlier revision than those
+of other tables.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.outdated import (
     Kept,
     Outdated,
-    ignoring_edges,
     is_copy,
     joined,
     known_rewrites,
@@ -24,15 +24,16 @@ from airflow_provider.domain.outdated import (
     outdated_by_source,
     outdated_by_staying,
     spread,
+    staying_edges,
     upstream_jobs,
 )
 from airflow_provider.domain.readers import last_dependent_end
-from airflow_provider.domain.records import Key, Stamped, epoch_key, rewrite_log_key, table_key
+from airflow_provider.domain.records import Key, Stamped, epoch_key, rewrite_log_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import Rewrite
+from airflow_provider.domain.version import Rewrite, TableRecord
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages, scan
 
 _PAGE = 100
@@ -41,11 +42,26 @@ Epochs = tuple[datetime, datetime, int]
 """Start of the first and end of the last outdated epoch, and the newest rewrite that they have not read."""
 
 
+def outdated_tables(reader: MetadataReader, domain: DomainName) -> tuple[Outdated, ...]:
+    """Return the labels that the newest states of the domain's tables carry because edges did not follow an input."""
+    key = topology_key(domain)
+    reading, states = reader.read(domain, [key]), dict[TableName, State]()
+    csn = reading.head.csn
+    for stamped in pages(reader, domain, TableRecord):
+        name, record = TableName(stamped.key.item), stamped.record
+        ends = [island.end for island in record.progress.islands]
+        if ends:
+            barrier = max(ends)
+            states[name] = State(table=name, kind=record.kind, barrier=barrier, low=None, csn=csn, ref=None)
+    found = OutdatedRows(reader).of(domain, reading.get(key), states, csn)
+    return tuple(label for label in found if not label.revision and not label.job)
+
+
 class OutdatedRows:
     """Rows computed from an earlier state of an input, as read by *reader*.
 
-    A domain without an ``ignore`` edge, in which no rows stay behind others, costs one read of its jobs for each
-    version of its topology.
+    A domain without an ``ignore`` or released ``hold`` edge, in which no rows stay behind others, costs one read of
+    its jobs for each version of its topology.
     """
 
     def __init__(self, reader: MetadataReader) -> None:
@@ -64,17 +80,17 @@ class OutdatedRows:
         jobs = [] if topology is None else self._known_jobs(domain, topology.version)
         behind = [] if topology is None else outdated_by_source(topology.record.behind, csn)
         stayed = [] if topology is None else outdated_by_staying(topology.record.stayed, csn)
-        ignoring = ignoring_edges(jobs)
-        if ignoring or stayed:
+        edges = staying_edges(jobs, () if topology is None else topology.record.released)
+        if edges or stayed:
             upstream = upstream_jobs(jobs, states)
-            ignoring = [(job, edge) for job, edge in ignoring if job.name in upstream]
+            edges = [(job, edge) for job, edge in edges if job.name in upstream]
             stayed = [label for label in stayed if label.job in upstream]
-        if not ignoring and not behind and not stayed:
+        if not edges and not behind and not stayed:
             return ()
-        found = [*self._found(domain, ignoring, csn), *stayed]
+        found = [*self._found(domain, edges, csn), *stayed]
         kinds = {table.name: table.kind for job in jobs for table in job.outputs}
         kinds.update(self._left_kinds(domain, jobs, kinds))
-        found += let_through(behind, ignoring, kinds)
+        found += let_through(behind, edges, kinds)
         read = [
             label
             for label in (*behind, *spread(found, jobs, kinds, self._kept(domain, jobs)))
@@ -114,19 +130,17 @@ class OutdatedRows:
             known = self._jobs[domain] = (version, jobs)
         return known[1]
 
-    def _found(
-        self, domain: DomainName, ignoring: Sequence[tuple[JobRecord, Edge]], csn: int
-    ) -> list[Outdated]:
-        """Return the rows that the ignoring jobs themselves have computed from earlier states."""
+    def _found(self, domain: DomainName, edges: Sequence[tuple[JobRecord, Edge]], csn: int) -> list[Outdated]:
+        """Return the rows that the jobs of *edges* themselves have computed from earlier states."""
         keys: list[Key[Any]] = []
-        for job, edge in ignoring:
+        for job, edge in edges:
             keys += [
                 rewrite_log_key(domain, edge.table),
                 *(table_key(domain, table) for table in job.all_outputs),
             ]
         reading = self.reader.read(domain, list(dict.fromkeys(keys)))
         found = []
-        for job, edge in ignoring:
+        for job, edge in edges:
             epochs = self._outdated_epochs(domain, job, edge, reading, csn)
             if epochs is not None:
                 start, end, unknown = epochs

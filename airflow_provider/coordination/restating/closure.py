@@ -2,6 +2,9 @@
 
 It is taken from the recorded reads, edge by edge, as publish judges dependents (R18). An epoch reads no later than its
 own end, so that one sweep in the order of time finds nearly all; sweeps are repeated until none finds more.
+
+Epochs that have read it by ``hold`` edges alone are no members: they keep it from being published until somebody
+decides about them.
 """
 
 from __future__ import annotations
@@ -22,11 +25,33 @@ from airflow_provider.stores.base import MetadataReader, pages
 Epochs = Mapping[JobName, Sequence[EpochRecord]]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldEpoch:
+    """A committed epoch that has read what changes by ``hold`` edges only. :param reads: what it has read of it."""
+
+    job: JobName
+    epoch: EpochRecord
+    reads: tuple[Provenance, ...]
+
+    def has_read_since(self, csn: int) -> bool:
+        """Return True if it has read the rows that were committed at *csn*, or later ones."""
+        return any(read.csn >= csn for read in self.reads)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Closure:
+    """The epochs that a restatement computes again, by job, and those that it is held by, in the order of time."""
+
+    members: Mapping[JobName, Sequence[EpochRecord]]
+    held: Sequence[HeldEpoch]
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     job: JobRecord
     epoch: EpochRecord
     reads: tuple[Provenance, ...]
+    held: tuple[Provenance, ...]
 
 
 @dataclass(slots=True)
@@ -60,12 +85,10 @@ def committed_in(
     return found
 
 
-def closure(
-    reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord], asked: Epochs
-) -> dict[JobName, list[EpochRecord]]:
+def closure(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord], asked: Epochs) -> Closure:
     """Return the epochs *asked* for and all committed epochs that have read them, directly or through others.
 
-    Edges that ignore upstream revisions do not count.
+    Edges that ignore upstream revisions do not count, and ``hold`` edges make no members.
 
     :param jobs: all jobs of the domain.
     """
@@ -98,7 +121,14 @@ def closure(
     found: dict[JobName, list[EpochRecord]] = {}
     for (name, _), epoch in sorted(members.items()):
         found.setdefault(name, []).append(epoch)
-    return found
+    return Closure(members=found, held=[*_held(candidates, changes)])
+
+
+def _held(candidates: Iterable[_Candidate], changes: _Changes) -> Iterator[HeldEpoch]:
+    for candidate in candidates:
+        reads = tuple(read for read in candidate.held if changes.meet(read))
+        if reads:
+            yield HeldEpoch(job=candidate.job.name, epoch=candidate.epoch, reads=reads)
 
 
 def _downstream(jobs: Sequence[JobRecord], asked: Iterable[JobName]) -> list[JobRecord]:
@@ -127,9 +157,8 @@ def _candidates(
             committed = stamped.record.committed
             if committed is None:
                 continue
-            reads = tuple(
-                read
-                for read in committed.inputs
-                if read.on_upstream_revision is not OnUpstreamRevision.IGNORE
+            reads, held = (
+                tuple(read for read in committed.inputs if read.on_upstream_revision is policy)
+                for policy in (OnUpstreamRevision.CASCADE, OnUpstreamRevision.HOLD)
             )
-            yield _Candidate(job, stamped.record, reads)
+            yield _Candidate(job, stamped.record, reads, held)

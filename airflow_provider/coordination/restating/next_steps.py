@@ -60,6 +60,10 @@ def next_step(commands: Commands, found: RestatementStatus, *, is_over: bool) ->
         return ""
     if is_over:
         return commands("abandon", name, more="--reason …")
+    if found.held:
+        jobs = dict.fromkeys(epochs.job for epochs in found.held)
+        joining = commands("join", name, *jobs)
+        return f"{joining}\n{commands('release', name, *jobs, more='--reason …')}"
     states = Counter(member.state for member in found.members)
     if states[MemberState.WAITING] or states[MemberState.OUTDATED]:
         return f"{compute(name)}."

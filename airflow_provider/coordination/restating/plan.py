@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
-from airflow_provider.coordination.restating.closure import Epochs, closure, committed_in
+from airflow_provider.coordination.restating.closure import Epochs, HeldEpoch, closure, committed_in
 from airflow_provider.domain import sizes
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import EpochRecord, EpochState
@@ -21,9 +21,10 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, epoch_key, retention_key, table_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, lacking_tables
+from airflow_provider.domain.restatement import HeldEpochs, JobEpochs, RestatementRecord, lacking_tables
 from airflow_provider.domain.retention import full_states_read
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.topology import OnUpstreamRevision
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading, StoreCapability, pages
 
@@ -37,6 +38,8 @@ class Plan:
 
     :param asked: those that were asked for. :param members: these, and all committed ones that have read them.
     :param uncommitted: epochs of the range without a commit, which normal runs compute.
+    :param held: committed ones that have read them by ``hold`` edges: it is published once somebody has decided about
+        each. :param released: those of them that stay.
     :param obstacles: what keeps it from being opened, each with its way out; empty if nothing does.
     :param expected: time that the members took when they were computed last, one after the other, by a sample.
     """
@@ -46,6 +49,8 @@ class Plan:
     uncommitted: int
     obstacles: tuple[str, ...]
     expected: timedelta
+    held: tuple[HeldEpochs, ...] = ()
+    released: tuple[JobEpochs, ...] = ()
 
     @property
     def size(self) -> int:
@@ -79,18 +84,51 @@ def plan(
 
 
 def replanned(
-    reader: MetadataReader, domain: DomainName, name: RestatementId, record: RestatementRecord
+    reader: MetadataReader,
+    domain: DomainName,
+    name: RestatementId,
+    record: RestatementRecord,
+    *,
+    joining: Iterable[tuple[JobName, Interval]] = (),
+    stays: Callable[[HeldEpoch], bool] | None = None,
 ) -> Plan:
-    """Return the plan of the open restatement *name* with what was committed since; it keeps all its members."""
+    """Return the plan of the open restatement *name* with what was committed since; it keeps all its members.
+
+    :param joining: held epochs that become members.
+    :param stays: returns True for a held epoch that was released; by default those that *record* names.
+    """
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
-    keys = [epoch_key(domain, job, interval.start) for job, interval in record.epochs]
+    found = _records(reader, domain, [*record.epochs, *joining])
+    return _planned(reader, domain, jobs, found, opened=name, stays=stays or released_by(record))
+
+
+def held_of(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> tuple[HeldEpochs, ...]:
+    """Return the committed epochs that keep an open restatement from being published until somebody decides."""
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
+    edges = [edge for job in jobs for edge in job.all_edges]
+    if not any(edge.on_upstream_revision is OnUpstreamRevision.HOLD for edge in edges):
+        return ()
+    found = closure(reader, domain, jobs, _records(reader, domain, record.epochs))
+    stays = released_by(record)
+    return _grouped(held for held in found.held if not stays(held))
+
+
+def released_by(record: RestatementRecord) -> Callable[[HeldEpoch], bool]:
+    """Return a function that tells whether *record* releases a held epoch."""
+    return lambda held: record.is_released(held.job, held.epoch.interval)
+
+
+def _records(
+    reader: MetadataReader, domain: DomainName, epochs: Iterable[tuple[JobName, Interval]]
+) -> dict[JobName, list[EpochRecord]]:
+    keys = [epoch_key(domain, job, interval.start) for job, interval in dict.fromkeys(epochs)]
     found: dict[JobName, list[EpochRecord]] = {}
     for start in range(0, len(keys), _PAGE):
         page = keys[start : start + _PAGE]
         reading = reader.read(domain, page)
         for key in page:
             found.setdefault(JobName(key.partition), []).append(reading.of(key).record)
-    return _planned(reader, domain, jobs, found, opened=name)
+    return found
 
 
 def _planned(
@@ -101,14 +139,20 @@ def _planned(
     *,
     uncommitted: int = 0,
     opened: RestatementId | None = None,
+    stays: Callable[[HeldEpoch], bool] | None = None,
 ) -> Plan:
-    found = closure(reader, domain, jobs, {name: epochs for name, epochs in asked.items() if epochs})
+    whole = closure(reader, domain, jobs, {name: epochs for name, epochs in asked.items() if epochs})
+    found, staying, waiting = whole.members, list[HeldEpoch](), list[HeldEpoch]()
+    for held in whole.held:
+        (staying if stays is not None and stays(held) else waiting).append(held)
     return Plan(
         asked=_listed(asked),
         members=_listed(found),
         uncommitted=uncommitted,
         obstacles=tuple(_Obstacles(reader, domain, jobs, asked, found, opened).all()),
         expected=_expected(reader, domain, found),
+        held=_grouped(waiting),
+        released=_listed(_by_job(staying)),
     )
 
 
@@ -134,6 +178,25 @@ def _listed(epochs: Mapping[JobName, Sequence[EpochRecord]]) -> tuple[JobEpochs,
         JobEpochs(job=job, intervals=tuple(epoch.interval for epoch in found))
         for job, found in sorted(epochs.items())
         if found
+    )
+
+
+def _by_job(held: Iterable[HeldEpoch]) -> dict[JobName, list[EpochRecord]]:
+    found: dict[JobName, list[EpochRecord]] = {}
+    for entry in held:
+        found.setdefault(entry.job, []).append(entry.epoch)
+    return found
+
+
+def _grouped(held: Iterable[HeldEpoch]) -> tuple[HeldEpochs, ...]:
+    """Return the epochs of each job that have read the same tables together."""
+    found: dict[tuple[JobName, tuple[TableName, ...]], list[Interval]] = {}
+    for entry in held:
+        tables = tuple(sorted({read.table for read in entry.reads}))
+        found.setdefault((entry.job, tables), []).append(entry.epoch.interval)
+    return tuple(
+        HeldEpochs(job=job, tables=tables, intervals=tuple(intervals))
+        for (job, tables), intervals in sorted(found.items())
     )
 
 

@@ -1,4 +1,4 @@
-"""Operations on restatements: open, look, approve, publish, abandon (R28, R29)."""
+"""Operations on restatements: open, look, decide about held epochs, approve, publish, abandon (R28, R29)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.coordination.attempts.publish import publish_members
+from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.pointers import follow
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.staged import restatement_of
@@ -16,6 +17,7 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating import plan as planning
+from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.coordination.restating.opening import (
@@ -27,6 +29,11 @@ from airflow_provider.coordination.restating.opening import (
     told,
 )
 from airflow_provider.coordination.restating.plan import Plan
+from airflow_provider.coordination.restating.refusals import (
+    refuse_another,
+    refuse_blank,
+    refuse_unapproved,
+)
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.domain.cut import Cut
@@ -48,6 +55,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, restatement_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
+    Decision,
+    HeldEpochs,
     JobEpochs,
     RestatementRecord,
     RestatementState,
@@ -76,6 +85,7 @@ class RestatementStatus:
     """A restatement and its members as they stand.
 
     :param output: digest of what is staged; empty while members are missing. An approval names it.
+    :param held: committed epochs that keep it from being published until somebody decides about them.
     :param csn: of its commit; None while it is not published.
     """
 
@@ -84,6 +94,7 @@ class RestatementStatus:
     members: tuple[MemberStatus, ...]
     output: str
     csn: int | None
+    held: tuple[HeldEpochs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,7 @@ class Restatements:
         :raises TopologyError: the plan has obstacles; the error lists them.
         """
         where, key_name = domain_name(domain), restatement_id(name)
-        _refuse_blank(reason=reason, by=by)
+        refuse_blank(reason=reason, by=by)
         if not isinstance(lifetime, timedelta) or lifetime <= timedelta(0):
             raise InvalidInput(field="lifetime", value=lifetime, expected="a positive timedelta")
 
@@ -135,7 +146,7 @@ class Restatements:
             known = reading.get(key)
             planned = planning.plan(store, where, names, interval)
             if known is not None:
-                return _same(key_name, known.record, planned.asked, reason)
+                return refuse_another(key_name, known.record, planned.asked, reason)
             refuse_obstacles(planned)
             record = RestatementRecord(
                 reason=reason.strip(),
@@ -174,6 +185,7 @@ class Restatements:
             members=tuple(now.status()),
             output="" if missing else now.output(staged),
             csn=None,
+            held=planning.held_of(self.reader, now.domain, record),
         )
 
     def cut(self, domain: str, name: str, tables: Iterable[str], *, at: datetime | None = None) -> Cut:
@@ -195,6 +207,61 @@ class Restatements:
         wanted = None if tables is None else names_of(tables)
         return differences(self.cuts, now, self._all_staged(now), wanted)
 
+    def join(
+        self, domain: str, name: str, jobs: Sequence[str], *, by: str, reason: str = ""
+    ) -> tuple[JobEpochs, ...]:
+        """Make the epochs of *jobs* that hold a restatement its members, with all that has read them.
+
+        :return: those that held it; a repetition returns none.
+
+        :param reason: why; empty where the restatement's own reason says it. It is kept, as is its author.
+        :raises InvalidInput: the restatement is over, is a revert, or no epoch of one of *jobs* holds it.
+        :raises UnknownName: no such restatement or job. :raises TopologyError: they cannot be computed again.
+        """
+        return self._decide(domain, name, jobs, Decision.JOINED, by=by, reason=reason)
+
+    def release(
+        self, domain: str, name: str, jobs: Sequence[str], *, reason: str, by: str
+    ) -> tuple[JobEpochs, ...]:
+        """Let the epochs of *jobs* that hold a restatement stay as they are when it is published; return them.
+
+        From then on their rows carry a label, as behind an ``ignore`` edge. Epochs that are committed later hold it
+        again. A repetition returns none.
+
+        :param reason: why; kept, as is its author.
+        :raises InvalidInput: the restatement is over, or no epoch of one of *jobs* holds it.
+        :raises UnknownName: no such restatement or job.
+        """
+        refuse_blank(reason=reason)
+        return self._decide(domain, name, jobs, Decision.RELEASED, by=by, reason=reason)
+
+    def _decide(
+        self, domain: str, name: str, jobs: Sequence[str], decision: Decision, *, by: str, reason: str
+    ) -> tuple[JobEpochs, ...]:
+        refuse_blank(by=by)
+        store, where = self.context.store, domain_name(domain)
+        names = [registered(self.reader, domain, job).name for job in jobs]
+        why = validate_text(reason, "reason")
+
+        def operation() -> tuple[JobEpochs, ...]:
+            now = self._open_now(domain, name)
+            reading = store.read(where, claim_keys(where))
+            planned = planning.replanned(store, where, now.name, now.record)
+            found = chosen(now.name, now.record, planned, names, decision)
+            made = decisions(found, decision, by=by, reason=why, at=reading.now)
+            record = replace(now.record, decisions=(*now.record.decisions, *made))
+            if not found:
+                return ()
+            if decision is Decision.RELEASED:
+                self._replace(now, record)
+                return tuple(found)
+            planned = planning.replanned(store, where, now.name, now.record, joining=epochs_of(found))
+            refuse_obstacles(planned)
+            self._replace(now, replace(record, members=planned.members), reading)
+            return tuple(found)
+
+        return self.context.retry(operation, Conflict.of_others(f"restatement {name!r}", "changing it"))
+
     def approve(self, domain: str, name: str, *, output: str, by: str) -> None:
         """Approve what is staged, and nothing else: a member that is computed again ends the approval.
 
@@ -202,7 +269,7 @@ class Restatements:
         :raises NotReady: members are not staged. :raises Conflict: another output is staged.
         :raises InvalidInput: the restatement is over.
         """
-        _refuse_blank(by=by)
+        refuse_blank(by=by)
         if not isinstance(output, str) or not _DIGEST.fullmatch(output):
             raise InvalidInput(
                 field="output",
@@ -226,8 +293,8 @@ class Restatements:
     def publish(self, domain: str, name: str) -> int:
         """Publish all members at one CSN, or nothing of them; return the CSN. A repetition returns the same.
 
-        :raises NotReady: members are not staged, or committed epochs have read since what it replaces: these are
-            members from then on, to be computed, too.
+        :raises NotReady: members are not staged; or committed epochs have read since what it replaces: these are
+            members from then on, to be computed, too; or epochs hold it: see :meth:`join` and :meth:`release`.
         :raises InvalidInput: it is over, or not approved.
         :raises Conflict: what members have read has changed: compute them again. Others are those of publish.
         """
@@ -237,7 +304,7 @@ class Restatements:
             return now.stamped.csn or 0
         now = self._open_now(domain, name)
         staged = self._all_staged(now)
-        _refuse_unapproved(now.name, now.record, now.output(staged))
+        refuse_unapproved(now.name, now.record, now.output(staged))
         try:
             published = publish_members(
                 self.context, [member.attempt for member in staged], now.together(staged)
@@ -257,7 +324,7 @@ class Restatements:
         :raises TopologyError: one of its epochs was computed again since, or has other inputs now.
         :raises Unavailable: the versions before it are not held any more. Others are those of :meth:`publish`.
         """
-        _refuse_blank(reason=reason, by=by)
+        refuse_blank(reason=reason, by=by)
         now = self._now(domain, name)
         within = open_revert(self.context, now, reason=reason.strip(), by=by.strip())
         if self._now(domain, within).record.state is RestatementState.OPEN:
@@ -269,7 +336,7 @@ class Restatements:
 
         :raises InvalidInput: it is published.
         """
-        _refuse_blank(reason=reason, by=by)
+        refuse_blank(reason=reason, by=by)
         where = domain_name(domain)
 
         def mark() -> MembersNow:
@@ -296,11 +363,11 @@ class Restatements:
     def _extend(self, now: MembersNow, error: DependentReaders) -> None:
         """Make committed epochs that have read since what the restatement replaces its members.
 
-        :raises NotReady: naming them. :raises TopologyError: they cannot be computed again.
+        :raises NotReady: naming them, and those that hold it. :raises TopologyError: they cannot be computed again.
         """
         store, where = self.context.store, now.domain
 
-        def operation() -> list[tuple[JobName, Interval]]:
+        def operation() -> tuple[list[tuple[JobName, Interval]], tuple[HeldEpochs, ...]]:
             current = self._open_now(where, now.name)
             reading = store.read(where, claim_keys(where))
             planned = planning.replanned(store, where, now.name, current.record)
@@ -310,20 +377,11 @@ class Restatements:
             if set(new) - set(current.record.epochs):
                 refuse_obstacles(planned)
                 self._replace(current, replace(current.record, members=planned.members), reading)
-            return new
+            return new, planned.held
 
         lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
-        new = self.context.retry(operation, lost)
-        if new:
-            raise NotReady(
-                f"restatement {now.name!r}: epochs were committed since that have read what it replaces: "
-                f"{told(f'{job} {interval}' for job, interval in new)}. They are its members now.",
-                next_step="compute them within it, too, then publish it.",
-                missing=tuple(
-                    Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
-                    for job, interval in new
-                ),
-            ) from error
+        new, held = self.context.retry(operation, lost)
+        refuse_kept_back(now.name, new, held, error)
 
     def _follow(self, now: MembersNow) -> None:
         """Move pointers of the members' tables that an interrupted publish has left behind (R17)."""
@@ -381,45 +439,3 @@ class Restatements:
                 updates=tuple(updates),
             )
         )
-
-
-def _same(
-    name: RestatementId, known: RestatementRecord, asked: tuple[JobEpochs, ...], reason: str
-) -> RestatementRecord:
-    """Return *known*, which the same request has opened.
-
-    :raises InvalidInput: it is over, or of another request.
-    """
-    # More may be committed by now than when it was opened.
-    is_same = set(epochs_of(known.asked)) <= set(epochs_of(asked)) and known.reason == reason.strip()
-    if known.state is RestatementState.OPEN and is_same:
-        return known
-    raise InvalidInput(
-        f"restatement {name!r} exists: {known.state}, by {known.by}: {known.reason}.",
-        next_step="choose another name, or leave it out.",
-        field="name",
-        value=name,
-        expected="a name that no restatement has",
-    )
-
-
-def _refuse_unapproved(name: RestatementId, record: RestatementRecord, output: str) -> None:
-    """:raises InvalidInput: the restatement needs an approval of *output*, and has none."""
-    if not record.needs_approval or record.approved == output:
-        return
-    found = f"{record.approved_by} has approved other rows" if record.approved else "nobody has approved it"
-    raise InvalidInput(
-        f"restatement {name!r} is published once approved, and {found}.",
-        next_step=f"`airflow epochs restate diff {name}`, then `airflow epochs restate approve {name} --output "
-        f"{output}`.",
-        field="approved",
-        value=record.approved,
-        expected=output,
-    )
-
-
-def _refuse_blank(**texts: str) -> None:
-    """:raises InvalidInput: one of *texts* is empty."""
-    for field, words in texts.items():
-        if not validate_text(words, field).strip():
-            raise InvalidInput(field=field, value=words, expected="words that others will understand later")

@@ -18,6 +18,8 @@ from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.restating.closure import HeldEpoch
+from airflow_provider.coordination.restating.holding import decisions
 from airflow_provider.coordination.restating.members import MembersNow, job_of
 from airflow_provider.coordination.restating.opening import (
     LIFETIME,
@@ -25,7 +27,7 @@ from airflow_provider.coordination.restating.opening import (
     refuse_obstacles,
     store_opened,
 )
-from airflow_provider.coordination.restating.plan import replanned
+from airflow_provider.coordination.restating.plan import Plan, replanned
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.dependent import Dependent
@@ -52,6 +54,7 @@ from airflow_provider.domain.records import (
     source_key,
 )
 from airflow_provider.domain.restatement import (
+    Decision,
     RestatementRecord,
     RestatementState,
     change_set_of_restatement,
@@ -268,7 +271,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
         reverting = Reverting(context, where, now.name, now.stamped)
         reverting.former()
         reverting.held()
-        _refuse_readers(context, now, within)
+        planned = _planned(context, now, within)
         record = RestatementRecord(
             reason=reason,
             by=by,
@@ -277,6 +280,9 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             incarnation=reading.head.incarnation,
             deadline=reading.now + LIFETIME,
             reverts=now.name,
+            decisions=tuple(
+                decisions(planned.released, Decision.RELEASED, by=by, reason=reason, at=reading.now)
+            ),
         )
         store_opened(context, where, reading, within, record)
 
@@ -284,11 +290,21 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
     return within
 
 
-def _refuse_readers(context: Context, now: MembersNow, within: RestatementId) -> None:
-    """:raises DependentReaders: other epochs have read what would change. :raises TopologyError: of other obstacles."""
-    planned = replanned(context.store, now.domain, within, now.record)
+def _planned(context: Context, now: MembersNow, within: RestatementId) -> Plan:
+    """Return the plan of a revert: its members are the restatement's. Epochs that were released from that stay again.
+
+    :raises DependentReaders: other epochs have read what would change. :raises TopologyError: of other obstacles.
+    """
+    csn = now.stamped.csn or 0
+
+    def stays(held: HeldEpoch) -> bool:
+        """Return True if it still stands on the rows that the restatement has replaced."""
+        return now.record.is_released(held.job, held.epoch.interval) and not held.has_read_since(csn)
+
+    planned = replanned(context.store, now.domain, within, now.record, stays=stays)
     known = set(now.record.epochs)
-    readers = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
+    members = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
+    readers = [*members, *epochs_of(planned.held)]
     if readers:
         asked = now.record.asked[0].intervals[0]
         raise DependentReaders.of(
@@ -299,3 +315,4 @@ def _refuse_readers(context: Context, now: MembersNow, within: RestatementId) ->
             interval=asked,
         )
     refuse_obstacles(planned)
+    return planned

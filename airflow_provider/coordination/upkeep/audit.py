@@ -21,7 +21,8 @@ from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, event_partition, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState
+from airflow_provider.domain.topology import OnUpstreamRevision, Table
 from airflow_provider.domain.version import Committable, SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, pages, scan
 from airflow_provider.tables.base import MissingFile
@@ -72,11 +73,14 @@ class MissingFiles:
 
 
 def stale_reads(reader: MetadataReader, domain: DomainName) -> Iterator[StaleRead]:
-    """Yield the committed epochs whose inputs have changed since they were read, unless the edge says ``ignore``."""
+    """Yield the committed epochs whose inputs have changed since they were read.
+
+    Not where the edge says ``ignore``, nor where it says ``hold`` and the epoch was released from what changed them.
+    """
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
-    adopted = _adopted(reader, domain)
+    adopted, releases = _adopted(reader, domain), _releases(reader, domain, jobs)
     for stamped in list(pages(reader, domain, TableRecord)):
-        yield from _stale_reads_of(reader, domain, stamped, jobs, adopted)
+        yield from _stale_reads_of(reader, domain, stamped, jobs, adopted, releases=releases)
     for name in sorted({source for job in jobs for source in job.all_sources}):
         yield from _older_revisions(reader, domain, name, jobs)
 
@@ -87,6 +91,8 @@ def _stale_reads_of(
     stamped: Stamped[TableRecord],
     jobs: Sequence[JobRecord],
     adopted: Mapping[TableName, Sequence[Change]],
+    *,
+    releases: Mapping[int, RestatementRecord],
 ) -> Iterator[StaleRead]:
     name = TableName(stamped.key.item)
     # A skip of a full table reads what the table had before, without an edge.
@@ -109,8 +115,23 @@ def _stale_reads_of(
         for epoch in pages(reader, domain, EpochRecord, job.name):
             record = epoch.record
             if record.committed is not None:
-                for found in stale_inputs(record.committed, histories, origins):
+                released = [csn for csn, by in releases.items() if by.is_released(job.name, record.interval)]
+                for found in stale_inputs(record.committed, histories, origins, released):
                     yield _stale_read(job.name, record, found)
+
+
+def _releases(
+    reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord]
+) -> dict[int, RestatementRecord]:
+    """Return the published restatements from which epochs were released, by their CSN."""
+    edges = [edge for job in jobs for edge in job.all_edges]
+    if not any(edge.on_upstream_revision is OnUpstreamRevision.HOLD for edge in edges):
+        return {}
+    return {
+        stamped.csn or 0: stamped.record
+        for stamped in pages(reader, domain, RestatementRecord)
+        if stamped.record.state is RestatementState.PUBLISHED and stamped.record.released_jobs
+    }
 
 
 def _stale_read(job: JobName, epoch: EpochRecord, found: StaleInput) -> StaleRead:

@@ -13,6 +13,7 @@ from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.places import WrongCatalog, WrongWarehouse, refuse_elsewhere_of
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
+from airflow_provider.coordination.reading.outdated import outdated_tables
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.explain import explain
@@ -385,6 +386,13 @@ class _Doctor:
         for row in rows_that_stayed(reading, self.domain):
             subject, step = f"table {row.table}", f"{row.way_out}."
             yield Symptom(subject=subject, found=row.why, next_step=step, urgent=False)
+        plan = self._command("restate plan")
+        for label in outdated_tables(self.reader, self.domain):
+            subject, step = (
+                f"table {label.table}",
+                f"{plan} computes these epochs again, if they are to follow.",
+            )
+            yield Symptom(subject=subject, found=str(label), next_step=step, urgent=False)
 
     def _orphans(self) -> Iterator[Symptom]:
         found: dict[TableName, int] = {}

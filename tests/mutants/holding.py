@@ -1,0 +1,144 @@
+"""Wrong rules about epochs that hold a restatement."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CLOSURE = "coordination/restating/closure.py"
+DEPENDENTS = "coordination/commits/dependents.py"
+OPERATIONS = "coordination/restating/restatements.py"
+OUTDATED = "domain/outdated.py"
+RESTATEMENT = "domain/restatement.py"
+REVERTING = "coordination/restating/reverting.py"
+
+HOLDING = "tests/contract/test_coordination_holding.py"
+AUDITING = "tests/contract/test_coordination_auditing.py"
+
+PLANTED_IN_HOLDING = (
+    Mutant(
+        name="epochs behind an edge that holds are members",
+        rule="R28",
+        file=CLOSURE,
+        old="            yield _Candidate(job, stamped.record, reads, held)\n",
+        new="            yield _Candidate(job, stamped.record, (*reads, *held), held)\n",
+        tests=(HOLDING,),
+        by="test_epochs_behind_a_hold_edge_are_no_members_and_keep_it_from_publishing",
+    ),
+    Mutant(
+        name="a restatement is published over epochs that nobody has released",
+        rule="R28",
+        file=DEPENDENTS,
+        old="                and not (held and beside.is_released(job.name, epoch))\n",
+        new="                and not (held and beside.members)\n",
+        tests=(HOLDING,),
+        by="test_epochs_behind_a_hold_edge_are_no_members_and_keep_it_from_publishing",
+    ),
+    Mutant(
+        name="a release lets go of edges that cascade",
+        rule="R18",
+        file=DEPENDENTS,
+        old="not (held and beside.is_released(job.name, epoch))",
+        new="not beside.is_released(job.name, epoch)",
+        tests=(HOLDING,),
+        by="test_release_lets_go_of_hold_edges_only",
+    ),
+    Mutant(
+        name="a release is about epochs that are committed later, too",
+        rule="R28",
+        file=RESTATEMENT,
+        old="            span.start <= interval.start and interval.end <= span.end for span in self.spans\n",
+        new="            span.start <= interval.start for span in self.spans\n",
+        tests=(HOLDING,),
+        by="test_reader_that_commits_after_a_release_holds_it",
+    ),
+    Mutant(
+        name="a release is about every job",
+        rule="R28",
+        file=RESTATEMENT,
+        old="        return self.job == job and any(\n",
+        new="        return any(\n",
+        tests=(HOLDING,),
+        by="test_a_release_is_about_the_jobs_that_it_names",
+    ),
+    Mutant(
+        name="epochs that joined count as released, not as members",
+        rule="R28",
+        file=OPERATIONS,
+        old="            if decision is Decision.RELEASED:\n",
+        new="            if decision in Decision:\n",
+        tests=(HOLDING,),
+        by="test_joined_epochs_are_computed_again_with_what_has_read_them",
+    ),
+    Mutant(
+        name="epochs join that nothing can compute again",
+        rule="R28",
+        file=OPERATIONS,
+        old="joining=epochs_of(found))\n            refuse_obstacles(planned)\n",
+        new="joining=epochs_of(found))\n",
+        tests=(HOLDING,),
+        by="test_epochs_of_a_retired_job_cannot_join_but_be_released",
+    ),
+    Mutant(
+        name="the domain does not remember that epochs were released",
+        rule="R18",
+        file="coordination/commits/catch_up.py",
+        old="        after = after.without(ends, released)\n",
+        new="        after = after.without(ends)\n",
+        tests=(HOLDING,),
+        by="test_released_epochs_stay_and_their_rows_carry_a_label",
+    ),
+    Mutant(
+        name="rows of released epochs carry no label",
+        rule="R18",
+        file=OUTDATED,
+        old="read.table == table and read.on_upstream_revision.may_stay",
+        new="read.table == table and read.on_upstream_revision is OnUpstreamRevision.IGNORE",
+        tests=(HOLDING,),
+        by="test_released_epochs_stay_and_their_rows_carry_a_label",
+    ),
+    Mutant(
+        name="the audit takes any change of what an edge holds for a release",
+        rule="R18",
+        file="domain/auditing.py",
+        old="        if is_held and newest is not None and newest.csn in released:\n",
+        new="        if is_held:\n",
+        tests=(AUDITING,),
+        by="test_committed_epoch_with_a_changed_input_is_named",
+    ),
+    Mutant(
+        name="a fill reads the newest rows in place of those that a released epoch has read",
+        rule="R7",
+        file="domain/filling.py",
+        old="        return rewritten_since(log, read.csn, read.low, read.high) is not None\n",
+        new="        return False\n",
+        tests=(HOLDING,),
+        by="test_fill_of_a_released_epoch_whose_inputs_are_gone_is_refused",
+    ),
+    Mutant(
+        name="a revert forgets who was released",
+        rule="R30",
+        file=REVERTING,
+        old="                decisions(planned.released, Decision.RELEASED, by=by, reason=reason, at=reading.now)\n",
+        new="                decisions((), Decision.RELEASED, by=by, reason=reason, at=reading.now)\n",
+        tests=(HOLDING,),
+        by="test_revert_keeps_released_epochs_where_they_stand",
+    ),
+    Mutant(
+        name="a revert replaces what a released epoch has read since",
+        rule="R30",
+        file=REVERTING,
+        old=" and not held.has_read_since(csn)",
+        new="",
+        tests=(HOLDING,),
+        by="test_revert_is_refused_once_a_released_epoch_has_read_the_new_rows",
+    ),
+    Mutant(
+        name="epochs join a revert, which has no rows to copy for them",
+        rule="R30",
+        file="coordination/restating/holding.py",
+        old="    if decision is Decision.JOINED and record.reverts is not None:\n",
+        new="    if decision is Decision.JOINED and record.reverts is record:\n",
+        tests=(HOLDING,),
+        by="test_reader_that_holds_a_revert_is_released_and_never_joins",
+    ),
+)
