@@ -18,6 +18,7 @@ from benchmarks import (
     read,
     removed,
     share,
+    stale,
     starve,
     swap,
     wake,
@@ -33,6 +34,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "starve": starve.measure,
     "cut": cut.measure,
     "swap": swap.measure,
+    "stale": stale.measure,
 }
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""

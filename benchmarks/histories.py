@@ -64,7 +64,7 @@ class History:
             counted = max(0, self.epochs - self.commits // len(jobs), 0)
             for number in range(counted, self.epochs):
                 for job in jobs:
-                    _commit(writer, job, number, moves=number >= self.epochs - MOVES)
+                    commit_epoch(writer, job, number, moves=number >= self.epochs - MOVES)
         progress(
             f"{self.domain} on {store.name}: {self.tables} tables with {self.epochs} epochs each, "
             f"{(self.epochs - counted) * len(jobs)} commits"
@@ -94,7 +94,7 @@ class History:
         return Job(f"job_{first:04d}", outputs=outputs, cadence="@hourly", origin=ORIGIN)
 
 
-def _commit(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None:
+def commit_epoch(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None:
     """Commit the epoch *number* of *job* in one numbered transaction, as publish does.
 
     :param moves: whether the tables' records move with it, by the protocol's own decision. Of a long history only

@@ -37,6 +37,7 @@ from airflow_provider.domain.version import Rewrite, TableRecord
 from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages, scan
 
 _PAGE = 100
+_LARGEST_PAGE = 1600
 
 Epochs = tuple[datetime, datetime, int]
 """Start of the first and end of the last outdated epoch, and the newest rewrite that they have not read."""
@@ -180,7 +181,8 @@ class OutdatedRows:
                 if rewrite is not None:
                     yield epoch.interval.start, epoch.interval.end, rewrite.csn
 
-        first, final = next(missed(reverse=False), None), next(missed(reverse=True), None)
+        first = next(missed(reverse=False), None)
+        final = None if first is None else next(missed(reverse=True), None)
         if first is None or final is None:
             return None
         unknown, newest = max(first[2], final[2]), max(rewrite.csn for rewrite in rewrites)
@@ -195,12 +197,14 @@ class OutdatedRows:
         self, domain: DomainName, job: JobName, between: tuple[str, str | None], *, reverse: bool
     ) -> Iterator[EpochRecord]:
         """Yield the epochs of *job* between two keys, from the front or from the back."""
-        start, end = between
+        (start, end), limit = between, _PAGE
         while True:
             page = scan(
-                self.reader, domain, EpochRecord, job, start=start, end=end, limit=_PAGE, reverse=reverse
+                self.reader, domain, EpochRecord, job, start=start, end=end, limit=limit, reverse=reverse
             )
             yield from (stamped.record for stamped in page)
-            if len(page) < _PAGE:
+            if len(page) < limit:
                 return
             start, end = (start, page[-1].key.item) if reverse else (page[-1].key.item + FIRST_CHARACTER, end)
+            # As a rule the first page has the answer. Where no epoch missed a rewrite, all of them are read.
+            limit = min(2 * limit, _LARGEST_PAGE)
