@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from airflow_provider.coordination.restating.opening import told
-from airflow_provider.coordination.restating.plan import Plan
+from airflow_provider.coordination.restating.plan import Holding
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
@@ -27,7 +27,7 @@ _LISTED = 5
 def chosen(
     name: RestatementId,
     record: RestatementRecord,
-    planned: Plan,
+    outside: Holding,
     jobs: Sequence[JobName],
     decision: Decision,
 ) -> list[JobEpochs]:
@@ -49,12 +49,12 @@ def chosen(
         )
     found: list[JobEpochs] = []
     for job in dict.fromkeys(jobs):
-        mine = _of(job, planned.held)
+        mine = _of(job, outside.held)
         if not mine and decision is Decision.JOINED:
-            mine = _of(job, planned.released)
+            mine = _of(job, outside.released)
         made = any(before.job == job and before.decision is decision for before in record.decisions)
         if not mine and not made:
-            holding = ", ".join(dict.fromkeys(held.job for held in planned.held)) or "none does"
+            holding = ", ".join(dict.fromkeys(held.job for held in outside.held)) or "none does"
             raise InvalidInput(
                 field="job",
                 value=job,

@@ -11,7 +11,13 @@ from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
-from airflow_provider.coordination.restating.closure import Epochs, HeldEpoch, closure, committed_in
+from airflow_provider.coordination.restating.closure import (
+    Closure,
+    Epochs,
+    HeldEpoch,
+    closure,
+    committed_in,
+)
 from airflow_provider.domain import sizes
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import EpochRecord, EpochState
@@ -102,15 +108,33 @@ def replanned(
     return _planned(reader, domain, jobs, found, opened=name, stays=stays or released_by(record))
 
 
-def held_of(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> tuple[HeldEpochs, ...]:
-    """Return the committed epochs that keep an open restatement from being published until somebody decides."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holding:
+    """Epochs that have read by ``hold`` edges what an open restatement replaces.
+
+    :param held: those that somebody has to decide about. :param released: those that stay.
+    """
+
+    held: tuple[HeldEpochs, ...] = ()
+    released: tuple[JobEpochs, ...] = ()
+
+
+def holding(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> Holding:
+    """Return the committed epochs that hold an open restatement."""
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     edges = [edge for job in jobs for edge in job.all_edges]
     if not any(edge.on_upstream_revision is OnUpstreamRevision.HOLD for edge in edges):
-        return ()
-    found = closure(reader, domain, jobs, _records(reader, domain, record.epochs))
-    stays = released_by(record)
-    return _grouped(held for held in found.held if not stays(held))
+        return Holding()
+    return _holding(
+        closure(reader, domain, jobs, _records(reader, domain, record.epochs)), released_by(record)
+    )
+
+
+def _holding(found: Closure, stays: Callable[[HeldEpoch], bool] | None) -> Holding:
+    staying, waiting = list[HeldEpoch](), list[HeldEpoch]()
+    for held in found.held:
+        (staying if stays is not None and stays(held) else waiting).append(held)
+    return Holding(held=_grouped(waiting), released=_listed(_by_job(staying)))
 
 
 def released_by(record: RestatementRecord) -> Callable[[HeldEpoch], bool]:
@@ -142,17 +166,15 @@ def _planned(
     stays: Callable[[HeldEpoch], bool] | None = None,
 ) -> Plan:
     whole = closure(reader, domain, jobs, {name: epochs for name, epochs in asked.items() if epochs})
-    found, staying, waiting = whole.members, list[HeldEpoch](), list[HeldEpoch]()
-    for held in whole.held:
-        (staying if stays is not None and stays(held) else waiting).append(held)
+    found, outside = whole.members, _holding(whole, stays)
     return Plan(
         asked=_listed(asked),
         members=_listed(found),
         uncommitted=uncommitted,
         obstacles=tuple(_Obstacles(reader, domain, jobs, asked, found, opened).all()),
         expected=_expected(reader, domain, found),
-        held=_grouped(waiting),
-        released=_listed(_by_job(staying)),
+        held=outside.held,
+        released=outside.released,
     )
 
 

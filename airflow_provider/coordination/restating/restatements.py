@@ -185,7 +185,7 @@ class Restatements:
             members=tuple(now.status()),
             output="" if missing else now.output(staged),
             csn=None,
-            held=planning.held_of(self.reader, now.domain, record),
+            held=planning.holding(self.reader, now.domain, record).held,
         )
 
     def cut(self, domain: str, name: str, tables: Iterable[str], *, at: datetime | None = None) -> Cut:
@@ -239,15 +239,15 @@ class Restatements:
         self, domain: str, name: str, jobs: Sequence[str], decision: Decision, *, by: str, reason: str
     ) -> tuple[JobEpochs, ...]:
         refuse_blank(by=by)
-        store, where = self.context.store, domain_name(domain)
+        where = domain_name(domain)
         names = [registered(self.reader, domain, job).name for job in jobs]
         why = validate_text(reason, "reason")
 
         def operation() -> tuple[JobEpochs, ...]:
             now = self._open_now(domain, name)
-            reading = store.read(where, claim_keys(where))
-            planned = planning.replanned(store, where, now.name, now.record)
-            found = chosen(now.name, now.record, planned, names, decision)
+            reading = self.reader.read(where, claim_keys(where))
+            outside = planning.holding(self.reader, where, now.record)
+            found = chosen(now.name, now.record, outside, names, decision)
             made = decisions(found, decision, by=by, reason=why, at=reading.now)
             record = replace(now.record, decisions=(*now.record.decisions, *made))
             if not found:
@@ -255,7 +255,8 @@ class Restatements:
             if decision is Decision.RELEASED:
                 self._replace(now, record)
                 return tuple(found)
-            planned = planning.replanned(store, where, now.name, now.record, joining=epochs_of(found))
+            joining = epochs_of(found)
+            planned = planning.replanned(self.reader, where, now.name, now.record, joining=joining)
             refuse_obstacles(planned)
             self._replace(now, replace(record, members=planned.members), reading)
             return tuple(found)
