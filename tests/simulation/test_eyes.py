@@ -11,10 +11,13 @@ import pytest
 from airflow_provider.coordination.attempts import reserve, validate, within
 from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
+from airflow_provider.coordination.reading import outdated
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.upkeep import unread
 from airflow_provider.domain import beginning, reservation
 from airflow_provider.domain.epoch import Provenance
+from airflow_provider.domain.outdated import staying_edges
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.staying import after_commit
 from airflow_provider.domain.version import Rewrite
 from airflow_provider.tables.memory_versions import Version
@@ -131,3 +134,15 @@ def test_an_epoch_that_is_taken_from_a_restatement(monkeypatch: pytest.MonkeyPat
     """R28: a normal run begins it while its restatement is open."""
     monkeypatch.setattr(within, "is_over", lambda *_given, **_named: True)
     assert "is begun by" in first_violation(RESTATED, "R28: ")
+
+
+def test_a_restatement_that_nobody_has_to_decide_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R28: every epoch that holds it counts as released."""
+    monkeypatch.setattr(RestatementRecord, "is_released", lambda *_given: True)
+    assert "changes what" in first_violation(RESTATED, "I4: ")
+
+
+def test_rows_of_released_epochs_without_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R18: the domain forgets that epochs were released."""
+    monkeypatch.setattr(outdated, "staying_edges", lambda jobs, _released: staying_edges(jobs, ()))
+    assert "released at" in first_violation(RESTATED, "R18: ")

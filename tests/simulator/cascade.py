@@ -1,9 +1,9 @@
 """The cascade that is simulated, and what each of its rows must be.
 
 Every kind of edge is there, a job with two sinks, one that builds on its own past, two cadences, a full table, a
-lag, an edge that ignores revisions, two participants, and a table without an origin; a job whose checks refuse some
-epochs, one that falls silent, one whose table goes to a successor, and one whose cadence changes. A row's value is a
-hash of everything that its writer read, so that who read anything else is found out.
+lag, an edge that ignores revisions and two that hold them, two participants, and a table without an origin; a job
+whose checks refuse some epochs, one that falls silent, one whose table goes to a successor, and one whose cadence
+changes. A row's value is a hash of everything that its writer read, so that who read anything else is found out.
 
 What a job reads is written down here a second time, by hand, so that an error in the package's own arithmetic
 does not hide itself.
@@ -128,7 +128,7 @@ JOBS: dict[str, SimulatedJob] = {
         SimulatedJob(
             job=_job(
                 "recent",
-                inputs=[window(LEFT, 2 * HOUR)],
+                inputs=[window(LEFT, 2 * HOUR, on_upstream_revision="hold")],
                 outputs=[RECENT],
                 cadence=_HOURLY,
                 origin=ORIGIN,
@@ -148,7 +148,7 @@ JOBS: dict[str, SimulatedJob] = {
         SimulatedJob(
             job=_job(
                 "lagged",
-                inputs=[state(BASE, as_of=HOUR)],
+                inputs=[state(BASE, as_of=HOUR, on_upstream_revision="hold")],
                 outputs=[LAGGED],
                 cadence=_HOURLY,
                 origin=ORIGIN + HOUR,
@@ -223,6 +223,8 @@ KINDS = {str(table.name): table.kind for one in JOBS.values() for table in one.j
 TABLES = {str(table.name): table for one in JOBS.values() for table in one.job.outputs}
 IGNORED = frozenset({("loose", "recent")})
 """Edges whose reader does not mind that its input is computed again."""
+HOLDING = frozenset({("recent", "left"), ("lagged", "base")})
+"""Edges whose reader somebody decides about before its input is published again."""
 CUTS = (
     ("base", "left", "right"),
     ("base", "left", "total", "recent"),

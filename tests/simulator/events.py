@@ -32,6 +32,10 @@ class Event(StrEnum):
     RESTATED_MEANWHILE = "publish refused, inputs restated"
     RESTATED_REPLY_LOST = "reply of a restatement's publish lost"
     HALF_RESTATED = "crash between the members of a restatement"
+    RESTATEMENT_HELD = "restatement held"
+    HOLD_JOINED = "held epochs joined"
+    HOLD_RELEASED = "hold released"
+    RELEASED_READ = "cut of released rows"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -138,6 +142,10 @@ PROMISED = (
     Event.RESTATED_MEANWHILE,
     Event.RESTATED_REPLY_LOST,
     Event.HALF_RESTATED,
+    Event.RESTATEMENT_HELD,
+    Event.HOLD_JOINED,
+    Event.HOLD_RELEASED,
+    Event.RELEASED_READ,
     Event.ORIGIN_MOVED,
     Event.FINER,
     Event.COARSER,

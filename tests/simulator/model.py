@@ -15,12 +15,14 @@ from airflow_provider.domain.epoch import Commitment, Provenance
 from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.restatement import Decision, RestatementRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import CommitRecord, Member, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from tests.simulator.cascade import (
     DOMAIN,
+    HOLDING,
     HOUR,
     IGNORED,
     JOBS,
@@ -45,13 +47,22 @@ from tests.simulator.restated import Epoch, Restated
 _INPUTS_FIRST = {job: number for number, job in enumerate(JOBS)}
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LetGo:
+    """A committed epoch that was released: the commit *csn* has replaced what it has read of *source*."""
+
+    epoch: Committed
+    source: str
+    csn: int
+
+
 @dataclass(slots=True)
 class Model(History):
     """The history of the cascade.
 
     :ivar bounds: files of the source, by barrier.
     :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
-    :ivar heard: when each job was last heard of. :ivar restated: restatements.
+    :ivar heard: when each job was last heard of. :ivar restated: restatements. :ivar let_go: epochs that were released.
     """
 
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
@@ -60,6 +71,7 @@ class Model(History):
     slowed: set[str] = field(default_factory=set)
     heard: dict[str, datetime] = field(default_factory=dict)
     restated: Restated = field(default_factory=Restated)
+    let_go: list[LetGo] = field(default_factory=list)
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _joined: dict[str, int] = field(default_factory=dict)
 
@@ -149,7 +161,10 @@ class Model(History):
         return tuple(sorted([*kept, *((end, value) for end in shown for value in new[end])]))
 
     def closure(self, asked: Iterable[Epoch]) -> set[Epoch]:
-        """The epochs *asked* for, and all committed ones that have read them, directly or through others."""
+        """The epochs *asked* for, and all committed ones that have read them, directly or through others.
+
+        By edges that neither ignore revisions nor hold them.
+        """
         found, new = set[Epoch](), set(asked)
         while new:
             found |= new
@@ -161,7 +176,12 @@ class Model(History):
             new = {
                 place
                 for place, reader in self.committed.items()
-                if place not in found and any(self._has_read(reader, table, span) for table, span in changed)
+                if place not in found
+                and any(
+                    self._has_read(reader, table, span)
+                    for table, span in changed
+                    if (reader.job, table) not in HOLDING
+                )
             }
         return found
 
@@ -180,6 +200,18 @@ class Model(History):
         return (reader.job, table) not in IGNORED and any(
             one.table == table and span.meets(one.low, one.high) for one in reader.inputs
         )
+
+    def stale(self, table: str, barrier: datetime, csn: int) -> list[LetGo]:
+        """The epochs of *table* up to *barrier* whose rows at *csn* are older than what they were released from."""
+        slices = self.current(table, csn)
+        return [
+            one
+            for one in self.let_go
+            if one.csn <= csn
+            and one.epoch.interval.end <= barrier
+            and any(sink.name == table for sink in JOBS[one.epoch.job].job.outputs)
+            and slices[one.epoch.interval.end].csn == one.epoch.csn
+        ]
 
     def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         """Origin and watermark of *table* at *csn*, which is no later than now; None before its chain begins."""
@@ -281,7 +313,8 @@ class Model(History):
             self._put(put, commit is not None)
             if put.key.kind is Kind.RESTATEMENT:
                 asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
-                self.restated.put(put.key.item, put.record, self.closure(asked))
+                joined = self._decided(put.record, Decision.JOINED)
+                self.restated.put(put.key.item, put.record, self.closure([*asked, *joined]), receipt.at)
             if put.key.kind is Kind.JOB:
                 self.heard[put.record.name] = receipt.at
         if commit is not None and commit.members:
@@ -309,19 +342,24 @@ class Model(History):
             )
             self.slowed.add(table)
 
+    def _decided(self, record: RestatementRecord, decision: Decision) -> set[Epoch]:
+        epochs = [(job, one.interval) for (job, _), one in self.committed.items()]
+        return Restated.decided(record, decision, epochs)
+
     # --- what is committed -------------------------------------------------------------------------------------
 
     def _commit(self, commit: CommitRecord, records: dict[Key[Any], Any]) -> None:
         """Take the members in the order in which they read each other: those of a restatement do, at its CSN."""
         members = sorted(commit.members, key=lambda one: (one.interval.end, _INPUTS_FIRST[one.job]))
         tokens = [self._commitment(member).output_token for member in members]
-        self.restated.published(members, tokens, records, self.csn)
+        restatement = self.restated.published(members, tokens, records, self.csn)
         together = {(str(member.job), member.interval.start) for member in members}
+        released = set() if restatement is None else self._decided(restatement, Decision.RELEASED) - together
         sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
         where = f"{commit.change_set} at CSN {self.csn}"
         expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
         for member in members:
-            self._member(member, together)
+            self._member(member, together, released)
         self.deltas[self.csn] = commit.tables
         self._check_watermarks(commit, records, where)
 
@@ -332,8 +370,8 @@ class Model(History):
         assert done is not None
         return done
 
-    def _member(self, member: Member, together: set[Epoch]) -> None:
-        """Take one epoch of a commit. :param together: all of them."""
+    def _member(self, member: Member, together: set[Epoch], released: set[Epoch]) -> None:
+        """Take one epoch of a commit. :param together: all of them. :param released: those that stay beside it."""
         job, interval, revision = str(member.job), member.interval, member.revision
         done, where = self._commitment(member), f"{job} {interval} revision {revision} at CSN {self.csn}"
         before = self.committed.get((job, interval.start))
@@ -343,7 +381,7 @@ class Model(History):
         sinks = {str(table.name) for table in JOBS[job].job.outputs}
         wanted = reads_of_skip(job, interval) if done.skipped else reads(job, interval)
         self._check_inputs(job, dict(wanted), done.inputs, where)
-        self._check_readers(sinks, interval, together, where)
+        self._check_readers(sinks, interval, together, released, where)
         self._check_topology(job, sinks, interval, where)
         for table in sorted(sinks):
             rows = (
@@ -416,11 +454,20 @@ class Model(History):
                 changed = slice_.csn > one.csn and slice_.interval.meets(one.low, one.high)
                 expect(not changed, "I4", f"{where}: read {table} at CSN {one.csn}, which {slice_} changed")
 
-    def _check_readers(self, sinks: set[str], interval: Interval, together: set[Epoch], where: str) -> None:
-        """Nobody has committed on what this commit changes, but who is computed again *together* with it (I4)."""
+    def _check_readers(
+        self, sinks: set[str], interval: Interval, together: set[Epoch], released: set[Epoch], where: str
+    ) -> None:
+        """Nobody has committed on what this commit changes, but who is computed again *together* with it (I4).
+
+        Or who was *released* from what it has read by an edge that holds.
+        """
         for place, reader in self.committed.items():
-            changed = any(self._has_read(reader, table, interval) for table in sinks)
-            expect(not changed or place in together, "I4", f"{where} changes what {reader} read")
+            for table in sinks:
+                if place in together or not self._has_read(reader, table, interval):
+                    continue
+                stays = place in released and (reader.job, table) in HOLDING
+                expect(stays, "I4", f"{where} changes what {reader} read")
+                self.let_go.append(LetGo(epoch=reader, source=table, csn=self.csn))
 
     def _check_watermarks(self, commit: CommitRecord, records: dict[Key[Any], Any], where: str) -> None:
         for delta in commit.tables:

@@ -23,12 +23,14 @@ from airflow_provider.domain.errors import (
     Unavailable,
     UnknownName,
 )
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
 from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CUTS,
     DOMAIN,
     HOUR,
+    IGNORED,
     JOBS,
     ORIGIN,
     OWNERS,
@@ -100,6 +102,7 @@ class Reading:
             expect(barrier is None, "R3", f"{tables} at {at}: not ready, {barrier} is complete at {before}")
             return
         self._check_cut(cut, before, at)
+        self._check_labels(cut)
         if at is None:
             self._compare(tables, cut)
         self._check_rows(cut)
@@ -156,6 +159,22 @@ class Reading:
             f"{set(cut.states)} at {at}, CSN {cut.csn}: {cut.barrier}, not {barrier}",
         )
 
+    def _check_labels(self, cut: Cut) -> None:
+        """Rows of released epochs carry a label, and no others do (R18, R28)."""
+        if self.model.csn != cut.csn:
+            return  # an epoch that was computed again since may have taken its label along
+        labels = {(str(one.table), str(one.source)): one for one in cut.outdated}
+        for name in cut.states:
+            for one in self.model.stale(str(name), cut.barrier, cut.csn):
+                label, epoch = labels.get((str(name), one.source)), one.epoch.interval
+                covers = label is not None and label.start <= epoch.start and one.csn <= label.csn
+                covers = covers and (label is None or label.end is None or epoch.end <= label.end)
+                expect(covers, "R18", f"{name} of {epoch} at CSN {cut.csn}, released at {one.csn}: {label}")
+                self.count(Event.RELEASED_READ)
+        for (table, source), label in labels.items():
+            known = any(one.source == source for one in self.model.let_go)
+            expect(known or (OWNERS[table], source) in IGNORED, "R18", f"{label}: nothing was released")
+
     def _compare(self, tables: _Tables, cut: Cut) -> None:
         """The same tables, read again, never go back (I8, as far as it holds without sessions)."""
         last = self.seen.get(tables)
@@ -173,7 +192,8 @@ class Reading:
                 rows == expected, "R19", f"{table} at {cut.barrier}, CSN {cut.csn}: {rows}, not {expected}"
             )
             if OWNERS[table] in _EXACT:
-                _check_derived(table, cut, found)
+                stale = {one.epoch.interval for one in self.model.stale(table, cut.barrier, cut.csn)}
+                _check_derived(table, cut, found, stale)
 
     def _read_altogether(self, tables: _Tables) -> None:
         """At a barrier that all tables of the domain have published, but for those that nobody waits for (R9)."""
@@ -203,13 +223,18 @@ class Reading:
             return
 
 
-def _check_derived(table: str, cut: Cut, found: dict[str, Rows]) -> None:
-    """The rows of *table* are the function of the states in the same cut, when all its inputs are there (I7)."""
+def _check_derived(table: str, cut: Cut, found: dict[str, Rows], stale: set[Interval]) -> None:
+    """The rows of *table* are the function of the states in the same cut, when all its inputs are there (I7).
+
+    :param stale: epochs that stand on earlier states.
+    """
     job = OWNERS[table]
     for epoch in JOBS[job].epochs(_FUTURE):
         ranges = reads(job, epoch)
         if epoch.end > cut.barrier or not set(ranges) <= set(found):
             return
+        if epoch in stale:
+            continue
         inputs = {name: within(found[name], low, high) for name, (low, high) in ranges.items()}
         rows = sorted(value for barrier, value in found[table] if barrier == epoch.end)
         expected = output(job, table, epoch, inputs)

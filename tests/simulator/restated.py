@@ -8,8 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState, StagedEpoch, digest_of
+from airflow_provider.domain.restatement import (
+    Decision,
+    RestatementRecord,
+    RestatementState,
+    StagedEpoch,
+    digest_of,
+)
 from airflow_provider.domain.version import Member
 from tests.simulator.history import expect
 
@@ -40,10 +47,11 @@ class Restated:
         epochs = self.records[name].epochs if name in self.records else ()
         return [(str(job), interval.start) for job, interval in epochs]
 
-    def put(self, name: str, record: RestatementRecord, closure: set[Epoch]) -> None:
-        """Take a record that was written.
+    def put(self, name: str, record: RestatementRecord, closure: set[Epoch], at: datetime) -> None:
+        """Take a record that was written at the store's time *at*.
 
-        :param closure: the epochs that were asked for, and all that have read them, directly or through others.
+        :param closure: the epochs that were asked for or have joined, and all that have read them, directly or through
+            others.
         """
         before = self.records.get(name)
         if before is not None:
@@ -51,12 +59,28 @@ class Restated:
             expect(before.asked == record.asked, "R28", f"{name} is asked for something else: {record}")
             lost = set(before.epochs) - set(record.epochs)
             expect(not lost, "R28", f"{name} has lost {lost}")
+            kept = record.decisions[: len(before.decisions)] == before.decisions
+            expect(kept, "R28", f"{name} has lost decisions: {before.decisions}, now {record.decisions}")
         self.records[name] = record
         mine = set(self.members(name))
         expect(mine <= closure, "R28", f"{name} computes {mine - closure}, which have read nothing of it")
         for other in self.records:
-            shared = mine & set(self.members(other)) if other != name and self.is_open(other) else set()
+            shared = (
+                mine & set(self.members(other)) if other != name and not self.is_over(other, at) else set()
+            )
             expect(not shared or not self.is_open(name), "R28", f"{name} and {other} both compute {shared}")
+
+    @staticmethod
+    def decided(
+        record: RestatementRecord, decision: Decision, epochs: Iterable[tuple[str, Interval]]
+    ) -> set[Epoch]:
+        """Those of *epochs* about which *record* has the *decision*."""
+        made = [(one.job, span) for one in record.decisions if one.decision is decision for span in one.spans]
+        return {
+            (job, epoch.start)
+            for job, epoch in epochs
+            if any(name == job and span.start <= epoch.start < epoch.end <= span.end for name, span in made)
+        }
 
     def hold(self, key: Key[Any], before: AttemptRecord | None, now: EpochRecord, at: datetime) -> None:
         """Nobody takes an epoch, or its output, from the restatement that computes it, before that is over."""
@@ -74,10 +98,11 @@ class Restated:
 
     def published(
         self, members: Sequence[Member], tokens: Iterable[int], records: Mapping[Key[Any], Any], csn: int
-    ) -> None:
+    ) -> RestatementRecord | None:
         """It is published whole, as it was approved; nothing else has members that one commit publishes.
 
         :param tokens: under which the output of *members* was staged.
+        :return: its record; None if no restatement is published.
         """
         ended = [
             (str(key.item), record)
@@ -95,3 +120,4 @@ class Restated:
             approved = not record.needs_approval or record.approved == output
             expect(approved, "R29", f"{name}: nobody has approved {output}, but {record.approved}")
             self.csns[name] = csn
+        return ended[0][1] if ended else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -190,6 +191,8 @@ class Restating:
         correction, model = self.correction, self.model
         name = correction.name
         self._ask_for_all()
+        if self._random.random() < 0.3:
+            self._decide()
         staged = model.staged(name)
         whole = len(staged) == len(model.restated.members(name))
         correction.ready = whole and correction.ready
@@ -245,9 +248,11 @@ class Restating:
         before = len(restated.members(name))
         try:
             csn = self._operations.publish(DOMAIN, name)
-        except NotReady:
+        except NotReady as error:
             if len(restated.members(name)) > before:
                 self.count(Event.MEMBERS_JOINED)
+            if "hold it" in error.message:
+                self._decide()
             raise
         except Conflict as error:
             if "computed again" in error.message:
@@ -264,6 +269,17 @@ class Restating:
             self._abandon(error.message)
         else:
             self._published(csn)
+
+    def _decide(self) -> None:
+        """Decide about the epochs that hold it, job by job: they join, or are released (R28)."""
+        name = self.correction.name
+        for job in dict.fromkeys(one.job for one in self._operations.status(DOMAIN, name).held):
+            self.count(Event.RESTATEMENT_HELD)
+            if self._random.random() < 0.5:
+                with suppress(TopologyError):  # they are members of another restatement
+                    self._operations.join(DOMAIN, name, [job], by=_BY)
+                    continue
+            self._operations.release(DOMAIN, name, [job], reason="they were sent", by=_BY)
 
     # --- what is staged ----------------------------------------------------------------------------------------
 

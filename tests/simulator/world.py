@@ -13,7 +13,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState
+from airflow_provider.domain.restatement import Decision, RestatementRecord, RestatementState
 from airflow_provider.domain.version import CommitRecord, SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
     Put,
@@ -99,11 +99,15 @@ class World(Site):
     def _event_of_restatement(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
         restated = self.model.restated
         published, abandoned = RestatementState.PUBLISHED, RestatementState.ABANDONED
+        known = restated.records[name].decisions if name in restated.records else ()
+        made = {one.decision for one in now.decisions[len(known) :]}
         happened = {
             Event.RESTATED: now.state is published,
             Event.RESTATED_REPLY_LOST: now.state is published and lost,
             Event.MEMBER_REFUSED: now.state is abandoned and self.model.is_refused(name),
             Event.ABANDONED: now.state is abandoned,
+            Event.HOLD_JOINED: Decision.JOINED in made,
+            Event.HOLD_RELEASED: Decision.RELEASED in made,
             Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
         }
         for event in (one for one, did in happened.items() if did):
