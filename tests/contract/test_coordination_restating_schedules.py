@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady
 from airflow_provider.domain.topology import OnUpstreamRevision, increment, state
-from tests.contract.coordination_world import DOMAIN, Rows, World, day, owner
+from tests.contract.coordination_world import DOMAIN, Rows, World, barrier, day, owner
 from tests.contract.restating import (
     NAME,
     cascade,
@@ -138,6 +138,36 @@ def test_res6_cumulative_tail(table_world: World) -> None:
     restated(world, total, 4)
     published(world)
     assert world.rows("t") == {"t": [(1, 102), (2, 106), (3, 213), (4, 427)]}
+    assert sound(world)
+
+
+@pytest.mark.parametrize("decision", ["join", "release"])
+def test_res7_hold(table_world: World, decision: str) -> None:
+    """R18, R28: nothing is published while nobody decides, however long, and everything else goes on."""
+    world = table_world
+    base, daily, _ = cascade(world)
+    report = world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")])
+    for job in (base, daily, report):
+        computed(world, job, 1, [1] if job is base else None)
+    opened(world, "b", 1)
+    for job in (base, daily):
+        restated(world, job, 1, [100] if job is base else None)
+    for number in range(2, 42):
+        for job in (base, daily):
+            computed(world, job, number, [number] if job is base else None)
+        if number % 20 == 0:
+            with pytest.raises(NotReady, match="hold it"):
+                published(world)
+    assert world.rows("b", "d", at=barrier(1)) == {"b": [(1, 1)], "d": [(1, 2)]}
+    decide = getattr(world.coordinator.restatements, decision)
+    decide(DOMAIN, NAME, ["h"], reason="the report is out", by="me")
+    if decision == "join":
+        restated(world, report, 1)
+    csn = published(world)
+    cut = world.cut("b", "d", "h")
+    assert [label.csn for label in cut.outdated] == ([csn] if decision == "release" else [])
+    expected = {"b": [(1, 100)], "d": [(1, 101)], "h": [(1, 101 if decision == "join" else 2)]}
+    assert world.rows_of(cut) == expected
     assert sound(world)
 
 

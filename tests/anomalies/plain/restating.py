@@ -65,6 +65,16 @@ def res6(cascade: Cascade) -> Observed:
     return observed(d in ({1: [1], 2: [3], 3: [6]}, {1: [10], 2: [12], 3: [15]}), d=d)
 
 
+def res7(cascade: Cascade) -> Observed:
+    """E has summed up a day of D, which is computed again while later days go on; E must follow, or R be told."""
+    cascade.run(1, [1, 2])
+    cascade.write("d", 1, [20, 40])
+    for epoch in (2, 3):
+        cascade.run(epoch, [epoch])
+    d, e = cascade.see("d", "e")
+    return observed(derived(d, e), d=d, e=e)
+
+
 def res8(cascade: Cascade) -> Observed:
     """A bad correction of D and E is taken back, day by day and table by table; R must see what belongs together."""
     cascade.run(1, [1, 2])
