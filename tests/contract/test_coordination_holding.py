@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,7 +22,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.restatement import Decision
-from airflow_provider.domain.topology import Job, increment, previous, state
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import Edge, Job, increment, previous, state, window
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.restating import (
@@ -453,6 +456,48 @@ def test_an_own_past_that_holds_is_decided_about_day_by_day(world: World) -> Non
     operations(world).release(DOMAIN, NAME, ["t"], **STAYS)
     csn = published(world)
     assert labels(world, "t") == [("t", "t", csn)]
+    assert sound(world)
+
+
+EDGES: dict[str, tuple[Callable[..., Edge], TableKind, list[int]]] = {
+    "increment": (increment, TableKind.INCREMENTAL, [2]),
+    "window": (
+        lambda table, **options: window(table, timedelta(days=1), **options),
+        TableKind.INCREMENTAL,
+        [2, 3],
+    ),
+    "state": (state, TableKind.INCREMENTAL, [2, 3, 4]),
+    "previous": (previous, TableKind.INCREMENTAL, [3, 4]),
+    "as_of": (
+        lambda table, **options: state(table, as_of=timedelta(days=1), **options),
+        TableKind.INCREMENTAL,
+        [3, 4],
+    ),
+    "state of a full table": (state, TableKind.FULL, [2]),
+    "previous of a full table": (previous, TableKind.FULL, [3]),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_epochs_whose_edge_has_read_the_day_hold_it(world: World, edge: str) -> None:
+    """R18, R28: by every kind of edge those, and no others, hold it; once released, they carry the label."""
+    make, kind, days = EDGES[edge]
+    table = world.table("b", kind=kind)
+    base = world.job("b", [table], origin=barrier(-1))
+    computed(world, base, 0, [])
+    reader = world.job("r", inputs=[make(table, on_upstream_revision="hold")])
+    copies = world.job("c", inputs=[increment(world.table("r"))])
+    run_all(world, [base, reader, copies], [1, 2, 3, 4])
+    opened(world, "b", 2)
+    assert (members(world), held(world)) == ({"b": [2]}, {"r": days})
+    restated(world, base, 2, [1000])
+    operations(world).release(DOMAIN, NAME, ["r"], **STAYS)
+    csn = published(world)
+    found = [label for label in world.cut("r", "c").outdated if label.table == "r"]
+    assert [(label.source, label.csn, label.start, label.end) for label in found] == [
+        ("b", csn, barrier(days[0] - 1), barrier(days[-1]))
+    ]
+    assert {label.table for label in world.cut("r", "c").outdated} == {"r", "c"}
     assert sound(world)
 
 
