@@ -45,3 +45,26 @@ def test_epochs_keep_the_label_of_an_edge_that_was_declared_otherwise(world: Wor
     again = world.run(source, day(1), [10], owner("cleared"))
     (label,) = world.cut("f").outdated
     assert (label.source, label.csn, label.end) == ("u", again.csn, barrier(3))
+
+
+@pytest.mark.parametrize("others", [1, 250])
+def test_an_epoch_that_commits_what_it_read_before_gets_its_label_at_once(world: World, others: int) -> None:
+    """R18: in a process that has found no outdated epoch before, however many commits came between."""
+    table, other = world.table("u"), world.job("o")
+    source = world.job("u")
+    job = world.job("j", inputs=[state(table, on_upstream_revision="ignore")])
+    for number in (1, 2):
+        world.run(source, day(number), [number])
+    world.run(job, day(1), [1])
+    slow = world.begin(job, day(2), owner("slow"))
+    again = world.run(source, day(1), [10], owner("cleared"))
+    world.run(job, day(1), [11], owner("cleared"))
+    assert world.cut("j").outdated == ()
+    world.write(slow, [3])
+    for number in range(1, others):
+        world.run(other, day(number), [number])
+    world.coordinator.publish(slow)
+    (label,) = world.cut("j").outdated
+    assert (label.source, label.csn, label.start, label.end) == ("u", again.csn, barrier(1), barrier(2))
+    world.run(job, day(2), [12], owner("cleared"))
+    assert world.cut("j").outdated == ()

@@ -29,6 +29,15 @@ PLANTED_IN_LABELS = (
         by="test_epochs_keep_the_label_of_an_edge_that_was_declared_otherwise",
     ),
     Mutant(
+        name="a process that has found no outdated epoch finds none that is committed later",
+        rule="R18",
+        file="coordination/reading/outdated.py",
+        old="self._committed_since(domain, job.name, known.head.csn) if known and grows else None",
+        new="list[EpochRecord]() if known and grows else None",
+        tests=(LABELS,),
+        by="test_an_epoch_that_commits_what_it_read_before_gets_its_label_at_once",
+    ),
+    Mutant(
         name="a rewrite that was merged with a later one is not known",
         rule="R18",
         file="domain/outdated.py",

@@ -5,7 +5,8 @@ of other tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -34,10 +35,12 @@ from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import Rewrite, TableRecord
-from airflow_provider.stores.base import FIRST_CHARACTER, MetadataReader, Reading, pages, scan
+from airflow_provider.stores.base import FIRST_CHARACTER, Head, MetadataReader, Reading, pages, scan
 
 _PAGE = 100
 _LARGEST_PAGE = 1600
+_MOST_COMMITS = 200
+"""More of them are not looked through: then all epochs are."""
 
 Epochs = tuple[datetime, datetime, int]
 """Start of the first and end of the last outdated epoch, and the newest rewrite that they have not read."""
@@ -58,6 +61,27 @@ def outdated_tables(reader: MetadataReader, domain: DomainName) -> tuple[Outdate
     return tuple(label for label in found if not label.revision and not label.job)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """Answer about the epochs of a job that have missed *rewrites*.
+
+    :param versions: of the job's tables. :param head: every epoch was looked at as of this commit or later.
+    """
+
+    rewrites: tuple[Rewrite, ...]
+    versions: tuple[int | None, ...]
+    head: Head
+    found: Epochs | None
+
+    def grows(self, rewrites: tuple[Rewrite, ...], head: Head) -> bool:
+        """Return True if only epochs that were committed since may have missed one of *rewrites*.
+
+        A restored store has other commits of the same numbers.
+        """
+        is_later = head.incarnation == self.head.incarnation and head.csn >= self.head.csn
+        return self.found is None and self.rewrites == rewrites and is_later
+
+
 class OutdatedRows:
     """Rows computed from an earlier state of an input, as read by *reader*.
 
@@ -68,7 +92,7 @@ class OutdatedRows:
     def __init__(self, reader: MetadataReader) -> None:
         self.reader = reader
         self._jobs: dict[DomainName, tuple[int, list[JobRecord]]] = {}
-        self._epochs: dict[tuple[DomainName, JobName, Edge], tuple[object, Epochs | None]] = {}
+        self._epochs: dict[tuple[DomainName, JobName, Edge], _Known] = {}
 
     def of(
         self,
@@ -156,17 +180,32 @@ class OutdatedRows:
     ) -> Epochs | None:
         """Return the epochs of *job* that read *edge* before its rewrite; cached until a rewrite or a commit."""
         log = reading.get(rewrite_log_key(domain, edge.table))
-        rewrites = [] if log is None else known_rewrites(log, csn)
+        rewrites = () if log is None else tuple(known_rewrites(log, csn))
         outputs = [reading.get(table_key(domain, table)) for table in job.all_outputs]
-        question = (tuple(rewrites), tuple(stamped and stamped.version for stamped in outputs))
+        versions = tuple(None if stamped is None else stamped.version for stamped in outputs)
         place = (domain, job.name, edge)  # edges of one table reach different epochs
         known = self._epochs.get(place)
-        if known is None or known[0] != question:
-            known = self._epochs[place] = (question, self._search(domain, job, edge, rewrites))
-        return known[1]
+        if known is None or (known.rewrites, known.versions) != (rewrites, versions):
+            grows = known is not None and known.grows(rewrites, reading.head)
+            since = self._committed_since(domain, job.name, known.head.csn) if known and grows else None
+            found = (
+                self._search(domain, job, edge, rewrites) if since is None else _hull(since, edge, rewrites)
+            )
+            known = _Known(rewrites=rewrites, versions=versions, head=reading.head, found=found)
+            self._epochs[place] = known
+        return known.found
+
+    def _committed_since(self, domain: DomainName, job: JobName, csn: int) -> list[EpochRecord] | None:
+        """Return the epochs of *job* that were committed after *csn*; None after many commits."""
+        commits = self.reader.changes(domain, csn, limit=_MOST_COMMITS + 1)
+        if len(commits) > _MOST_COMMITS:
+            return None
+        members = (member for commit in commits for member in commit.record.members if member.job == job)
+        keys = list(dict.fromkeys(epoch_key(domain, job, member.interval.start) for member in members))
+        return [stamped.record for stamped in self.reader.read(domain, keys).records.values()] if keys else []
 
     def _search(
-        self, domain: DomainName, job: JobRecord, edge: Edge, rewrites: list[Rewrite]
+        self, domain: DomainName, job: JobRecord, edge: Edge, rewrites: Sequence[Rewrite]
     ) -> Epochs | None:
         if not rewrites:
             return None
@@ -208,3 +247,19 @@ class OutdatedRows:
             start, end = (start, page[-1].key.item) if reverse else (page[-1].key.item + FIRST_CHARACTER, end)
             # As a rule the first page has the answer. Where no epoch missed a rewrite, all of them are read.
             limit = min(2 * limit, _LARGEST_PAGE)
+
+
+def _hull(epochs: Iterable[EpochRecord], edge: Edge, rewrites: Sequence[Rewrite]) -> Epochs | None:
+    """Return the time of those of *epochs* that have missed one of *rewrites*, and the newest of these."""
+    found = [
+        (epoch.interval, rewrite.csn)
+        for epoch in epochs
+        if (rewrite := missed_rewrite(epoch, edge.table, rewrites)) is not None
+    ]
+    if not found:
+        return None
+    return (
+        min(interval.start for interval, _ in found),
+        max(interval.end for interval, _ in found),
+        max(csn for _, csn in found),
+    )
