@@ -9,6 +9,7 @@ from datetime import timedelta
 from airflow_provider.cli.answer import answer, facts, show
 from airflow_provider.cli.backfilling import Backfilling, JobDag, confirm, dags_of, progress, refuse_unheard
 from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.holding import held_lines
 from airflow_provider.cli.restating import members_table, next_command, plan_summary, several, size
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
@@ -52,6 +53,7 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
         dags = dags_of(service, restatement.domain, restatement.record.members)
         Backfilling(service, restatement, dags, runs).run()
         found = restatement.status()
+        _refuse_held(found, arguments)
         if found.record.needs_approval and found.record.approved != found.output:
             _tell_approval(restatement, found, arguments)
             return
@@ -71,6 +73,21 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
     raise NotReady(
         f"restatement {restatement.name!r}: epochs joined it before each of {_PUBLISHES} publishes.",
         next_step="pause the DAGs that read its tables, and repeat this command.",
+        missing=(),
+    )
+
+
+def _refuse_held(found: RestatementStatus, arguments: Namespace) -> None:
+    """:raises NotReady: epochs that have read by ``hold`` edges what it replaces keep it from being published."""
+    if not found.held:
+        return
+    names = sorted({epochs.job for epochs in found.held})
+    join = next_command(arguments, "join", found.name, *names)
+    release = next_command(arguments, "release", found.name, *names, more="--reason …")
+    raise NotReady(
+        f"restatement {found.name!r} is held: {'; '.join(held_lines(found.held))}.",
+        next_step=f"`{join}` computes them again, too; `{release}` lets them stay. Then repeat this command with "
+        f"--name {found.name}: it goes on.",
         missing=(),
     )
 
@@ -109,7 +126,11 @@ def _opened(
     dags = dags_of(service, domain_name(arguments.domain), planned.members)
     if not arguments.yes:
         names = ", ".join(dag.dag.dag_id for dag in dags)
-        show(plan_summary(arguments, planned, ""), members_table(planned.members), facts({"DAGs": names}))
+        show(
+            plan_summary(arguments, planned, "", held_lines(planned.held)),
+            members_table(planned.members),
+            facts({"DAGs": names}),
+        )
         confirm(f"Open the restatement, and let {several(len(dags), 'DAG')} compute its epochs again?")
     opened = epochs.restate(
         arguments.names,
@@ -131,7 +152,7 @@ def _tell_difference(restatement: Restatement) -> None:
 
 def _tell_approval(restatement: Restatement, found: RestatementStatus, arguments: Namespace) -> None:
     look = next_command(arguments, "diff", restatement.name)
-    approve = next_command(arguments, "approve", restatement.name, "--output", found.output)
+    approve = next_command(arguments, "approve", restatement.name, "--digest", found.output)
     publish = next_command(arguments, "publish", restatement.name)
     told = {
         "domain": restatement.domain,

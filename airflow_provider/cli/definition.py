@@ -134,7 +134,7 @@ ARG_YES = _arg("--yes", help="do not ask before the runs start, nor before the p
 ARG_CHANGED_TABLE = _arg("--table", help="only this table", default=None)
 ARG_ROWS = _arg("--rows", help="rows to print of those added, and of those removed; default: 5", default="5")
 ARG_DIGEST = _arg(
-    "--output", help="digest of the output, as restate status prints it", required=True, metavar="DIGEST"
+    "--digest", help="digest of the output, as restate status prints it", required=True, metavar="DIGEST"
 )
 ARG_FROM = _arg("--from", help="connection of the store that has the domain", dest="source", required=True)
 ARG_TO = _arg("--to", help="connection of the store that gets the domain", dest="target", required=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 from airflow_provider.cli.answer import answer, facts, moment
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.cli.restating import compute, next_command, several, size, spans
+from airflow_provider.cli.restating import next_command, several, size, spans
 from airflow_provider.client.epochs import Epochs
+from airflow_provider.coordination.restating.next_steps import compute
 from airflow_provider.domain.restatement import Decision, HeldEpochs, JobEpochs, RestatementRecord
 from airflow_provider.domain.watermark import merged
 

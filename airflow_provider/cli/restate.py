@@ -188,10 +188,10 @@ def approve(arguments: Namespace) -> None:
     """Approve the output of a restatement."""
     with _service(arguments) as service:
         found = _restatement(service, arguments)
-        found.approve(arguments.output)
+        found.approve(arguments.digest)
     told = {
         "approved": found.name,
-        "output": arguments.output,
+        "output": arguments.digest,
         "next step": next_command(arguments, "publish", found.name),
     }
     show(facts(told))

@@ -247,16 +247,16 @@ def test_output_is_approved_and_published_once(restate: Restate, complete: Path)
     """R29: what is computed again after an approval is not published by it."""
     assert "nobody has approved" in restate("publish", "hours").stderr
     first = answer(restate("status", "hours", "-o", "json"))["output"]
-    assert restate("approve", "hours", "--output", first).returncode == 0
+    assert restate("approve", "hours", "--digest", first).returncode == 0
     with opened(complete) as service:
         staged(service, COUNT, 1, [7], generation=1)
     assert restate("publish", "hours").returncode == 1
     done = restate("status", "hours")
     assert f"of the output {first}" in " ".join(done.stdout.split())
     second = answer(restate("status", "hours", "-o", "json"))["output"]
-    assert restate("approve", "hours", "--output", first).stderr.startswith("Conflict")
-    assert "64 hexadecimal digits" in restate("approve", "hours", "--output", "json").stderr
-    assert "restate publish hours" in restate("approve", "hours", "--output", second).stdout
+    assert restate("approve", "hours", "--digest", first).stderr.startswith("Conflict")
+    assert "64 hexadecimal digits" in restate("approve", "hours", "--digest", "json").stderr
+    assert "restate publish hours" in restate("approve", "hours", "--digest", second).stdout
     found = answer(restate("publish", "hours", "-o", "json"))
     assert (found["csn"], found["epochs"]) == (5, 3)
     assert answer(restate("publish", "hours", "-o", "json")) == found

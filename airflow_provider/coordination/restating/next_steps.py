@@ -72,5 +72,5 @@ def next_step(commands: Commands, found: RestatementStatus, *, is_over: bool) ->
     approved = record.approved == found.output
     look, publish = commands("diff", name), commands("publish", name)
     if record.needs_approval and not approved:
-        return f"{look}\n{commands('approve', name, '--output', found.output)}"
+        return f"{look}\n{commands('approve', name, '--digest', found.output)}"
     return publish if approved else f"{look}\n{publish}"

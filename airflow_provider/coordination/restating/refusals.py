@@ -34,7 +34,7 @@ def refuse_unapproved(name: RestatementId, record: RestatementRecord, output: st
     found = f"{record.approved_by} has approved other rows" if record.approved else "nobody has approved it"
     raise InvalidInput(
         f"restatement {name!r} is published once approved, and {found}.",
-        next_step=f"`airflow epochs restate diff {name}`, then `airflow epochs restate approve {name} --output "
+        next_step=f"`airflow epochs restate diff {name}`, then `airflow epochs restate approve {name} --digest "
         f"{output}`.",
         field="approved",
         value=record.approved,

@@ -134,6 +134,13 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "epochs": record.size,
         "states": {state.value: found.number(state) for state in MemberState} if status.members else {},
         "asked": [span for epochs in record.asked if epochs.job in jobs for span in _spans(epochs)],
+        "held": [
+            span | {"tables": list(epochs.tables)}
+            for epochs in status.held
+            if epochs.job in jobs
+            for span in _spans(epochs)
+        ],
+        "is_held": bool(status.held),
         "members": [_job(found, epochs) for epochs in record.members if epochs.job in jobs],
         "jobs_hidden": sum(epochs.job not in jobs for epochs in record.members),
         "output": status.output,

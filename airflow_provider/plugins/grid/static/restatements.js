@@ -102,6 +102,7 @@ function What({ one, go }) {
     ["By", one.by],
     ["Asked for", one.asked.length ? h(Lines, { lines: one.asked.map(span) }) : ""],
     ["Members", `${count(one.epochs, "epoch")} of ${count(jobs, "job")}${states ? `: ${states}` : ""}`],
+    ["Held by", one.held.length ? h(Lines, { lines: one.held.map((held) => `${span(held)}, read ${held.tables.join(", ")}`) }) : one.is_held && "epochs of jobs that you may not see"],
     ["Deadline", open && one.deadline ? `${moment(one.deadline)} UTC` : ""],
     ["Approval", approval(one)],
     ["Published", one.published && `${clock(one.published)} UTC, CSN ${one.csn}`],
