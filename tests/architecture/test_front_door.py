@@ -26,8 +26,8 @@ AIRFLOWS_OWN = ("operators", "sensors", "hooks", "triggers")
 """Where Airflow, and the people who write DAGs, look for classes of a provider."""
 FOR_TESTS = ("testing.pytest_plugin", "testing.store_contract", "testing.table_contract")
 """Pytest loads a plugin by its module's name; contract suites are modules that bring pytest along."""
-INTERNAL_ERRORS = {"RequirementFailed", "PageBusy"}
-"""Errors that no call of a name of the front door raises: coordination tries again; the page answers 503."""
+INTERNAL_ERRORS = {"RequirementFailed", "PageBusy", "NotAllowed"}
+"""Errors that no call of a name of the front door raises: coordination tries again; the page answers 503 or 403."""
 
 
 def _loaded_by(program: str) -> set[str]:

@@ -69,7 +69,7 @@ def _all() -> list[type[EpochError]]:
 
 
 KINDS = _all()
-INTERNAL = {"RequirementFailed", "PageBusy"}
+INTERNAL = {"RequirementFailed", "PageBusy", "NotAllowed"}
 """Errors that no caller of the package's functions gets."""
 
 

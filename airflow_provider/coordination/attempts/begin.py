@@ -340,8 +340,7 @@ class Begin:
         if self.skips:
             bounded = self._giving_back.bounded(reading)
         else:
-            beside, restates = self._within.beside(reading), self.restatement is not None
-            bounding = replace(self._bounding, published_with=beside, restates=restates)
+            bounding = self._within.bounding(self._bounding, reading)
             bounded = bounding.bounded(reading, epoch, revision, adopts=adopts is not None, fills=bool(fills))
         fresh = fresh or bounded.is_new
         record = AttemptRecord(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from airflow_provider.coordination.attempts.bounds import Bounding
 from airflow_provider.coordination.attempts.validate import rewrite_logs
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
@@ -13,7 +14,7 @@ from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import TopologyError
-from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
+from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key
 from airflow_provider.domain.registration import JobRecord
@@ -83,11 +84,13 @@ class Within:
                 interval=self.interval,
             )
 
-    def beside(self, reading: Reading) -> tuple[JobName, ...]:
-        """Return the jobs that compute the same epoch within the restatement."""
+    def bounding(self, bounding: Bounding, reading: Reading) -> Bounding:
+        """Return *bounding* as it is within the restatement, for the jobs that compute the same epoch there."""
         members = self.members(reading)
-        epochs = () if members is None else members.record.epochs
-        return tuple(job for job, interval in epochs if interval == self.interval)
+        if members is None:
+            return bounding
+        beside = (job for job, interval in members.record.epochs if interval == self.interval)
+        return replace(bounding, published_with=tuple(beside), restates=True)
 
     def behind(self, reading: Reading) -> tuple[Behind, ...]:
         """Return the epochs that are behind their source, without members, whose new output is read instead."""
