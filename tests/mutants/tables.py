@@ -88,6 +88,15 @@ PLANTED_IN_TABLES = (
         by="test_the_column_that_partitions_is_found_beside_parts_of_its_name",
     ),
     Mutant(
+        name="a row group without bounds does not make those of its file unknown",
+        rule="R14",
+        file="tables/iceberg/task_writer.py",
+        old="whole = counted and all(",
+        new="whole = counted and any(",
+        tests=(TASK_WRITER,),
+        by="test_a_row_group_without_bounds_leaves_the_file_without",
+    ),
+    Mutant(
         name="unscaled decimals are bounds as they are",
         rule="R14",
         file="tables/iceberg/task_writer.py",

@@ -240,6 +240,15 @@ def test_a_partition_value_that_is_no_utf8_names_its_column(tmp_path: Path) -> N
         list(writer(tmp_path, batch.schema, partition_by=("place",))([batch]))
 
 
+@pytest.mark.parametrize("values", [["b", "a" * 10_000], ["a" * 10_000, "b"], ["b", None, "a" * 10_000]])
+def test_a_row_group_without_bounds_leaves_the_file_without(tmp_path: Path, values: list[str | None]) -> None:
+    """Parquet keeps none of a text that is too long: those of the other row groups would leave its rows out."""
+    columns = pa.schema([("x", pa.string())])
+    groups = [pa.record_batch([pa.array([value], pa.string())], schema=columns) for value in values]
+    (file,) = writer(tmp_path, columns, row_group_bytes=1)(groups)
+    assert description(file)["columns"]["1"][3:] == [None, None]
+
+
 def test_unknown_bounds_are_left_out(tmp_path: Path) -> None:
     columns = pa.schema([("x", pa.int64()), ("list", pa.list_(pa.int64()))])
     (file,) = writer(tmp_path, columns)([pa.record_batch([[None, None], [[1], None]], schema=columns)])
