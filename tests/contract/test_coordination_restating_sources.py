@@ -75,12 +75,17 @@ def test_a_file_that_was_corrected_in_place_is_read_as_it_is(world: World, tmp_p
     with pytest.raises(DependentReaders, match="restate plan"):
         bound(world)
     opened(world, "d", 1)
-    (tmp_path / "2024-01-01" / "y").rename(kept := tmp_path / "kept")
-    before = world.exactly()
-    with pytest.raises(Unavailable, match="is not the file that was recorded.*found nothing"):
-        sourced(world, d, 1)
-    assert world.exactly() == before
-    kept.rename(tmp_path / "2024-01-01" / "y")
+    for begun in (False, True):
+        if begun:  # the new bounds are recorded: still what the commit has read is looked for
+            attempt = world.coordinator.begin_within(NAME, d, day(1), owner("in vain"), sources=FILES)
+            assert isinstance(attempt, Attempt)
+            world.coordinator.abort(attempt, "it failed")
+        (tmp_path / "2024-01-01" / "y").rename(kept := tmp_path / "kept")
+        before = world.exactly()
+        with pytest.raises(Unavailable, match="is not the file that was recorded.*found nothing"):
+            sourced(world, d, 1)
+        assert world.exactly() == before
+        kept.rename(tmp_path / "2024-01-01" / "y")
     assert sourced(world, d, 1).sources[0].revision == 2
     restated(world, f, 1)
     published(world)

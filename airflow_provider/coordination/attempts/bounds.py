@@ -222,14 +222,14 @@ class Bounding:
         again = asks_again(source.late, newest, opened=opened, committed=committed, others=readers.stand)
         if not again and self.provider.holds(asked, current):
             return Chosen(source=source, bounds=current, note=_note(recorded[newest]))
-        if not again and committed == newest and source.late is not Late.REVISION:
-            if not self.restates:
-                self.provider.check_unchanged(source, current)
-                return Chosen(source=source, bounds=current)
-            # What was replaced is read as it is now; what is gone would take rows away without a word.
-            self.provider.check_there(source, current)
+        if not again and committed == newest and source.late is not Late.REVISION and not self.restates:
+            self.provider.check_unchanged(source, current)
+            return Chosen(source=source, bounds=current)
         if not again:
             refuse_readers(source, self.interval, newest, readers)
+        if self.restates and committed and source.late is not Late.REVISION:
+            # What was replaced is read as it is now; what is gone would take rows away without a word.
+            self.provider.check_there(source, recorded[committed].whole)
         found = self.provider.bounds(asked)
         if again and found.same_as(current):
             return Chosen(source=source, bounds=current, note=_note(recorded[newest]))
