@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider.coordination.restating.members import (
+    committed_epochs,
     is_open,
     joined,
     member_epochs,
@@ -45,28 +46,39 @@ def run_epochs(
 ) -> RunEpochs:
     """Return which of the run's *epochs* it computes, and within which restatement.
 
-    A run whose configuration names a restatement computes its members and leaves the other epochs as they are; it may
-    have none: a backfill has the runs of all dates between its first and its last. A run that names no restatement, or
-    one that has ended since (Airflow keeps the configuration when the task is cleared later), joins open restatements:
-    a task that was cleared, or another run, that asks for a committed epoch computes it within the one that has it.
+    A run whose configuration names a restatement computes its members within it. It may have none: a backfill has the
+    runs of all dates between its first and its last. Other epochs that are committed stay as they are, also after the
+    publish: nobody has asked for them. Airflow keeps the configuration when a task is cleared later: then members of a
+    restatement that was published are computed as by any other run.
+
+    A run that names none, or one that has ended, joins open restatements: a task that was cleared, or another run, that
+    asks for a committed epoch computes it within the one that has it.
 
     :param named: the restatement in the run's configuration.
     :raises UnknownName: no restatement *named*. :raises InvalidInput: it was not published, and is over, and no open
-        restatement has the epochs.
+        restatement has its members.
     """
-    if named is not None:
-        members = member_epochs(service.store, job, epochs, named)
-        if is_open(service.store, job.domain, named):
-            left = [epoch for epoch in epochs if epoch not in members]
-            if left:
-                log.warning("Left as committed, no members of %s: %s", named, ", ".join(map(str, left)))
-            return _told(log, RunEpochs(within={named: members} if members else {}, alone=()))
-        log.warning("Restatement %s, which the configuration of this run names, has ended.", named)
-    within = joined(service.store, job, epochs, owner)
-    found = {epoch for members in within.values() for epoch in members}
+    reader = service.store
+    members = [] if named is None else member_epochs(reader, job, epochs, named)
+    if named is not None and is_open(reader, job.domain, named):
+        within = {named: members} if members else {}
+    else:
+        within = joined(reader, job, epochs, owner)
+    found = {epoch for own in within.values() for epoch in own}
     others = [epoch for epoch in epochs if epoch not in found]
-    if named is not None and others:
-        refuse_unpublished(service.store, job.domain, named)
+    if named is not None:
+        if set(members) & set(others):
+            refuse_unpublished(reader, job.domain, named)
+        done = set(committed_epochs(reader, job, others)) - set(members)
+        others = [epoch for epoch in others if epoch not in done]
+        if done:
+            told = ", ".join(map(str, sorted(done)))
+            log.warning(
+                "Left as committed, since they are no members of restatement %s, which the configuration of this run "
+                "names: %s. A backfill with the configuration {} asks for them.",
+                named,
+                told,
+            )
     return _told(log, RunEpochs(within=within, alone=merged(others)))
 
 

@@ -189,8 +189,9 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, 
 
 @pytest.mark.parametrize("end", ["open", "published", "abandoned"])
 def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: EpochService, end: str) -> None:
-    """R28: Airflow keeps a run's configuration. When its task is cleared later it computes as any other run; what was
-    to be looked at before it is published is never published by itself; a run without members leaves its epochs alone.
+    """R28: Airflow keeps a run's configuration. When its task is cleared later it computes a member as any other run
+    does; what was to be looked at before it is published is never published by itself; a run of a date between members
+    leaves a committed epoch alone, before the publish and after it, and computes one that nobody has computed.
     """
     again = Job("daily", outputs=[DAYS], cadence="@daily", on_rerun="new_revision")
     made(number, 1, job=again).execute(task_context())
@@ -198,8 +199,11 @@ def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: Ep
     made(number, 2, job=again).execute(task_context(run_id="scheduled__8", **eighth))
     operations.open("default", ["days"], "2013-02-07", name="fix", reason="wrong", by="me")
     within = {"conf": {"restatement": "fix"}, "run_id": "backfill__1"}
+    made(must_not_run, job=again).execute(task_context(**within, **eighth))
     if end == "open":
-        made(must_not_run, job=again).execute(task_context(**within, **eighth))
+        ninth = {"run_date": SEVENTH.end + timedelta(days=2)}
+        made(number, 9, job=again).execute(task_context(**within, **ninth))
+        assert sorted(row["n"] for row in rows(service, "days")) == [1, 2, 9]
         return
     if end == "abandoned":
         operations.abandon("default", "fix", reason="no", by="me")
@@ -209,6 +213,7 @@ def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: Ep
         made(number, 3, job=again).execute(task_context(**within))
         operations.publish("default", "fix")
         made(must_not_run, job=again).execute(task_context(**within, try_number=2))
+        made(must_not_run, job=again).execute(task_context(**within, **eighth))
         assert sorted(row["n"] for row in rows(service, "days")) == [2, 3]
     operations.open("default", ["days"], "2013-02-07", name="other", reason="wrong", by="me")
     cleared = within | {"cleared_after": 1, "try_number": 3}

@@ -224,6 +224,14 @@ def member_epochs(
     return [epoch for epoch in epochs if record.has(job.name, epoch)]
 
 
+def committed_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval]) -> list[Interval]:
+    """Return those of *epochs* that are committed."""
+    keys = {epoch: fence_of(job.epoch(epoch)) for epoch in epochs}
+    reading = reader.read(job.domain, list(keys.values()))
+    found = ((epoch, reading.get(key)) for epoch, key in keys.items())
+    return [epoch for epoch, known in found if known is not None and known.record.committed is not None]
+
+
 def is_open(reader: MetadataReader, domain: DomainName, name: RestatementId) -> bool:
     """Return True if epochs may be computed within the restatement *name*."""
     return any(name == known for known, _ in open_restatements(reader, domain))
