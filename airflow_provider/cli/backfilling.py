@@ -50,15 +50,26 @@ def dags_of(service: EpochService, domain: DomainName, members: Sequence[JobEpoc
     """
     found: dict[str, list[JobEpochs]] = {}
     for epochs in members:
-        key = epoch_key(domain, epochs.job, max(epochs.intervals).start)
-        committed = service.store.read(domain, [key]).of(key).record.committed
-        found.setdefault("" if committed is None else committed.owner.dag_id, []).append(epochs)
+        found.setdefault(_dag_of(service, domain, epochs), []).append(epochs)
     dags = {dag_id: ScheduledDag.of(dag_id) for dag_id in found}
     for dag_id, dag in dags.items():
         for epochs in found[dag_id] if dag.is_periodic else ():
             dag.dates(job_of(service.store, domain, epochs.job).cadence, epochs.intervals)
     jobs = {dag_id: frozenset(epochs.job for epochs in own) for dag_id, own in found.items()}
     return [JobDag(dags[dag_id], jobs[dag_id]) for dag_id in _in_order(service, domain, jobs)]
+
+
+def _dag_of(service: EpochService, domain: DomainName, epochs: JobEpochs) -> str:
+    """Return the DAG that has committed the last of *epochs* that a DAG has; who committed the last if none has."""
+    owners = []
+    for interval in sorted(epochs.intervals, reverse=True):
+        key = epoch_key(domain, epochs.job, interval.start)
+        record = service.store.read(domain, [key]).of(key).record
+        # A revert copies rows: the run that had computed those is that of the commit which it has replaced.
+        owners += [done.owner for done in (record.committed, record.replaced) if done is not None]
+        if owners and (known := next((owner.dag_id for owner in owners if owner.names_dag), "")):
+            return known
+    return owners[0].dag_id if owners else ""
 
 
 def _in_order(
@@ -176,7 +187,7 @@ class Backfilling:
 
         :raises Unavailable: it no longer has the runs.
         """
-        ids = sorted({self._run_of(epoch) for epoch in epochs})
+        ids = sorted({self._run_of(dag.dag_id, epoch) for epoch in epochs})
         known = runs_of(dag.dag_id, ids).number
         if known < len(ids):
             raise Unavailable(
@@ -190,11 +201,13 @@ class Backfilling:
         progress(f"{dag.dag_id}: {several(len(ids), 'run')} cleared, since its schedule is no calendar")
         return True
 
-    def _run_of(self, epoch: Epoch) -> str:
+    def _run_of(self, dag_id: str, epoch: Epoch) -> str:
+        """Return the run of the DAG that has committed *epoch*, or what a revert has copied; empty if none has."""
         domain = self.restatement.domain
         key = epoch_key(domain, epoch[0], epoch[1].start)
-        committed = self.service.store.read(domain, [key]).of(key).record.committed
-        return "" if committed is None else committed.owner.run_id
+        record = self.service.store.read(domain, [key]).of(key).record
+        done = (one.owner for one in (record.committed, record.replaced) if one is not None)
+        return next((owner.run_id for owner in done if owner.dag_id == dag_id), "")
 
     def _tell(self, left: Sequence[MemberStatus]) -> None:
         size = self.restatement.record.size

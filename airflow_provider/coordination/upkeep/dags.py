@@ -36,8 +36,10 @@ def dags_of_members(
 
 
 def _dags_of(epoch: EpochRecord) -> list[str]:
+    """Return the DAGs that worked on *epoch*; who worked on it by hand, or reverted it, only where no DAG did."""
     workers = (epoch.attempt, epoch.committed, epoch.replaced)
-    return [worker.owner.dag_id for worker in workers if worker is not None]
+    owners = [worker.owner for worker in workers if worker is not None]
+    return [owner.dag_id for owner in owners if owner.names_dag] or [owner.dag_id for owner in owners]
 
 
 def dags_of_tables(
