@@ -24,14 +24,14 @@ DECISIONS = tuple(f"/api/restatement/{what}" for what in ("approve", "publish", 
 class Rides:
     """Rides of each day, and a full table that counts them: jobs ``load_rides`` and ``count_rides`` of one domain."""
 
-    def __init__(self, service: EpochService, domain: str) -> None:
+    def __init__(self, service: EpochService, domain: str, *, counts: str = "cascade") -> None:
+        """:param counts: what a revision of the rides does to the counts."""
         self.service, self.domain = service, domain
         rides = Table("rides", domain=domain)
         totals = Table("station_totals", domain=domain, kind="full")
         self.load = Job("load_rides", outputs=[rides], cadence="@daily", origin=ORIGIN)
-        self.count = Job(
-            "count_rides", inputs=[state(rides)], outputs=[totals], cadence="@daily", origin=ORIGIN
-        )
+        read = state(rides, on_upstream_revision=counts)
+        self.count = Job("count_rides", inputs=[read], outputs=[totals], cadence="@daily", origin=ORIGIN)
 
     def commit(self, *numbers: int) -> None:
         """Commit *numbers* of February of both jobs, each by its own DAG."""

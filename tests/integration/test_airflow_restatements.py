@@ -217,6 +217,30 @@ def test_every_dag_of_its_jobs_counts(
     assert record(rides).state is RestatementState.OPEN
 
 
+def test_what_holds_it_is_told_to_those_who_may_see_it(
+    service: EpochService, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R28: with the commands that decide; others learn that something does."""
+    held = Rides(service, f"held-{next(_DOMAINS)}", counts="hold")
+    held.commit(1, 2)
+    held.open("mend")
+    held.stage("mend", 1)
+    query, headers = {"domain": held.domain, "name": "mend"}, signed_in("user")
+    seen = client.get("/epochs/api/restatement", params=query, headers=headers).json()
+    assert [(one["job"], one["epochs"], one["tables"]) for one in seen["held"]] == [
+        ("count_rides", 2, ["rides"])
+    ]
+    assert "restate join mend count_rides" in seen["next_step"][0]
+    refused = client.post("/epochs/api/restatement/publish", json=query, headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (409, "NotReady")
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "load_rides")
+    hidden = client.get("/epochs/api/restatement", params=query, headers=headers).json()
+    assert (hidden["held"], hidden["is_held"]) == ([], True)
+    refused = client.post("/epochs/api/restatement/publish", json=query, headers=headers)
+    for answer in (hidden, refused.json()):
+        assert "count_rides" not in json.dumps(answer)
+
+
 def test_hidden_restatement_and_an_absent_one_are_told_alike(
     rides: Rides, ask: Ask, decide: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

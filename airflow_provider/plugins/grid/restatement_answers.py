@@ -114,7 +114,8 @@ def summary_answer(found: Summary, standing: Standing | None) -> dict[str, Any]:
 def restatement_answer(found: Standing, jobs: Collection[JobName], access: Access) -> dict[str, Any]:
     """Return one restatement with the counts of its members by job.
 
-    :param jobs: the jobs that the user may see; of others only the numbers are part of the answer.
+    :param jobs: the jobs that the user may see, also of those that hold it; of others only the numbers are part of the
+        answer.
     """
     status, record = found.status, found.status.record
     missing = {dag for dag in found.dags if not access.may_change_runs(dag)}
@@ -145,10 +146,19 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "jobs_hidden": sum(epochs.job not in jobs for epochs in record.members),
         "output": status.output,
         **_approval(record, status.output),
-        "next_step": found.next_step.split("\n") if found.next_step else [],
+        "next_step": _next_step(found, jobs),
         "may_decide": not missing,
         "needs": sorted(dag for dag in missing if access.may_read(dag)),
     }
+
+
+def _next_step(found: Standing, jobs: Collection[JobName]) -> list[str]:
+    """Return the lines of the next step; its commands name the jobs that hold the restatement."""
+    if any(epochs.job not in jobs for epochs in found.status.held):
+        return [
+            "ask a user who may see the jobs that hold it: `airflow epochs restate join` or `release` decides"
+        ]
+    return found.next_step.split("\n") if found.next_step else []
 
 
 def refuse_undecidable(name: RestatementId, dags: Collection[str], access: Access) -> None:

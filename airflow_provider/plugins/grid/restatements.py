@@ -19,7 +19,15 @@ from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_members
 from airflow_provider.coordination.upkeep.grid import Grid
-from airflow_provider.domain.identifiers import DomainName, RestatementId, domain_name, restatement_id
+from airflow_provider.domain.dependent import Dependent
+from airflow_provider.domain.errors import DependentReaders, NotReady
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    RestatementId,
+    domain_name,
+    restatement_id,
+)
 from airflow_provider.domain.records import Stamped, epoch_key, restatement_key, topology_key
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, epochs_of
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
@@ -233,7 +241,8 @@ def restatement_named(
             member_answer(member, reading.get(key), known, asked.access)
             for member, key in zip(page, keys, strict=True)
         ]
-        answer = restatement_answer(standing, jobs, asked.access)
+        holding = asked.visible(epochs.job for epochs in standing.status.held)
+        answer = restatement_answer(standing, jobs | holding, asked.access)
     return {
         **answer,
         "domain": asked.domain,
@@ -313,8 +322,24 @@ def _deciding(decision: Decision, what: str) -> Iterator[tuple[Restatements, Dom
         refuse_undecidable(known, dags, asked.access)
         told = {"domain": asked.domain, "restatement": known, "decision": what, "user": by}
         log.info("restatement %s: %s decides to %s it", known, by, what, extra=told)
-        yield asked.service.restatements, asked.domain, known, by
+        try:
+            yield asked.service.restatements, asked.domain, known, by
+        except (NotReady, DependentReaders) as error:
+            _refuse_hidden(asked, known, error)
+            raise
         log.info("restatement %s: %s is done", known, what, extra=told)
+
+
+def _refuse_hidden(asked: Asked, name: RestatementId, error: NotReady | DependentReaders) -> None:
+    """:raises NotReady: without names, where *error* tells of jobs that the user may not see."""
+    told = error.readers if isinstance(error, DependentReaders) else error.missing
+    jobs = {str(one.job if isinstance(one, Dependent) else one.name) for one in told}
+    if asked.visible(map(JobName, jobs)) != jobs:
+        raise NotReady(
+            f"restatement {name!r}: epochs of jobs that you may not see have read what it changes.",
+            next_step="ask a user who may see all jobs that read its tables.",
+            missing=(),
+        ) from None
 
 
 @router.post("/api/restatement/approve", dependencies=_audited("approve"))
