@@ -295,9 +295,8 @@ class Truth(History):
                 # A commit may have come between the look of the registration and itself: then that was first.
                 start = self._registered[table]
                 places = {record.origin, record.origin if ends is None else max(record.origin, ends)}
-                places |= {
-                    at for _, at in known[-1:]
-                }  # one that comes back is not moved to an earlier origin
+                # One that comes back is not moved to an earlier origin.
+                places |= {at for _, at in known[-1:] if at is not None}
                 expect(start in places, "R7", f"{table} begins at {start}, not at one of {places}")
             elif before is not None and self.chain(table, self.csn) is None and known[-1][1] == before.origin:
                 start = record.origin
