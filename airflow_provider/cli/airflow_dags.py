@@ -147,11 +147,17 @@ class ScheduledDag:
             ) from error
         return None if (found := active_backfill(self.dag_id)) is None else found[0]
 
-    def clear(self, run_ids: Iterable[str]) -> None:
-        """Clear all tasks of runs, which then compute within the open restatement that has their epochs."""
+    def clear(self, run_ids: Iterable[str], restatement: RestatementId) -> None:
+        """Clear all tasks of runs, and let their configuration name the restatement within which they compute.
+
+        Without the name, tasks of other jobs in these runs would publish what nobody has asked for.
+        """
         for run_id in run_ids:
             for attempt in run_with_db_retries(_TRIES):
                 with attempt, create_session() as session:
+                    run = session.query(DagRun).filter_by(dag_id=self.dag_id, run_id=run_id).one()
+                    run.conf = {**(run.conf or {}), RESTATEMENT: restatement}
+                    session.flush()
                     self.dag.clear(run_id=run_id, session=session, run_on_latest_version=True)
 
 

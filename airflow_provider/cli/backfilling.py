@@ -75,7 +75,10 @@ def _dag_of(service: EpochService, domain: DomainName, epochs: JobEpochs) -> str
 def _in_order(
     service: EpochService, domain: DomainName, jobs: dict[str, frozenset[JobName]]
 ) -> Iterable[str]:
-    """Yield the DAGs, each after those whose tables it reads; two that read each other in the order of their names."""
+    """Return the DAGs, each after those whose tables it reads.
+
+    :raises InvalidInput: two of them read each other's tables.
+    """
     records = {job: job_of(service.store, domain, job) for own in jobs.values() for job in own}
     owner = {
         table.name: dag_id for dag_id, own in jobs.items() for job in own for table in records[job].outputs
@@ -87,8 +90,16 @@ def _in_order(
     }
     try:
         return list(TopologicalSorter(before).static_order())
-    except CycleError:
-        return list(before)
+    except CycleError as error:
+        round_about = " and ".join(dict.fromkeys(error.args[1]))
+        raise InvalidInput(
+            f"DAGs {round_about} read each other's tables: a run of either waits for members that the other computes.",
+            next_step="open a restatement (`airflow epochs restate open`), and start a backfill of each of them whose "
+            "configuration names it.",
+            field="dag",
+            value=round_about,
+            expected="DAGs of which each computes after those that it reads",
+        ) from error
 
 
 @dataclass(slots=True)
@@ -119,6 +130,13 @@ class Backfilling:
                 self._refuse_end(left)
             time.sleep(_POLL_S)
         progress("all epochs are staged")
+        # A task of these runs that began after the publish would compute its epoch as any other run does.
+        while going := [dag.dag.dag_id for dag in self.dags if not self._runs(dag.dag.dag_id).over]:
+            told = f"waiting for the end of the runs of {', '.join(going)}; `airflow epochs restate publish` does not"
+            if told != self._told:
+                progress(told)
+            self._told = told
+            time.sleep(_POLL_S)
 
     def _left(self) -> list[MemberStatus]:
         return [one for one in self.restatement.status().members if one.state is not MemberState.STAGED]
@@ -196,7 +214,7 @@ class Backfilling:
                 next_step=f"run it by hand for each epoch, with the configuration "
                 f'{{"restatement": "{self.restatement.name}"}}, and repeat this command: it goes on.',
             )
-        dag.clear(ids)
+        dag.clear(ids, self.restatement.name)
         self._cleared[dag.dag_id] = ids
         progress(f"{dag.dag_id}: {several(len(ids), 'run')} cleared, since its schedule is no calendar")
         return True
