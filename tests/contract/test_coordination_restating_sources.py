@@ -98,6 +98,22 @@ def test_a_file_that_was_corrected_in_place_is_read_as_it_is(world: World, tmp_p
         compute(world, e, 1)
 
 
+def test_a_corrected_file_is_refused_after_an_abandon_as_before(world: World, tmp_path: Path) -> None:
+    """I11: the abandon records the former bounds once more: the epoch stands on equal ones, and no run reads others."""
+    d = world.job("d", inputs=[feed(tmp_path, "next")])
+    land(tmp_path, 1, x="1")
+    compute(world, d, 1)
+    land(tmp_path, 1, x="100")
+    for name in ("before", "after"):
+        with pytest.raises(Unavailable, match="is not the file that was recorded"):
+            compute(world, d, 1, owner(name))
+        if name == "before":
+            opened(world, "d", 1)
+            sourced(world, d, 1)
+            world.coordinator.restatements.abandon(DOMAIN, NAME, reason="no more", by="me")
+    assert world.rows("d") == {"d": [(1, 1)]}
+
+
 def test_two_members_read_the_next_revision_of_their_source(world: World, tmp_path: Path) -> None:
     """I11, R28: what neither job may do alone, since two jobs never stand on two revisions, both do in one commit."""
     d, e, f = late_in_both(world, tmp_path)

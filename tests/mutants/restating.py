@@ -364,6 +364,15 @@ _ENDS = (
         by="test_a_file_that_was_corrected_in_place_is_read_as_it_is",
     ),
     Mutant(
+        name="bounds that an abandon has given back count as others",
+        rule="I11",
+        file="coordination/attempts/bounds.py",
+        old="        if committed in dependents:",
+        new="        if committed == newest:",
+        tests=(SOURCES,),
+        by="test_a_corrected_file_is_refused_after_an_abandon_as_before",
+    ),
+    Mutant(
         name="a revert reads the files that the restatement has read",
         rule="R30",
         file=REVERTING,

@@ -215,6 +215,8 @@ class Bounding:
             but={self.job.name, *self.published_with},
         )
         opened, committed = open_source(attempt, source.name), committed_source(epoch, source.name)
+        if committed in dependents:  # equal bounds, as an abandoned restatement gives them back
+            committed = newest
         if committed and source.is_increment:
             asked = replace(asked, committed=current.span)
         if committed != newest:
