@@ -183,7 +183,8 @@ def _named(readers: Iterable[Dependent]) -> str:
 def _step(source: Source, interval: Interval, readers: Iterable[Dependent]) -> str:
     return (
         f"leave it; or `airflow epochs bind {source.name} {interval.start.isoformat()}/{interval.end.isoformat()} "
-        f"--reason …`, then clear the tasks of {_named(readers)} and of this job for it."
+        f"--reason …`, then clear the tasks of {_named(readers)} and of this job for it; where epochs have read those, "
+        "one restatement of all of these jobs computes them together (`airflow epochs restate plan`)."
     )
 
 
