@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,8 +27,8 @@ from airflow_provider.hooks.task_run import RESTATEMENT
 _LOOKS_BACK = tuple(timedelta(days=days) for days in (2, 40, 400, 2_000))
 """Time before the first epoch in which the run before it is searched, in turn."""
 _TRIES = 8
-"""How often Airflow's database is asked while it is locked, as SQLite is by Airflow's scheduler."""
-_FAILED = ("failed",)
+"""Tries while Airflow's database is locked, as Airflow's scheduler locks SQLite."""
+_SUCCESS, _FAILED = "success", "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class ScheduledDag:
 
     @property
     def is_periodic(self) -> bool:
-        """Whether Airflow can backfill it: its schedule is a calendar."""
+        """True if Airflow can backfill it, which takes a calendar as its schedule."""
         return bool(self.dag.timetable.periodic)
 
     def dates(self, cadence: Cadence, epochs: Sequence[Interval]) -> tuple[datetime, datetime]:
@@ -107,13 +108,15 @@ class ScheduledDag:
             expected="a schedule whose runs compute the epochs",
         )
 
-    def _runs(self, cadence: Cadence, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the date of each run and the end of its last epoch; at least one run before *end*, if there is one."""
+    def _runs(
+        self, cadence: Cadence, start: datetime, first_end: datetime
+    ) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the date of each run and the end of its last epoch, from a run before *first_end* on, if it exists."""
         now = datetime.now(UTC)
         for back in _LOOKS_BACK:
             runs = self.dag.iter_dagrun_infos_between(start - back, now)
             first = next(iter(runs), None)
-            if first is not None and _interval(cadence, first).end < end:
+            if first is not None and _interval(cadence, first).end < first_end:
                 break
         for info, following in pairwise(chain(self.dag.iter_dagrun_infos_between(start - back, now), [None])):
             # A partition's key names a start: a task that computes a batch goes on up to the next key.
@@ -132,7 +135,7 @@ class ScheduledDag:
         words = ["--dag-id", self.dag_id, "--max-active-runs", str(max_active_runs)]
         words += ["--from-date", dates[0].isoformat(), "--to-date", dates[1].isoformat()]
         words += ["--reprocess-behavior", "completed", "--run-on-latest-version"]
-        words += ["--dag-run-conf", f'{{"{RESTATEMENT}": "{restatement}"}}']
+        words += ["--dag-run-conf", json.dumps({RESTATEMENT: restatement})]
         arguments = cli_parser.get_parser().parse_args(["backfill", "create", *words])
         try:
             for attempt in run_with_db_retries(_TRIES):
@@ -150,7 +153,7 @@ class ScheduledDag:
     def clear(self, run_ids: Iterable[str], restatement: RestatementId) -> None:
         """Clear all tasks of runs, and let their configuration name the restatement within which they compute.
 
-        Without the name, tasks of other jobs in these runs would publish what nobody has asked for.
+        Without the name, tasks of other jobs in these runs would publish epochs that are no members.
         """
         for run_id in run_ids:
             for attempt in run_with_db_retries(_TRIES):
@@ -187,12 +190,9 @@ def runs_of(dag_id: str, run_ids: Sequence[str]) -> Runs:
 
 def _runs(found: Sequence[Any]) -> Runs:
     states = {run_id: str(state) for run_id, state in found}
-    failed = tuple(run_id for run_id, state in states.items() if state in _FAILED)
-    return Runs(
-        number=len(states),
-        ended=sum(state in ("success", *_FAILED) for state in states.values()),
-        failed=failed,
-    )
+    failed = tuple(run_id for run_id, state in states.items() if state == _FAILED)
+    ended = sum(state in (_SUCCESS, _FAILED) for state in states.values())
+    return Runs(number=len(states), ended=ended, failed=failed)
 
 
 def _interval(cadence: Cadence, info: Any) -> Interval:

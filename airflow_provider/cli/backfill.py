@@ -10,7 +10,15 @@ from airflow_provider.cli.answer import answer, facts, show
 from airflow_provider.cli.backfilling import Backfilling, JobDag, confirm, dags_of, progress, refuse_unheard
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.holding import held_lines
-from airflow_provider.cli.restating import members_table, next_command, plan_summary, several, size
+from airflow_provider.cli.restating import (
+    backfill_command,
+    members_table,
+    next_command,
+    next_step,
+    plan_summary,
+    several,
+    size,
+)
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.restating.restatements import RestatementStatus
@@ -21,7 +29,7 @@ from airflow_provider.domain.identifiers import domain_name, restatement_id
 from airflow_provider.domain.restatement import RestatementState
 
 _PUBLISHES = 20
-"""How often epochs may join between the last staged one and the commit."""
+"""Publishes that epochs which join at the last moment may refuse before the command gives up."""
 _MOST_RUNS = 1_000
 
 
@@ -59,14 +67,15 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
             return
         _tell_difference(restatement)
         if not arguments.yes:
-            confirm(f"Publish restatement {restatement.name}?")
+            publish = next_command(arguments, "publish", restatement.name)
+            stays = (
+                f"restatement {restatement.name} stays open and staged: `{publish}`, or `abandon`, ends it"
+            )
+            confirm(f"Publish restatement {restatement.name}?", declined=stays)
         try:
             csn = restatement.publish()
-        except (
-            NotReady,
-            Conflict,
-        ) as error:  # epochs have joined, or were computed again: Airflow computes them
-            progress(error.message)
+        except (NotReady, Conflict) as error:
+            progress(error.message)  # Airflow computes the epochs that have joined, or were computed again
             continue
         _tell_published(restatement, dags, csn, arguments)
         return
@@ -81,15 +90,16 @@ def _refuse_held(found: RestatementStatus, arguments: Namespace) -> None:
     """:raises NotReady: epochs that have read by ``hold`` edges what it replaces keep it from being published."""
     if not found.held:
         return
-    names = sorted({epochs.job for epochs in found.held})
-    join = next_command(arguments, "join", found.name, *names)
-    release = next_command(arguments, "release", found.name, *names, more="--reason …")
     raise NotReady(
         f"restatement {found.name!r} is held: {'; '.join(held_lines(found.held))}.",
-        next_step=f"`{join}` computes them again, too; `{release}` lets them stay. Then repeat this command with "
-        f"--name {found.name}: it goes on.",
+        next_step=f"`{'` or `'.join(_steps(found, arguments))}`. Then repeat this command with --name {found.name}: it "
+        "goes on.",
         missing=(),
     )
+
+
+def _steps(found: RestatementStatus, arguments: Namespace) -> list[str]:
+    return next_step(arguments, found, is_over=False).split("\n")
 
 
 def _known(service: EpochService, arguments: Namespace) -> Restatement | None:
@@ -131,7 +141,8 @@ def _opened(
             members_table(planned.members),
             facts({"DAGs": names}),
         )
-        confirm(f"Open the restatement, and let {several(len(dags), 'DAG')} compute its epochs again?")
+        question = f"Open the restatement, and let {several(len(dags), 'DAG')} compute its epochs again?"
+        confirm(question, declined="nothing was changed")
     opened = epochs.restate(
         arguments.names,
         arguments.interval,
@@ -151,16 +162,14 @@ def _tell_difference(restatement: Restatement) -> None:
 
 
 def _tell_approval(restatement: Restatement, found: RestatementStatus, arguments: Namespace) -> None:
-    look = next_command(arguments, "diff", restatement.name)
-    approve = next_command(arguments, "approve", restatement.name, "--digest", found.output)
-    publish = next_command(arguments, "publish", restatement.name)
     told = {
         "domain": restatement.domain,
         "restatement": restatement.name,
         "state": "staged",
         "output": found.output,
     }
-    answer(arguments, told | {"next_step": approve}, facts(told | {"next step": [look, approve, publish]}))
+    steps = _steps(found, arguments)
+    answer(arguments, told | {"next_step": steps}, facts(told | {"next step": steps}))
 
 
 def _tell_published(restatement: Restatement, dags: list[JobDag], csn: int, arguments: Namespace) -> None:
@@ -174,8 +183,8 @@ def _tell_published(restatement: Restatement, dags: list[JobDag], csn: int, argu
 
 
 def _again(restatement: Restatement, arguments: Namespace) -> str:
-    words = next_command(arguments, "…", *arguments.names).replace("restate …", "backfill")
-    return f"{words} --interval {arguments.interval} --reason … --name {restatement.name}"
+    words = [*arguments.names, "--interval", arguments.interval, "--name", restatement.name]
+    return backfill_command(arguments, *words, more="--reason …")
 
 
 def _number(text: str) -> int:

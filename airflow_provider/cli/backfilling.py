@@ -29,7 +29,7 @@ from airflow_provider.domain.restatement import JobEpochs
 
 _POLL_S = 3.0
 _TIMES = 3
-"""How often an epoch whose inputs were computed again since is computed again, too."""
+"""Computations of an epoch whose inputs are computed again meanwhile."""
 _LISTED = 5
 
 Epoch = tuple[JobName, Interval]
@@ -66,7 +66,7 @@ def _dag_of(service: EpochService, domain: DomainName, epochs: JobEpochs) -> str
         key = epoch_key(domain, epochs.job, interval.start)
         record = service.store.read(domain, [key]).of(key).record
         # A revert copies rows: the run that had computed those is that of the commit which it has replaced.
-        owners += [done.owner for done in (record.committed, record.replaced) if done is not None]
+        owners += [commit.owner for commit in (record.committed, record.replaced) if commit is not None]
         if owners and (known := next((owner.dag_id for owner in owners if owner.names_dag), "")):
             return known
     return owners[0].dag_id if owners else ""
@@ -139,7 +139,8 @@ class Backfilling:
             time.sleep(_POLL_S)
 
     def _left(self) -> list[MemberStatus]:
-        return [one for one in self.restatement.status().members if one.state is not MemberState.STAGED]
+        members = self.restatement.status().members
+        return [member for member in members if member.state is not MemberState.STAGED]
 
     def _start_next(self, left: Sequence[MemberStatus]) -> bool:
         """Start the first DAG that has members left and waits for no other; return False if nothing goes on."""
@@ -224,8 +225,8 @@ class Backfilling:
         domain = self.restatement.domain
         key = epoch_key(domain, epoch[0], epoch[1].start)
         record = self.service.store.read(domain, [key]).of(key).record
-        done = (one.owner for one in (record.committed, record.replaced) if one is not None)
-        return next((owner.run_id for owner in done if owner.dag_id == dag_id), "")
+        commits = (commit for commit in (record.committed, record.replaced) if commit is not None)
+        return next((commit.owner.run_id for commit in commits if commit.owner.dag_id == dag_id), "")
 
     def _tell(self, left: Sequence[MemberStatus]) -> None:
         size = self.restatement.record.size
@@ -270,13 +271,13 @@ def refuse_unheard() -> None:
         )
 
 
-def confirm(question: str) -> None:
-    """Ask a person on the terminal.
+def confirm(question: str, *, declined: str) -> None:
+    """Ask a person on the terminal. :param declined: what is printed if the answer is no.
 
     :raises SystemExit: the answer is no.
     """
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        sys.stderr.write("nothing was changed\n")
+        sys.stderr.write(f"{declined}\n")
         raise SystemExit(1)

@@ -29,6 +29,11 @@ def next_command(arguments: Namespace, name: str, *words: str, more: str = "") -
     return _commands(arguments)(name, *words, more=more)
 
 
+def backfill_command(arguments: Namespace, *words: str, more: str = "") -> str:
+    """Return ``airflow epochs backfill`` with *words*, and the options by which this one has found the domain."""
+    return _commands(arguments).of("backfill", *words, more=more)
+
+
 def next_step(arguments: Namespace, found: RestatementStatus, *, is_over: bool) -> str:
     """Return the command or the work by which an open restatement goes on; empty once it has ended."""
     return next_steps.next_step(_commands(arguments), found, is_over=is_over)

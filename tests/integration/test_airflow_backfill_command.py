@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.cli.cli_parser import get_parser
 from airflow.models.dag import DagModel
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable
 from airflow.serialization.serialized_objects import DagSerialization
@@ -108,3 +110,22 @@ def test_the_name_of_a_restatement_that_has_ended_is_refused() -> None:
     assert re.search("--name: 'hours' .* expected a new name, .*; this one is abandoned", done.stderr), (
         done.stderr
     )
+
+
+@pytest.mark.usefixtures("home")
+def test_an_interrupted_command_names_the_one_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell takes it, with the options and the quotes that it needs."""
+
+    def interrupted(*_given: Any) -> None:
+        raise KeyboardInterrupt
+
+    assert typed("restate", "open", *WORDS, "--name", "all 'wrong' hours").returncode == 0
+    monkeypatch.setattr("airflow_provider.cli.backfill._work", interrupted)
+    words = [*WORDS, "--name", "all 'wrong' hours", "--yes", "--conn-id", "epochs_default"]
+    done = typed("backfill", *words)
+    assert done.returncode == 130
+    goes_on = shlex.split(done.stderr.partition("goes on with them: ")[2])
+    assert goes_on[:3] == ["airflow", "epochs", "backfill"]
+    parsed = get_parser().parse_args(goes_on[1:])
+    assert (parsed.names, parsed.interval, parsed.name) == (["flights"], "2013-02-06", "all 'wrong' hours")
+    assert parsed.conn_id == "epochs_default"

@@ -277,13 +277,15 @@ def _one_command_restates_a_cascade(world: World) -> None:
         "2013-02-08/2013-02-10",
         "--reason",
         "wrong",
+        "--name",
+        'all "wrong" hours',
         "--yes",
         "-o",
         "json",
     ]
     done = world.cluster.run("epochs", *words)
     assert json.loads(done.stdout)["dags"] == ["make", "copy", "tally"], done.stderr
-    assert "6 of 6 epochs staged" not in done.stderr
+    assert "all epochs are staged" in done.stderr
     assert {table: world.rows(table) for table in before} == {
         "rows": sorted([*before["rows"], 8, 9]),
         "copies": sorted([*before["copies"], 8, 9]),

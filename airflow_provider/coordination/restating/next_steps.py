@@ -24,9 +24,13 @@ class Commands:
 
     def __call__(self, name: str, *words: str, more: str = "") -> str:
         """Return ``airflow epochs restate NAME WORDS …``, with the options that find the domain."""
+        return self.of("restate", name, *words, more=more)
+
+    def of(self, *words: str, more: str = "") -> str:
+        """Return ``airflow epochs WORDS …``, with these options."""
         options = [] if self.domain == "default" else ["--domain", self.domain]
         options += ["--conn-id", self.conn_id] if self.conn_id else []
-        told = shlex.join(["airflow", "epochs", "restate", name, *words, *options])
+        told = shlex.join(["airflow", "epochs", *words, *options])
         return f"{told} {more}" if more else told
 
 
