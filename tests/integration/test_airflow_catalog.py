@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
-from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi.testclient import TestClient
 
@@ -25,6 +25,7 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.access import DagAccess
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
+from tests.airflow_server import api_server
 
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 JOBS = [
@@ -38,7 +39,6 @@ BASE = "/epochs/catalog/epochs_default/v1"
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """An API server over a store in which two DAGs have committed a table each."""
     import pyarrow as pa
-    from airflow.utils import db
 
     home = tmp_path_factory.mktemp("catalog")
     with pytest.MonkeyPatch.context() as patch:
@@ -52,11 +52,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
                 write_rows(service, attempt, f"{job.name}_table", pa.table({"n": [1, 2]}))
                 service.complete(attempt)
                 service.publish(attempt)
-        db.initdb()
-        purge_cached_app()
-        with TestClient(create_app(apps="core"), base_url="http://testserver") as opened:
+        with api_server() as opened:
             yield opened
-        purge_cached_app()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.plugins_manager import AirflowPlugin
 from fastapi.routing import APIRoute
@@ -39,6 +39,7 @@ from airflow_provider.plugins.grid.app import router
 from airflow_provider.plugins.recent import PageBusy, Recent
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
+from tests.airflow_server import api_server
 from tests.restated_rides import DECISIONS, QUESTIONS
 
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
@@ -84,13 +85,8 @@ def service(_home: Path) -> Iterator[EpochService]:
 
 @pytest.fixture(scope="module")
 def client(_home: Path) -> Iterator[TestClient]:
-    from airflow.utils import db
-
-    db.initdb()
-    purge_cached_app()
-    with TestClient(create_app(apps="core"), base_url="http://testserver") as opened:
+    with api_server() as opened:
         yield opened
-    purge_cached_app()
 
 
 def token(role: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
-from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models import Log
 from airflow.utils.session import create_session
@@ -21,6 +21,7 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.access import DagAccess
 from airflow_provider.plugins.grid import differences, restatements
 from tests.airflow_runs import epochs_connection
+from tests.airflow_server import api_server
 from tests.restated_rides import DECISIONS, QUESTIONS, WHY, Rides
 
 Ask = Callable[..., Any]
@@ -30,17 +31,12 @@ NO_DIGEST = "0" * 64
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    from airflow.utils import db
-
     home = tmp_path_factory.mktemp("restatements")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", token_hex(64))
-        db.initdb()
-        purge_cached_app()
-        with TestClient(create_app(apps="core"), base_url="http://testserver") as opened:
+        with api_server() as opened:
             yield opened
-        purge_cached_app()
 
 
 @pytest.fixture
