@@ -32,8 +32,9 @@ BY_CATALOG = "catalog"
 WITH_CUTS = ("epochs", "words")
 """The families that read with the package."""
 
-BUDGET_S = 360
-SHORT_DAYS, SHORT_BUDGET_S = 2, 180
+BUDGET_S = 720
+SHORT_DAYS, SHORT_BUDGET_S = 1, 180
+"""A demo of one day corrects none."""
 FIRST_PUBLISH_BUDGET_S = 60
 
 PART_OF_CUTS = 0.5
