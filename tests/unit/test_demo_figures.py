@@ -326,7 +326,7 @@ def test_every_familys_readers_are_read_on_for(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize(("days", "budget"), [(1, 180), (2, 720), (8, 720)])
 def test_a_time_above_its_budget_is_named(days: int, budget: int) -> None:
-    """A demo of at most two days has half the time of a longer one."""
+    """A demo of one day has a quarter of the time of a longer one, which corrects days, too."""
     times = {"demo.seconds": float(budget), "demo.first_publish_seconds": 60.0}
     assert figures.over_budget(times, days=days) == []
     assert figures.over_budget({**times, "demo.seconds": budget + 1.0}, days=days) == [
