@@ -227,14 +227,11 @@ class Publish:
 
         :raises TopologyError: a table's calendar has changed, or it has another owner.
         """
-        found = []
-        for table in sorted(self._tables, key=lambda sink: sink.name):
-            adding = sorted(
-                (member for member in members if table in member.published),
-                key=lambda member: member.interval,
-            )
-            if not adding:
-                continue
+        found, by_table = [], dict[Table, list[MemberAttempt]]()
+        for member in sorted(members, key=lambda member: member.interval):
+            for table in member.published:
+                by_table.setdefault(table, []).append(member)
+        for table, adding in sorted(by_table.items(), key=lambda item: item[0].name):
             hot = reading.of(table_key(self._domain, table.name))
             for member in adding:
                 _refuse_moved(member.attempt, table, hot.record)
