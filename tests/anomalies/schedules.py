@@ -9,11 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STATED = ROOT / "docs" / "anomalies.md"
 SUITE = (
-    *(f"ISO{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
-    *(f"DER{number}" for number in (1, 3, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15)),
-    *(f"ATT{number}" for number in (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 15, 17)),
-    *(f"UND{number}" for number in (1, 2, 3, 7, 8)),
-    *(f"LEA{number}" for number in (1, 2, 3, 4, 5)),
+    *(f"ISO{number}" for number in range(1, 11)),
+    *(f"DER{number}" for number in (1, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15)),
+    *(f"ATT{number}" for number in (*range(1, 11), *range(12, 18))),
+    *(f"UND{number}" for number in (1, 2, 3, 6, 7, 8)),
+    *(f"LEA{number}" for number in (1, 2, 3, 4, 5, 8, 9, 10)),
     *(f"CAT{number}" for number in (1, 2)),
     *(f"HA{number}" for number in (1, 2)),
     "FORK1",
@@ -28,9 +28,10 @@ OF_ROWS = frozenset(
     {
         *(f"ISO{number}" for number in (1, 2, 3, 6, 9, 10)),
         *(f"DER{number}" for number in (1, 3, 9)),
-        *(f"ATT{number}" for number in (1, 4, 9, 12, 13, 14, 15)),
+        *(f"ATT{number}" for number in (1, 4, 9, 12, 13, 14, 15, 16)),
         *(f"UND{number}" for number in (1, 2, 7, 8)),
         "LEA1",
+        "LEA9",
         "CAT1",
         "CHG2",
     }

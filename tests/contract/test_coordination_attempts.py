@@ -462,6 +462,29 @@ def test_att14_half_adopted(world: World, complete: bool) -> None:
     assert world.staged() == []
 
 
+@pytest.mark.parametrize("is_complete", [False, True], ids=["died while it wrote", "died before its publish"])
+def test_att16_tail(table_world: World, *, is_complete: bool) -> None:
+    """R4, R16: epoch 2 is WRITTEN and not committed when epochs 3 and 4 are: no version that they make has it."""
+    world = table_world
+    job = world.job("d")
+    world.run(job, day(1), [1])
+    dead = world.begin(job, day(2))
+    world.write(dead, [2])
+    if is_complete:
+        world.coordinator.complete(dead)
+    for number in (3, 4):
+        world.run(job, day(number), [number])
+        assert world.rows("d") == {"d": world.engine_rows("d")} == {"d": [(1, 1)]}
+    retry = world.begin(job, day(2), owner(try_number=2))
+    assert retry.adopted is is_complete
+    if not is_complete:
+        world.write(retry, [20])
+    world.coordinator.publish(retry)
+    epoch = (2, 2 if is_complete else 20)
+    assert world.rows("d") == {"d": [(1, 1), epoch, (3, 3), (4, 4)]}
+    assert world.staged() == []
+
+
 def test_an_aborted_attempt_changes_nothing_any_more(world: World) -> None:
     """R10: no newer one is there, and yet it is over: what it staged is deleted."""
     attempt = world.begin(world.job("d"), day(1))

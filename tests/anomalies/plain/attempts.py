@@ -1,4 +1,4 @@
-"""ATT1 to ATT15 without this package."""
+"""ATT1 to ATT16 without this package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
-from tests.anomalies.plain.cascade import Cascade, Killed, attempted, observed
+from tests.anomalies.plain.cascade import Cascade, Killed, attempted, derived, observed
 from tests.anomalies.plain.tables import IcebergTables
 from tests.anomalies.verdicts import Observed
 
@@ -111,6 +111,15 @@ def att9(cascade: Cascade) -> Observed:
     return observed(d == {1: [2]}, d=d)
 
 
+def att10(cascade: Cascade) -> Observed:
+    """A try draws 3 for D and dies when that is written; E is made; the retry draws 4; E must be made from this D."""
+    cascade.write("d", 1, [3])
+    cascade.j2(1)
+    cascade.write("d", 1, [4])
+    d, e = cascade.see("d", "e")
+    return observed(derived(d, e), d=d, e=e)
+
+
 def att12(cascade: Cascade) -> Observed:
     """A kill in each of four cells, then a retry; D and D2 must end as if nothing had happened."""
     for epoch, (processed, staged) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1)), start=1):
@@ -146,3 +155,15 @@ def att15(cascade: Cascade) -> Observed:
         cascade.write("d", writer, [writer])
     (d,) = cascade.see("d")
     return observed(d == {11: [11], 12: [12], 13: [13]}, d=d)
+
+
+def att16(cascade: Cascade) -> Observed:
+    """A try has written epoch 2 and dies before that is shown; epoch 3 is written; R must not see epoch 2."""
+    tables = cascade.tables
+    with suppress(Killed), tables.steps("d"):
+        cascade.write("d", 2, [2])
+        raise Killed
+    with tables.steps("d"):
+        cascade.write("d", 3, [3])
+    (d,) = cascade.see("d")
+    return observed(d == {3: [3]}, d=d)

@@ -59,6 +59,15 @@ def _day(cascade: Cascade) -> None:
     cascade.tables.replace("e", day.toDF("epoch", "value").selectExpr("*", "'' AS by"))
 
 
+def der4(cascade: Cascade) -> Observed:
+    """D has epoch 2, and E, which is made from it, has not; R must see epoch 2 of both or of neither."""
+    cascade.run(1, [1])
+    cascade.write("b", 2, [2])
+    cascade.j1(2)
+    d, e = cascade.see("d", "e")
+    return observed(derived(d, e), d=d, e=e)
+
+
 def der5(cascade: Cascade) -> Observed:
     """At 14:30 of the second day R asks for the running totals of hourly D and daily E; they must agree."""
     _hours(cascade, 1, 24)

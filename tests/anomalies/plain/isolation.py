@@ -81,6 +81,16 @@ def iso7(cascade: Cascade) -> Observed:
     return observed(d[1][0] + e[1][0] >= 1, d=d, e=e)
 
 
+def iso8(cascade: Cascade) -> Observed:
+    """The sum is 10; two jobs read it, then one adds 5 and the other 7; the sum must be 22, or one be refused."""
+    cascade.write("d", 1, [10])
+    jobs = [cascade.job("", "d") for _ in range(2)]
+    (before,) = cascade.see("d")
+    passed = [job.write("d", 1, [before[1][0] + added]) for job, added in zip(jobs, (5, 7), strict=True)]
+    (d,) = cascade.see("d")
+    return observed(not all(passed) or d == {1: [22]}, d=d)
+
+
 def iso9(cascade: Cascade) -> Observed:
     """Epochs are committed as 1, 2, 4, 3; whoever reads up to 4 must get an unbroken chain, and so the same later."""
     for number in (1, 2, 4):

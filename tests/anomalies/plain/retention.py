@@ -1,4 +1,4 @@
-"""UND1 to UND8 and LEA1 to LEA5 without this package."""
+"""UND1 to UND8 and LEA1 to LEA10 without this package."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ def und3(cascade: Cascade) -> Observed:
     tables.expire("b", datetime.now(UTC) + timedelta(seconds=1))
     found = attempted(lambda: tables.tagged("b"))
     return observed(found == {1: [1]}, the_baseline=found)
+
+
+def und6(cascade: Cascade) -> Observed:
+    """E keeps the largest value of D; the 9 of epoch 2 is taken back for 3; E must be 5, the largest of D."""
+    cascade.write("d", 1, [5])
+    largest = 5
+    for value in (9, 3):
+        cascade.write("d", 2, [value])
+        largest = max(largest, value)
+        cascade.write("e", 2, [largest])
+    d, e = cascade.see("d", "e")
+    return observed(e[2] == [max(d[1] + d[2])], d=d, e=e)
 
 
 def und7(cascade: Cascade) -> Observed:
@@ -130,3 +142,37 @@ def lea5(cascade: Cascade) -> Observed:
     cascade.write("d", 1, [2])
     found, kept = attempted(tables.held("d")), tables.tag_age_ms("d")
     return observed(found == {1: [1]} and kept == DAY_MS, d=found, milliseconds_left_to_the_tag=kept)
+
+
+def lea8(cascade: Cascade) -> Observed:
+    """Two states share the file of epoch 1, and one between them goes; both must be readable."""
+    tables = cascade.tables
+    assert isinstance(tables, IcebergTables)
+    cascade.write("d", 1, [1])
+    first = tables.held("d")
+    for value in (2, 20):
+        cascade.write("d", 2, [value])
+    tables.clean("d", 2)
+    kept, (newest,) = attempted(first), cascade.see("d")
+    return observed(kept == {1: [1]} and newest == {1: [1], 2: [20]}, first=kept, newest=newest)
+
+
+def lea9(cascade: Cascade) -> Observed:
+    """All states but the newest go; the newest must have the rows of all epochs."""
+    tables = cascade.tables
+    assert isinstance(tables, IcebergTables)
+    for epoch in (1, 2, 3):
+        cascade.write("d", epoch, [epoch])
+    tables.clean("d", 2)
+    (d,) = cascade.see("d")
+    return observed(d == {1: [1], 2: [2], 3: [3]}, d=d)
+
+
+def lea10(cascade: Cascade) -> Observed:
+    """A try pins its input and dies, its DAG is paused for weeks; the pin must have an end."""
+    tables = cascade.tables
+    assert isinstance(tables, IcebergTables)
+    cascade.write("b", 1, [1])
+    tables.alter("b", "CREATE TAG report")
+    kept = tables.tag_age_ms("b")
+    return observed(kept is not None, milliseconds_left_to_the_tag=kept or "for ever")

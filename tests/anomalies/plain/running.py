@@ -42,6 +42,8 @@ NO_STORE = (
     "Airflow's own database is not asked by those who write."
 )
 NO_TOKENS = "There are no attempts and no tokens: both children write, as in ATT1."
+NO_RECORD = "There is no lock and no record of one that could be damaged: whoever comes writes, as in ATT2."
+ONE_STATE = "It keeps no versions: the table has one state, of which nothing can go."
 NO_DATE = (
     "It is Airflow that says which day a run is of, and Spark is told. A run that an asset's event has started has "
     "neither a logical date nor a data interval, so that nothing says which day is meant, unless producer and consumer "
@@ -52,16 +54,20 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     "parquet": {
         "ATT7": "Nothing is timed: there are no locks, no versions that age, and the epochs are Airflow's data "
         "intervals, not a worker's clock.",
+        "ATT6": NO_RECORD,
         "ATT17": AIRFLOWS_OWN,
         "UND3": "There is no baseline: Parquet keeps no versions, and a retry reads what is there by then.",
         "LEA3": NO_TERM,
         "LEA4": NO_TERM,
         "LEA5": NO_TERM,
+        "LEA8": ONE_STATE,
+        "LEA9": ONE_STATE,
+        "LEA10": NO_TERM,
         "LIV2": "It keeps no versions: nothing grows with commits, and there is nothing to clean up.",
         "AST1": NO_DATE,
         **_OF_STORES,
     },
-    "iceberg": {"ATT17": AIRFLOWS_OWN, "AST1": NO_DATE, **_OF_STORES},
+    "iceberg": {"ATT6": NO_RECORD, "ATT17": AIRFLOWS_OWN, "AST1": NO_DATE, **_OF_STORES},
 }
 """Why a schedule is not run in a column."""
 
