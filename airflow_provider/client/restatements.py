@@ -16,12 +16,10 @@ from airflow_provider.coordination.restating.restatements import RestatementStat
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
-from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, unique_name
 from airflow_provider.domain.topology import Table
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_LONGEST = 80
-"""Number of characters of a job's or table's name in the name of a restatement."""
 
 
 class Restatement:
@@ -183,15 +181,8 @@ def record_of(service: EpochService, domain: DomainName, name: str) -> Restateme
 
 
 def default_name(first: str, start: datetime) -> str:
-    """Return a name for a restatement of the job or table *first*; each call returns another one.
-
-    It has letters of ASCII, digits, ``_``, ``-`` and ``.`` only: shells and JSON take it without quotes.
-
-    :param start: start of the first epoch.
-    """
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", first)[:_LONGEST].strip("-.") or "restatement"
-    day = f"{start:%Y-%m-%d}" if (start.hour, start.minute) == (0, 0) else f"{start:%Y-%m-%dT%H%M}"
-    return f"{plain}-{day}-{secrets.token_hex(2)}"
+    """Return a name for a restatement of the job or table *first*; each call returns another one."""
+    return unique_name(first, start, secrets.token_hex(2))
 
 
 def user(by: str | None) -> str:

@@ -155,6 +155,25 @@ def computes_again(epoch: EpochRecord, owner: Owner) -> bool:
     return committed is not None and not committed.skipped and not committed.owner.same_generation(owner)
 
 
+def asks_anew(
+    on_rerun: OnRerun, epoch: EpochRecord, owner: Owner, *, fills: bool = False, behind: bool = False
+) -> bool:
+    """Return True if a begin by *owner* computes all tables of committed *epoch* again because its job says so.
+
+    A skipped epoch was not computed yet, whatever *on_rerun* says. False for a retry of the generation that committed
+    it, and for a try that a newer one of its run has overtaken. :param fills, behind: as of :func:`decide`.
+    """
+    committed = epoch.committed
+    if committed is None or committed.owner.same_generation(owner) or fills or behind:
+        return False
+    is_overtaken = any(
+        owner.same_run(record.owner) and owner.order < record.owner.order
+        for record in (epoch.attempt, committed)
+        if record is not None
+    )
+    return not is_overtaken and (bool(committed.skipped) or on_rerun is OnRerun.NEW_REVISION)
+
+
 def refuse_older(epoch: EpochRecord, owner: Owner) -> None:
     """:raises Fenced: *owner* is older than the newest attempt, or the commit, of its own run."""
     for other in (record.owner for record in (epoch.attempt, epoch.committed) if record is not None):

@@ -5,6 +5,7 @@ Pure decisions; see docs/decisions/restatement.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ from airflow_provider.domain.version import TableRecord, TableRef
 
 REVERTIBLE = timedelta(days=7)
 """Time for which the versions that a restatement has replaced are held, and it can be reverted."""
+_LONGEST = 80
+"""Number of characters of a job's, table's or DAG's name in the name of a restatement."""
 
 
 class RestatementState(StrEnum):
@@ -93,6 +96,7 @@ class RestatementRecord:
     :param approved: digest of the output that was approved; empty without an approval.
     :param ended: why it was abandoned. :param reverts: the restatement whose rows it takes back.
     :param decisions: about epochs that ``hold`` edges hold, oldest first.
+    :param rerun_of: the DAG whose runs have opened it, and whose other runs it takes in; empty if a person has.
     """
 
     reason: str
@@ -108,6 +112,7 @@ class RestatementRecord:
     ended: str = ""
     reverts: RestatementId | None = None
     decisions: tuple[HeldDecision, ...] = field(default=(), metadata=since(2))
+    rerun_of: str = field(default="", metadata=since(2))
 
     def of(self, job: JobName) -> tuple[Interval, ...]:
         """Return the members of *job*."""
@@ -136,6 +141,12 @@ class RestatementRecord:
     def size(self) -> int:
         """Number of members."""
         return sum(len(found.intervals) for found in self.members)
+
+    def asking(self, job: JobName, intervals: Iterable[Interval]) -> tuple[JobEpochs, ...]:
+        """Return what was asked for, with *intervals* of *job*."""
+        asked = {found.job: set(found.intervals) for found in self.asked}
+        asked.setdefault(job, set()).update(intervals)
+        return tuple(JobEpochs(job=name, intervals=tuple(sorted(asked[name]))) for name in sorted(asked))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,6 +203,18 @@ def held_state(table: TableName, record: TableRecord, csn: int) -> State:
 def lease_of_restatement(restatement: RestatementId) -> LeaseId:
     """Return the id of the lease on the versions that *restatement* has replaced."""
     return LeaseId(f"before restatement {restatement}")
+
+
+def unique_name(first: str, start: datetime, unique: str) -> str:
+    """Return a name for a restatement of the job, table or DAG *first*.
+
+    It has letters of ASCII, digits, ``_``, ``-`` and ``.`` only: shells and JSON take it without quotes.
+
+    :param start: start of the first epoch. :param unique: tells it from others with the same beginning.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", first)[:_LONGEST].strip("-.") or "restatement"
+    day = f"{start:%Y-%m-%d}" if (start.hour, start.minute) == (0, 0) else f"{start:%Y-%m-%dT%H%M}"
+    return f"{plain}-{day}-{unique}"
 
 
 def refuse_closed(name: RestatementId, record: RestatementRecord, *, incarnation: str, now: datetime) -> None:

@@ -65,10 +65,11 @@ class OnUpstreamRevision(StrEnum):
 
 
 class OnRerun(StrEnum):
-    """Effect of a new generation of a committed epoch."""
+    """Effect of a new generation of a committed epoch (docs/decisions/rerun.md)."""
 
     KEEP = "keep"
     NEW_REVISION = "new_revision"
+    """It is computed again: within a restatement of the task's DAG, if committed epochs have read it."""
     FAIL = "fail"
 
 

@@ -27,7 +27,8 @@ from airflow_provider.domain.topology import EdgeKind, Job
 RESTATEMENT = "restatement"
 """Key of a run's configuration that names the restatement within which the run computes its epochs."""
 _ASSET_TRIGGERED = "asset_triggered"
-_BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", "backfill"})
+_BACKFILL = "backfill"
+_BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", _BACKFILL})
 """Types of runs whose ``run_after`` stands in for a missing logical date; unknown types of later Airflow versions have
 no date then.
 """
@@ -61,6 +62,24 @@ def task_restatement(context: Mapping[str, Any]) -> RestatementId | None:
     """
     given = (getattr(context["dag_run"], "conf", None) or {}).get(RESTATEMENT)
     return None if given is None else restatement_id(given)
+
+
+def task_cause(context: Mapping[str, Any]) -> str:
+    """Return why this task run may ask for a committed epoch again: the reason of a restatement that it opens.
+
+    A run that a backfill has started stays one of a backfill when its task is cleared later, and who has cleared a task
+    only Airflow's audit log says.
+    """
+    run = context["dag_run"]
+    kind, user = _type_of(run), getattr(run, "triggering_user_name", None)
+    started = f", which {user} has started," if user else ""
+    if kind == _BACKFILL:
+        cause = f"a backfill of the DAG{started} or a clearing of its task"
+    elif task_owner(context).generation:
+        cause = "its task was cleared and"
+    else:
+        cause = f"a run of type {kind}{started}"
+    return f"{cause} asks for what committed epochs have read"
 
 
 def task_intervals(

@@ -272,10 +272,23 @@ def restating(record: Record, world: World) -> None:
             service.begin_within("three", corrected, day(1), owner("restate"), sources=bounds)
     with record.of("restate: abandon, which had read a source anew", "R10, R28, I11"):
         operations.abandon(DOMAIN, "three", **options)
+    _reruns(record, world, source, own)
     operations.open(DOMAIN, ["source"], "2024-01-01", name="four", **options)
     world.clock.advance(timedelta(days=8))
     with record.of("vacuum: a restatement whose time is over", "R24, R28"):
         world.retention.vacuum(DOMAIN)
+
+
+def _reruns(record: Record, world: World, source: Job, own: Job) -> None:
+    """Runs of one DAG ask for epochs again that others have read."""
+    for job in (source, own):
+        world.run(job, day(2))
+    operations, asked = world.coordinator.restatements, {"reason": WHY["reason"]}
+    with record.of("restate: a run asks for what others have read", "R6, R18, R28"):
+        name = operations.of_rerun(source, [day(1)], owner("again"), **asked)
+    with record.of("restate: another run of the same DAG does", "R6, R18, R28"):
+        operations.of_rerun(source, [day(2)], owner("again, too"), **asked)
+    operations.abandon(DOMAIN, str(name), **WHY)
 
 
 def sources(record: Record, world: World) -> None:

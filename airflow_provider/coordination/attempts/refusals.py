@@ -11,7 +11,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable
-from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.origins import refuse_unjoined
 from airflow_provider.domain.records import Stamped
@@ -19,6 +19,7 @@ from airflow_provider.domain.registration import JobRecord, refuse_not_own
 from airflow_provider.domain.sizes import refuse_gaps
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader
 
 MOST_PARTICIPANTS = 1_000
 _REQUIREMENTS_BYTES = 600_000
@@ -121,6 +122,20 @@ def refuse_changes(
     if not alone:
         return
     written = {name: record for name, record in known.items() if not fills or name in fills}
+    refuse_read(context.store, job.domain, interval, written, context.defaults)
+
+
+def refuse_read(
+    reader: MetadataReader,
+    domain: DomainName,
+    interval: Interval,
+    written: Mapping[TableName, TableRecord],
+    defaults: Defaults,
+) -> None:
+    """Refuse a commit of *interval* that changes what committed epochs have read of the tables *written* (R18).
+
+    :raises DependentReaders: these epochs; the error lists them.
+    """
     spans = {name: record.progress.changed_by(interval) for name, record in written.items()}
     for span, names in together(spans).items():
-        refuse_dependents(context.store, job.domain, names, span, context.defaults, commits=interval)
+        refuse_dependents(reader, domain, names, span, defaults, commits=interval)

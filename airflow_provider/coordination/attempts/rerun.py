@@ -49,7 +49,7 @@ def refuse_reruns(
         and stamped.record.interval == epoch
         and computes_again(stamped.record, owner)
         and (job.on_rerun is OnRerun.FAIL or not fills_of(reading, job, stamped.record, epoch))
-        and not _committed_before(reader, job, epoch, owner)
+        and not committed_before(reader, job, epoch, owner)
     ]
     kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]
     if kept and job.on_rerun is OnRerun.FAIL:
@@ -77,7 +77,7 @@ def refuse_reruns(
         )
 
 
-def _committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
+def committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
     """Return True if *owner* has committed *epoch*, and another run a later revision."""
     log = state_log(reader, job.epoch(epoch))
     return any(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,9 +13,19 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, RestatementId
-from airflow_provider.domain.records import Key, restatement_key, retention_key, topology_key
+from airflow_provider.domain.records import Key, Stamped, restatement_key, retention_key, topology_key
 from airflow_provider.domain.restatement import RestatementRecord
-from airflow_provider.stores.base import Absent, Exists, Put, Reading, SameStore, Transaction, unchanged
+from airflow_provider.stores.base import (
+    Absent,
+    Delete,
+    Exists,
+    MetadataStore,
+    Put,
+    Reading,
+    SameStore,
+    Transaction,
+    unchanged,
+)
 
 LIFETIME = timedelta(days=7)
 """Time after which a restatement that names no deadline is over."""
@@ -37,8 +47,12 @@ def store_opened(
     reading: Reading,
     name: RestatementId,
     record: RestatementRecord,
+    *,
+    requires: Sequence[Exists] = (),
 ) -> None:
     """Store the open restatement *name*. :param reading: of :func:`claim_keys`, before its plan.
+
+    :param requires: what it was decided on besides.
 
     :raises DomainMoved: the domain is elsewhere. :raises WrongWarehouse: its files are.
     """
@@ -51,8 +65,38 @@ def store_opened(
         Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
-            requires=(*claims(domain, reading), Absent(key)),
+            requires=(*claims(domain, reading), Absent(key), *requires),
             updates=(Put(topology.key, after), Put(key, record)),
+        )
+    )
+
+
+def store_replaced(
+    store: MetadataStore,
+    domain: DomainName,
+    stamped: Stamped[RestatementRecord],
+    record: RestatementRecord,
+    *,
+    before: Reading | None = None,
+    requires: Sequence[Exists] = (),
+) -> None:
+    """Write *record* of a restatement in place of the one that was read.
+
+    :param before: reading of :func:`claim_keys`, where the restatement claims other epochs or ends.
+    :param requires: what it was decided on besides.
+    """
+    reading = before or store.read(domain, [])
+    required: list[Exists | Absent] = [Exists(stamped.key, stamped.version), *requires]
+    updates: list[Put | Delete] = [Put(stamped.key, record)]
+    if before is not None:
+        required += claims(domain, before)
+        updates.append(Put(key := topology_key(domain), before.of(key).record))
+    store.transact(
+        Transaction(
+            domain=domain,
+            store=SameStore(reading.head.incarnation),
+            requires=tuple(required),
+            updates=tuple(updates),
         )
     )
 

@@ -89,6 +89,12 @@ def plan(
     return _planned(reader, domain, jobs, asked, uncommitted=uncommitted)
 
 
+def plan_of(reader: MetadataReader, domain: DomainName, epochs: Iterable[tuple[JobName, Interval]]) -> Plan:
+    """Return what a restatement of the committed *epochs* would compute."""
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
+    return _planned(reader, domain, jobs, _records(reader, domain, epochs))
+
+
 def replanned(
     reader: MetadataReader,
     domain: DomainName,

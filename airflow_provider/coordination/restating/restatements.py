@@ -17,15 +17,16 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating import plan as planning
+from airflow_provider.coordination.restating import reruns
 from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.coordination.restating.opening import (
     LIFETIME,
     claim_keys,
-    claims,
     refuse_obstacles,
     store_opened,
+    store_replaced,
     told,
 )
 from airflow_provider.coordination.restating.plan import Plan
@@ -53,6 +54,7 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, restatement_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
     Decision,
@@ -64,17 +66,8 @@ from airflow_provider.domain.restatement import (
     refuse_closed,
 )
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.stores.base import (
-    Absent,
-    Delete,
-    Exists,
-    MetadataReader,
-    Put,
-    Reading,
-    SameStore,
-    Transaction,
-    pages,
-)
+from airflow_provider.domain.topology import Job
+from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 _LISTED = 5
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -161,6 +154,12 @@ class Restatements:
             return record
 
         return self.context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
+
+    def of_rerun(
+        self, job: Job, epochs: Sequence[Interval], owner: Owner, *, reason: str
+    ) -> RestatementId | None:
+        """Take *epochs* that a run computes again into the restatement of its DAG: see :func:`~.reruns.of_rerun`."""
+        return reruns.of_rerun(self.context, job, epochs, owner, reason=reason)
 
     def all(self, domain: str) -> list[tuple[RestatementId, Stamped[RestatementRecord]]]:
         """Return all restatements of *domain*, by name."""
@@ -421,22 +420,5 @@ class Restatements:
         return now
 
     def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
-        """Write *record* in place of the one that was read.
-
-        :param before: reading of :func:`~.opening.claim_keys`, where the restatement claims other epochs or ends.
-        """
-        store, domain = self.context.store, now.domain
-        reading = before or store.read(domain, [])
-        required: list[Exists | Absent] = [Exists(now.stamped.key, now.stamped.version)]
-        updates: list[Put | Delete] = [Put(now.stamped.key, record)]
-        if before is not None:
-            required += claims(domain, before)
-            updates.append(Put(key := topology_key(domain), before.of(key).record))
-        store.transact(
-            Transaction(
-                domain=domain,
-                store=SameStore(reading.head.incarnation),
-                requires=tuple(required),
-                updates=tuple(updates),
-            )
-        )
+        """Write *record* in place of the one that was read: see :func:`~.opening.store_replaced`."""
+        store_replaced(self.context.store, now.domain, now.stamped, record, before=before)

@@ -14,9 +14,16 @@ from airflow_provider.stores.base import MetadataReader, pages, scan
 _PAGE = 500
 
 
-def dags_of_jobs(reader: MetadataReader, domain: DomainName) -> dict[JobName, str]:
-    """Return for each job of *domain* the DAG that worked on its latest epoch; without those that none has."""
-    names = [stamped.record.name for stamped in pages(reader, domain, JobRecord)]
+def dags_of_jobs(
+    reader: MetadataReader, domain: DomainName, jobs: Iterable[JobName] | None = None
+) -> dict[JobName, str]:
+    """Return for each of *jobs* the DAG that worked on its latest epoch; without those that none has.
+
+    :param jobs: by default all of *domain*.
+    """
+    names = (
+        [stamped.record.name for stamped in pages(reader, domain, JobRecord)] if jobs is None else list(jobs)
+    )
     return {name: dag for name in names if (dag := _latest_dag(reader, domain, name)) is not None}
 
 
