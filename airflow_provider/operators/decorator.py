@@ -39,6 +39,7 @@ from airflow_provider.hooks.task_run import (
     grid_query,
     hull,
     named,
+    task_cause,
     task_intervals,
     task_owner,
     task_restatement,
@@ -53,7 +54,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import refuse_uncomputed, run_epochs
+from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begun,
@@ -188,7 +189,8 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         with EpochService.open(settings) as service:
             returned: list[Any] = []
             wanted = task_restatement(context)
-            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted)
+            why = task_cause(context)
+            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted, cause=why)
             for restatement, members in found.within.items():
                 returned += self._restate(context, service, settings, members, restatement)
             if found.alone:
@@ -237,6 +239,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         refuse_uncomputed(
             service, self.job, members, restatement, f"function {self.python_callable.__name__}"
         )
+        tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
         return returned
 
     def _compute(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.restating.members import (
     committed_epochs,
     is_open,
@@ -14,13 +15,17 @@ from airflow_provider.coordination.restating.members import (
     refuse_unpublished,
     uncomputed,
 )
+from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.dags import dags_of_jobs
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.watermark import merged
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +48,7 @@ def run_epochs(
     owner: Owner,
     *,
     named: RestatementId | None,
+    cause: str = "",
 ) -> RunEpochs:
     """Return which of the run's *epochs* it computes, and within which restatement.
 
@@ -52,11 +58,13 @@ def run_epochs(
     restatement that was published are computed as by any other run.
 
     A run that names none, or one that has ended, joins open restatements: a task that was cleared, or another run, that
-    asks for a committed epoch computes it within the one that has it.
+    asks for a committed epoch computes it within the one that has it. If none has it, and other committed epochs have
+    read it, the restatement of the run's DAG takes it in, which the first such run opens (docs/decisions/rerun.md).
 
     :param named: the restatement in the run's configuration.
+    :param cause: why the run may ask for a committed epoch again; empty for one that opens no restatement.
     :raises UnknownName: no restatement *named*. :raises InvalidInput: it was not published, and is over, and no open
-        restatement has its members.
+        restatement has its members. :raises TopologyError: obstacles keep the DAG's restatement from taking epochs in.
     """
     reader = service.store
     members = [] if named is None else member_epochs(reader, job, epochs, named)
@@ -79,6 +87,9 @@ def run_epochs(
                 named,
                 told,
             )
+    if cause and others and service.restatements.of_rerun(job, others, owner, reason=cause) is not None:
+        within = joined(reader, job, epochs, owner)
+        others = [epoch for epoch in others if not any(epoch in own for own in within.values())]
     return _told(log, RunEpochs(within=within, alone=merged(others)))
 
 
@@ -86,6 +97,36 @@ def _told(log: Any, found: RunEpochs) -> RunEpochs:
     for name, members in found.within.items():
         log.info("Within restatement %s, which publishes them: %s", name, ", ".join(map(str, members)))
     return found
+
+
+def tell_staged(
+    log: Any,
+    service: EpochService,
+    job: Job,
+    epochs: Sequence[Interval],
+    restatement: RestatementId,
+    *,
+    conn_id: str,
+) -> None:
+    """Log that *epochs* are staged and not visible, what is still to be computed, and the commands that follow."""
+    record = restatement_of(service.store, job.domain, restatement).record
+    if record.state is not RestatementState.OPEN:
+        return
+    others = [found.job for found in record.members if found.job != job.name]
+    dags = dags_of_jobs(service.store, job.domain, others)
+    computing = ", ".join(f"{name} (DAG {dags[name]})" if name in dags else name for name in others)
+    commands = Commands(job.domain, None if conn_id == DEFAULT_CONN_ID else conn_id)
+    asked = record.asked[0]
+    span = f"{asked.intervals[0].start.isoformat()}/{asked.intervals[0].end.isoformat()}"
+    finish = commands.of("backfill", asked.job, "--interval", span, "--name", restatement, more="--reason …")
+    log.warning(
+        "Staged, and not visible to readers: %s of %s. Restatement %s, opened by %s, publishes it together with all %d "
+        "epochs of %d jobs. Still to be computed are those of %s: clear their tasks, or type `%s`, which computes and "
+        "publishes all. `%s` shows how far it is; `%s` publishes it, `%s` takes it back.",
+        ", ".join(map(str, epochs)), job.name, restatement, record.by, record.size, len(record.members),
+        computing or "other runs of this DAG", finish, commands("status", restatement),
+        commands("publish", restatement), commands("abandon", restatement, more="--reason …"),
+    )  # fmt: skip
 
 
 def refuse_uncomputed(

@@ -35,6 +35,7 @@ from airflow_provider.hooks.task_run import (
     grid_query,
     hull,
     named,
+    task_cause,
     task_intervals,
     task_owner,
     task_restatement,
@@ -52,7 +53,7 @@ from airflow_provider.operators.outcome import (
     tell_kept,
     unpublished_epochs,
 )
-from airflow_provider.operators.restating import refuse_uncomputed, run_epochs
+from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -147,7 +148,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         ) as service:
             self._refuse_cluster_mode(service)
             wanted = task_restatement(context)
-            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted)
+            why = task_cause(context)
+            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted, cause=why)
             for restatement, members in found.within.items():
                 self._restate(context, service, settings, members, restatement)
             if found.alone:
@@ -201,6 +203,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
                 order = Batch(interval=interval, owner=owner, restatement=restatement)
                 self._stage_batch(context, service, settings, order, restatement)
         refuse_uncomputed(service, self.job, members, restatement, self.application)
+        tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
 
     def _stage_batch(
         self,

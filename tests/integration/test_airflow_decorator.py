@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, task
+from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pyspark.errors import PySparkException
 
@@ -185,6 +186,51 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, 
     assert service.store.read(KEPT.domain, []).head.csn == csn == 6
 
     made(must_not_run, job=DAILY).execute(task_context(**within))
+
+
+@pytest.mark.parametrize("asks", ["cleared", "backfill", "manual"])
+def test_a_run_that_asks_for_a_read_day_again_is_restated(
+    service: EpochService, capsys: pytest.CaptureFixture[str], asks: str
+) -> None:
+    """R28: it ends successful with its rows staged, and says who computes the rest and what publishes it; a retry does
+    the same; the reader's cleared task, of another DAG, joins.
+    """
+    again, reading = HOURLY, {"dag_id": "reading", "run_id": "daily__1"}
+    made(hours, job=again, batch="@daily").execute(task_context())
+    made(days, 1, job=DAILY).execute(task_context(**reading))
+    run: dict[str, Any] = {
+        "cleared": {"cleared_after": 1, "try_number": 2},
+        "backfill": {"run_id": "backfill__1", "run_type": DagRunType.BACKFILL},
+        "manual": {"run_id": "manual__1", "run_type": DagRunType.MANUAL},
+    }[asks]
+
+    def more_hours(epoch: Any) -> None:
+        epoch.write(HOURS, epoch.spark.range(10).selectExpr("id"))
+
+    context = task_context(**run)
+    made(more_hours, job=again, batch="@daily").execute(context)
+    made(must_not_run, job=again, batch="@daily").execute(task_context(**run | {"try_number": 3}))
+    assert not context["outlet_events"][asset_of(HOURS)].extra
+    ((name, stamped),) = service.restatements.all("default")
+    record = stamped.record
+    assert (record.size, record.rerun_of) == (5, "pipeline")
+    assert record.by == f"run {context['dag_run'].run_id} of DAG pipeline"
+    assert {"cleared": "was cleared", "backfill": "a backfill", "manual": "of type manual"}[
+        asks
+    ] in record.reason
+    told = capsys.readouterr().out
+    assert "Staged, and not visible to readers" in told
+    assert "those of daily (DAG reading)" in told
+    for words in ("status", "publish", "abandon"):
+        assert f"`airflow epochs restate {words} {name}" in told
+    assert "airflow epochs backfill hourly --interval 2013-02-07T00:00:00+00:00/2013-02-07T06" in told
+    assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
+    made(days, 1, job=DAILY).execute(task_context(**reading, cleared_after=1, try_number=2))
+    csn = service.restatements.publish("default", name)
+    assert [row["n"] for row in rows(service, "days")] == [40]
+    made(must_not_run, job=again, batch="@daily").execute(task_context(**run | {"try_number": 4}))
+    assert [known for known, _ in service.restatements.all("default")] == [name]
+    assert service.store.read(KEPT.domain, []).head.csn == csn
 
 
 @pytest.mark.parametrize("end", ["open", "published", "abandoned"])
