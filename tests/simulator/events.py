@@ -36,6 +36,8 @@ class Event(StrEnum):
     HOLD_JOINED = "held epochs joined"
     HOLD_RELEASED = "hold released"
     RELEASED_READ = "cut of released rows"
+    RERUN_RESTATED = "restatement opened by a run"
+    RERUN_JOINED = "restatement joined by another run of its DAG"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -146,6 +148,8 @@ PROMISED = (
     Event.HOLD_JOINED,
     Event.HOLD_RELEASED,
     Event.RELEASED_READ,
+    Event.RERUN_RESTATED,
+    Event.RERUN_JOINED,
     Event.ORIGIN_MOVED,
     Event.FINER,
     Event.COARSER,

@@ -15,7 +15,7 @@ from airflow_provider.domain.epoch import Commitment, Provenance
 from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
-from airflow_provider.domain.restatement import Decision, RestatementRecord
+from airflow_provider.domain.restatement import Decision, RestatementRecord, epochs_of
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import CommitRecord, Member, TableRecord
@@ -185,6 +185,21 @@ class Model(History):
             }
         return found
 
+    def _refuse_unread(self, name: str, record: RestatementRecord) -> None:
+        """A run takes into a restatement only what committed epochs have read, and what it asks for with that."""
+        before = self.restated.records.get(name)
+        known = set(epochs_of(before.asked)) if before is not None else set()
+        new = [(str(job), span) for job, span in epochs_of(record.asked) if (job, span) not in known]
+        if not (record.rerun_of and new):
+            return
+        is_read = any(
+            self._has_read(reader, str(sink.name), span)
+            for job, span in new
+            for sink in JOBS[job].job.outputs
+            for reader in self.committed.values()
+        )
+        expect(is_read, "R28", f"{name}: no committed epoch has read {new}")
+
     def is_restated(self, inputs: Iterable[Provenance]) -> bool:
         """Whether a restatement has changed something of *inputs* since they were read."""
         csns = set(self.restated.csns.values())
@@ -314,6 +329,7 @@ class Model(History):
             if put.key.kind is Kind.RESTATEMENT:
                 asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
                 joined = self._decided(put.record, Decision.JOINED)
+                self._refuse_unread(put.key.item, put.record)
                 self.restated.put(put.key.item, put.record, self.closure([*asked, *joined]), receipt.at)
             if put.key.kind is Kind.JOB:
                 self.heard[put.record.name] = receipt.at

@@ -16,6 +16,7 @@ from airflow_provider.domain.restatement import (
     RestatementState,
     StagedEpoch,
     digest_of,
+    epochs_of,
 )
 from airflow_provider.domain.version import Member
 from tests.simulator.history import expect
@@ -56,7 +57,9 @@ class Restated:
         before = self.records.get(name)
         if before is not None:
             expect(before.state is RestatementState.OPEN, "R28", f"{name} changes after its end: {record}")
-            expect(before.asked == record.asked, "R28", f"{name} is asked for something else: {record}")
+            left = set(epochs_of(before.asked)) - set(epochs_of(record.asked))
+            kept = not left if record.rerun_of else before.asked == record.asked
+            expect(kept, "R28", f"{name} is asked for something else: {record}")
             lost = set(before.epochs) - set(record.epochs)
             expect(not lost, "R28", f"{name} has lost {lost}")
             kept = record.decisions[: len(before.decisions)] == before.decisions
@@ -69,6 +72,12 @@ class Restated:
                 mine & set(self.members(other)) if other != name and not self.is_over(other, at) else set()
             )
             expect(not shared or not self.is_open(name), "R28", f"{name} and {other} both compute {shared}")
+        rivals = [
+            other
+            for other, found in self.records.items()
+            if record.rerun_of and found.rerun_of == record.rerun_of and not self.is_over(other, at)
+        ]
+        expect(rivals in ([], [name]), "R28", f"runs of {record.rerun_of} have several: {rivals}")
 
     @staticmethod
     def decided(

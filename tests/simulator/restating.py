@@ -28,7 +28,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.restatement import RestatementState
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, epochs_of
 from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import CUTS, DOMAIN, HOUR, JOBS, declared
 from tests.simulator.events import Event
@@ -83,6 +83,20 @@ class Correction:
             needs_approval=random.random() < 0.3,
             lifetime=timedelta(minutes=random.choice((10, 20))) if forgotten else timedelta(days=1),
             clears=random.choice((0, 1, 2, 2)),
+        )
+
+    @classmethod
+    def of_rerun(cls, random: Random, name: str, record: RestatementRecord) -> Correction:
+        """One that a run has opened: somebody finds it, and goes on with it."""
+        (job, span), *_ = epochs_of(record.asked)
+        return cls(
+            name=name,
+            job=job,
+            span=span,
+            until=random.randrange(4) if random.random() < 0.25 else None,
+            forgotten=False,
+            needs_approval=False,
+            lifetime=timedelta(days=1),
         )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from random import Random
 
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.restatement import RestatementState
 from tests.simulator.cascade import (
     CHANGING,
     HOUR,
@@ -43,6 +44,8 @@ _AT_ONCE = 3
 """Restatements that people work on at the same time."""
 _OPENED = 0.005
 """Share of the looks after which somebody finds any committed epoch wrong."""
+_RESTATES = 0.5
+"""Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
 _PATIENT = 0.3
 """Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
 
@@ -64,7 +67,7 @@ class Supervisor:
         ]
         second_half_s = random.choice((0, _LATER_S))
         for task in self.tasks:
-            task.patient = random.random() < _PATIENT
+            task.patient, task.restates = random.random() < _PATIENT, random.random() < _RESTATES
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
             if stray:
                 task.after = random.uniform(600, 3600)
@@ -228,7 +231,7 @@ class Supervisor:
         if self.world.model.csn == self._known or not self._extra:
             return
         self._known = self.world.model.csn
-        task = self.random.choice(self.tasks[-40:] if self.random.random() < 0.3 else self.tasks)
+        task = self.random.choice(self._asked_again())
         committed = (task.name, task.interval.start) in self.world.model.committed
         if not committed and self.random.random() < 0.5:
             return
@@ -236,7 +239,18 @@ class Supervisor:
         if task.done and task.run == _SCHEDULED and self.random.random() < 0.6:
             task.generation, task.done = task.generation + 1, False
         else:
-            self.tasks.append(Task(task.job, f"manual {len(self.tasks)}", task.interval))
+            restates = self.random.random() < _RESTATES
+            manual = Task(task.job, f"manual {len(self.tasks)}", task.interval, restates=restates)
+            self.tasks.append(manual)
+
+    def _asked_again(self) -> list[Task]:
+        """Tasks among which somebody chooses one: late ones, all, or those of a DAG that restates some already."""
+        records = self.world.model.restated.records.values()
+        dags = {one.rerun_of for one in records if one.state is RestatementState.OPEN and one.rerun_of}
+        same = [task for task in self.tasks if task.name in dags and task.restates]
+        if same and self.random.random() < 0.5:
+            return same
+        return self.tasks[-40:] if self.random.random() < 0.3 else self.tasks
 
     def _keep_readers(self) -> None:
         self._readers = [one for one in self._readers if not one.over]
@@ -248,6 +262,10 @@ class Supervisor:
         committed = self.world.model.committed
         if committed and self.random.random() < _OPENED:
             self._correct(self.random.choice(sorted(committed)))
+        known = {one.name for one, _ in self.corrections}
+        for name, record in self.world.model.restated.records.items():
+            if record.rerun_of and name not in known:
+                self.corrections.append((Correction.of_rerun(self.random, name, record), None))
         for place, (one, process) in enumerate(self.corrections):
             if not one.settled and (process is None or process.over):
                 self.corrections[place] = one, self._spawn(one.name, partial(self._restate, one))

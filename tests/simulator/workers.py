@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from airflow_provider.coordination.restating.members import joined
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import (
@@ -48,6 +49,8 @@ class Task:
 
     :param job: with the declaration that its DAG has. :param restatement: its run computes the members of that.
     :ivar patient: it waits while what it reads is restated.
+    :ivar restates: it asks for what others have read within the restatement of its DAG, as the operators do.
+    :ivar within: the restatement within which its newest try computes.
     :ivar tries: how many processes it has had. :ivar process: the one that it believes in.
     :ivar after: seconds of virtual time before which it is not tried again.
     :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
@@ -60,6 +63,8 @@ class Task:
     restatement: str | None = None
     generation: int = 0
     patient: bool = False
+    restates: bool = False
+    within: str | None = None
     tries: int = 0
     process: Process | None = None
     after: float = 0.0
@@ -104,26 +109,41 @@ class Attempting:
         except CheckFailed:
             self.task.done = True
         except Unavailable:
-            if not self.task.restatement:
+            if not self.task.within:
                 raise
             self.count(Event.STAGED_GONE)  # another member, which it reads, is computed again
         except (TopologyError, InvalidInput):
-            if not (self.task.name in CHANGING or self.task.restatement):
+            if not (self.task.name in CHANGING or self.task.within):
                 raise
             self.count(Event.TOPOLOGY_REFUSED)
             self.task.refused, self.task.done = True, self.task.last
         except (Fenced, LeaseExpired):
             self.count(Event.FENCED)
 
+    def _within(self) -> str | None:
+        """Return the restatement within which the task computes; a rerun may open one (R28)."""
+        if self.task.restatement or not self.task.restates:
+            return self.task.restatement
+        job, epochs = self.task.job.job, [self.task.interval]
+        for name in joined(self.coordinator.store, job, epochs, self.owner):
+            return name
+        return self.coordinator.restatements.of_rerun(
+            job, epochs, self.owner, reason="it was asked for again"
+        )
+
     def _begin(self) -> Attempt | None:
         job = self.task.job
+        try:
+            within = self.task.within = self._within()
+        except TopologyError:
+            self.count(Event.RESTATEMENT_REFUSED)
+            self.task.done = True
+            return None
         bounds = {source.name: proposal(self.task.interval, self.task.tries) for source in job.job.sources}
         try:
             begun: Attempt | AlreadyCommitted | AlreadyStaged = (
-                self.coordinator.begin_within(
-                    self.task.restatement, job.job, self.task.interval, self.owner, sources=bounds
-                )
-                if self.task.restatement
+                self.coordinator.begin_within(within, job.job, self.task.interval, self.owner, sources=bounds)
+                if within
                 else self.coordinator.begin(
                     job.job, self.task.interval, self.owner, sources=bounds, participants=job.participants
                 )

@@ -108,6 +108,8 @@ class World(Site):
             Event.ABANDONED: now.state is abandoned,
             Event.HOLD_JOINED: Decision.JOINED in made,
             Event.HOLD_RELEASED: Decision.RELEASED in made,
+            Event.RERUN_RESTATED: bool(now.rerun_of) and name not in restated.records,
+            Event.RERUN_JOINED: name in restated.records and now.asked != restated.records[name].asked,
             Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
         }
         for event in (one for one, did in happened.items() if did):
