@@ -11,6 +11,7 @@ WITHIN = "coordination/attempts/within.py"
 STAGED = "coordination/commits/staged.py"
 PLAN = "coordination/restating/plan.py"
 OPERATIONS = "coordination/restating/restatements.py"
+RERUN = "coordination/restating/reruns.py"
 REVERTING = "coordination/restating/reverting.py"
 LEFT = "coordination/upkeep/left_members.py"
 ADMISSION = "domain/admission.py"
@@ -22,6 +23,7 @@ EDGES = "tests/contract/test_coordination_restating_edges.py"
 ENDS = "tests/contract/test_coordination_restating_ends.py"
 MEMBERS = "tests/contract/test_coordination_restating_members.py"
 OPENINGS = "tests/contract/test_coordination_restating_openings.py"
+RERUNS = "tests/contract/test_coordination_reruns.py"
 SOURCES = "tests/contract/test_coordination_restating_sources.py"
 
 _READING = (
@@ -428,4 +430,51 @@ _ENDS = (
         by="test_a_restatement_with_later_readers_stays",
     ),
 )
-PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS)
+_RERUNS = (
+    Mutant(
+        name="a retry asks again for what its own generation has published",
+        rule="R28",
+        file=ADMISSION,
+        old="committed is None or committed.owner.same_generation(owner) or fills or behind:",
+        new="committed is None or fills or behind:",
+        tests=(RERUNS,),
+        by="test_a_run_that_needs_no_restatement_opens_none",
+    ),
+    Mutant(
+        name="a run opens a restatement of what its earlier try has committed meanwhile",
+        rule="R28",
+        file=RERUN,
+        old="[requirement for requirement in decided if isinstance(requirement, Exists)]",
+        new="decided[:0]",
+        tests=(RERUNS,),
+        by="test_a_run_whose_earlier_try_commits_meanwhile",
+    ),
+    Mutant(
+        name="a run restates what nobody has read",
+        rule="R28",
+        file=RERUN,
+        old="        except DependentReaders:\n            return True\n        return False\n",
+        new="        except DependentReaders:\n            return True\n        return True\n",
+        tests=(RERUNS,),
+        by="test_an_epoch_that_nobody_has_read_is_published_by_its_run",
+    ),
+    Mutant(
+        name="a run makes a restatement of another DAG grow",
+        rule="R28",
+        file=RERUN,
+        old="if one.record.rerun_of == self.owner.dag_id",
+        new="if one.record.rerun_of",
+        tests=(RERUNS,),
+        by="test_two_runs_ask_at_once",
+    ),
+    Mutant(
+        name="a run makes a restatement grow in spite of obstacles",
+        rule="R28",
+        file=RERUN,
+        old="            self._refuse(again, planned.obstacles, name)\n",
+        new="            pass\n",
+        tests=(RERUNS,),
+        by="test_what_cannot_be_restated_is_refused_before_anything_is_written",
+    ),
+)
+PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS)
