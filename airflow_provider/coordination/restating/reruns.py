@@ -77,9 +77,11 @@ class _Rerun:
         )
         if reading.get(topology_key(domain)) is None:
             return None
+        again = [epoch for epoch in self.epochs if self._asks_anew(reading, epoch)]
+        if not again:
+            return None
         known = open_restatements(store, domain)
         mine = next(((name, one) for name, one in known if one.record.rerun_of == self.owner.dag_id), None)
-        again = [epoch for epoch in self.epochs if self._asks_anew(reading, epoch)]
         new = [epoch for epoch in again if not any(one.record.has(self.job.name, epoch) for _, one in known)]
         if any(self._is_read(reading, epoch) for epoch in new):
             return self._take_in(reading, mine, new)
