@@ -165,8 +165,14 @@ class AirflowRest:
 
     def _cancel_backfills(self, dag_id: str) -> None:
         for backfill in self.backfills(dag_id):
-            if backfill["completed_at"] is None:
+            if backfill["completed_at"] is not None:
+                continue
+            try:
                 self.request("PUT", f"/backfills/{backfill['id']}/cancel")
+            except AirflowRestError as error:
+                # Airflow has rolled it back since it was listed.
+                if error.response.status_code != httpx.codes.NOT_FOUND:
+                    raise
 
     def dag_runs(self, dag_id: str = "~") -> list[dict[str, Any]]:
         """List the runs of one DAG, or of all."""
