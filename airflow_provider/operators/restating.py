@@ -14,15 +14,16 @@ from airflow_provider.coordination.restating.members import (
     member_epochs,
     refuse_unpublished,
     uncomputed,
+    unstaged,
 )
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_jobs
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import RestatementId
+from airflow_provider.domain.identifiers import JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.restatement import RestatementState
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.watermark import merged
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
@@ -112,21 +113,38 @@ def tell_staged(
     record = restatement_of(service.store, job.domain, restatement).record
     if record.state is not RestatementState.OPEN:
         return
-    others = [found.job for found in record.members if found.job != job.name]
-    dags = dags_of_jobs(service.store, job.domain, others)
-    computing = ", ".join(f"{name} (DAG {dags[name]})" if name in dags else name for name in others)
+    left = unstaged(service.store, job.domain, restatement)
+    dags = dags_of_jobs(service.store, job.domain, left)
     commands = Commands(job.domain, None if conn_id == DEFAULT_CONN_ID else conn_id)
+    log.warning(
+        "Staged, and not visible to readers: %s of %s. Restatement %s, opened by %s, publishes it together with all %d "
+        "epochs of %d jobs. %s `%s` shows how far it is; `%s` publishes it, `%s` ends it without a commit.",
+        ", ".join(map(str, epochs)), job.name, restatement, record.by, record.size, len(record.members),
+        _left(commands, restatement, record, left, dags), commands("status", restatement),
+        commands("publish", restatement), commands("abandon", restatement, more="--reason …"),
+    )  # fmt: skip
+
+
+def _left(
+    commands: Commands,
+    restatement: RestatementId,
+    record: RestatementRecord,
+    left: Mapping[JobName, int],
+    dags: Mapping[JobName, str],
+) -> str:
+    """Return what is still to be computed, by whom, and the command that does it."""
+    if not left:
+        return "All of them are staged."
+    told = (
+        f"{number} of {job}" + (f" (DAG {dags[job]})" if job in dags else "") for job, number in left.items()
+    )
     asked = record.asked[0]
     span = f"{asked.intervals[0].start.isoformat()}/{asked.intervals[0].end.isoformat()}"
     finish = commands.of("backfill", asked.job, "--interval", span, "--name", restatement, more="--reason …")
-    log.warning(
-        "Staged, and not visible to readers: %s of %s. Restatement %s, opened by %s, publishes it together with all %d "
-        "epochs of %d jobs. Still to be computed are those of %s: clear their tasks, or type `%s`, which computes and "
-        "publishes all. `%s` shows how far it is; `%s` publishes it, `%s` takes it back.",
-        ", ".join(map(str, epochs)), job.name, restatement, record.by, record.size, len(record.members),
-        computing or "other runs of this DAG", finish, commands("status", restatement),
-        commands("publish", restatement), commands("abandon", restatement, more="--reason …"),
-    )  # fmt: skip
+    return (
+        f"Still to be computed are {', '.join(told)}: clear their tasks, or type `{finish}`, which computes all and "
+        "publishes."
+    )
 
 
 def refuse_uncomputed(

@@ -220,12 +220,13 @@ def test_a_run_that_asks_for_a_read_day_again_is_restated(
     ] in record.reason
     told = capsys.readouterr().out
     assert "Staged, and not visible to readers" in told
-    assert "those of daily (DAG reading)" in told
+    assert "Still to be computed are 1 of daily (DAG reading)" in told
     for words in ("status", "publish", "abandon"):
         assert f"`airflow epochs restate {words} {name}" in told
     assert "airflow epochs backfill hourly --interval 2013-02-07T00:00:00+00:00/2013-02-07T06" in told
     assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
     made(days, 1, job=DAILY).execute(task_context(**reading, cleared_after=1, try_number=2))
+    assert "all 5 epochs of 2 jobs. All of them are staged." in capsys.readouterr().out
     csn = service.restatements.publish("default", name)
     assert [row["n"] for row in rows(service, "days")] == [40]
     made(must_not_run, job=again, batch="@daily").execute(task_context(**run | {"try_number": 4}))

@@ -255,6 +255,22 @@ def uncomputed(
     return [epoch for epoch, staged in members.epochs(record, epochs) if staged is None]
 
 
+def unstaged(reader: MetadataReader, domain: DomainName, name: RestatementId) -> dict[JobName, int]:
+    """Return the number of members of each job that the restatement *name* has not staged; without jobs that have none.
+
+    :raises UnknownName: no such restatement.
+    """
+    members = Members.of(reader, domain, name)
+    found = {
+        epochs.job: sum(
+            staged is None
+            for _, staged in members.epochs(job_of(reader, domain, epochs.job), epochs.intervals)
+        )
+        for epochs in members.record.members
+    }
+    return {job: number for job, number in found.items() if number}
+
+
 def joined(
     reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
 ) -> dict[RestatementId, list[Interval]]:
