@@ -17,6 +17,7 @@ from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment
 from airflow_provider.sources.readers import SourceReaders
+from airflow_provider.testing.faults import FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner
 from tests.contract.interruptions import Interruption, interrupted, worker
 from tests.contract.restating import (
@@ -35,6 +36,7 @@ from tests.contract.restating import (
     sound,
     three_days,
 )
+from tests.contract.test_coordination_restating_lost_replies import faults_at
 from tests.contract.test_coordination_source_revisions import compute, feed, land, total
 
 CLEARED = owner("first", generation=1)
@@ -304,3 +306,31 @@ def test_a_file_that_came_late_is_read_by_an_epoch_that_others_have_read(
     operations(world).publish(DOMAIN, name)
     assert world.rows("d", "f") == {"d": [(1, 101)], "f": [(1, 102)]}
     assert sound(world)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_every_lost_message_of_a_run_that_asks_again_is_settled(backend: Backend, *, grows: bool) -> None:
+    """R15, R28: at whichever call: the run is told of one restatement, which has what it asks for, once."""
+
+    def prepare(world: World) -> Job:
+        base, _, _ = three_days(world)
+        if grows:
+            taken_in(world, base, 3, by=owner("another"))
+        return base
+
+    def asks(own: EpochService, base: Job) -> RestatementId | None:
+        return own.restatements.of_rerun(base, [day(1)], CLEARED, reason="it was cleared")
+
+    prepared = Prepared.of(backend, prepare, asks)
+    twin, given = prepared.again()
+    counting = FaultyStore(twin.store, lambda _: None)
+    asks(twin.worker(counting), given)
+    twin.close()
+    for call, fault in faults_at(counting.calls):
+        world, given = prepared.again()
+        name = asks(world.worker(FaultyStore(world.store, at(call.number, fault))), given)
+        assert names(world) == [name], f"{fault} at call {call.number}, {call.method}"
+        assert name is not None
+        assert of(world, name, "asked") == {"b": [1, 3] if grows else [1]}
+        world.close()
+    prepared.world.close()
