@@ -192,13 +192,14 @@ class Model(History):
         new = [(str(job), span) for job, span in epochs_of(record.asked) if (job, span) not in known]
         if not (record.rerun_of and new):
             return
-        is_read = any(
-            self._has_read(reader, str(sink.name), span)
-            for job, span in new
-            for sink in JOBS[job].job.outputs
-            for reader in self.committed.values()
+        expect(any(self.is_read(*one) for one in new), "R28", f"{name}: no committed epoch has read {new}")
+
+    def is_read(self, job: str, interval: Interval) -> bool:
+        """Whether committed epochs have read what *job* has written for *interval*, and mind that it changes."""
+        tables = [str(sink.name) for sink in JOBS[job].job.outputs]
+        return any(
+            self._has_read(reader, table, interval) for reader in self.committed.values() for table in tables
         )
-        expect(is_read, "R28", f"{name}: no committed epoch has read {new}")
 
     def is_restated(self, inputs: Iterable[Provenance]) -> bool:
         """Whether a restatement has changed something of *inputs* since they were read."""

@@ -46,6 +46,8 @@ _OPENED = 0.005
 """Share of the looks after which somebody finds any committed epoch wrong."""
 _RESTATES = 0.5
 """Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
+_ASKS_FOR_READ = 0.3
+"""Share of the commits after which somebody asks for an epoch that others have read, by a task that restates it."""
 _PATIENT = 0.3
 """Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
 
@@ -82,7 +84,7 @@ class Supervisor:
         self.quiet = False
         self._known = 0
         self._counted, self._left = -1, 0
-        self._extra = 2 * length
+        self._extra, self._reruns = 2 * length, length
         self._processes = 0
         self._readers: list[Process] = []
         self._operator: Process | None = None
@@ -228,29 +230,42 @@ class Supervisor:
 
     def _think_again(self) -> None:
         """Somebody clears a task that has committed, or starts a run of their own."""
-        if self.world.model.csn == self._known or not self._extra:
+        if self.world.model.csn == self._known:
             return
         self._known = self.world.model.csn
-        task = self.random.choice(self._asked_again())
+        read = self._read_by_others() if self._reruns and self.random.random() < _ASKS_FOR_READ else None
+        if read is not None:
+            self._reruns -= 1
+            self._ask_again(read, restates=True)
+            return
+        if not self._extra:
+            return
+        task = self.random.choice(self.tasks[-40:] if self.random.random() < 0.3 else self.tasks)
         committed = (task.name, task.interval.start) in self.world.model.committed
         if not committed and self.random.random() < 0.5:
             return
         self._extra -= 1
+        self._ask_again(task, restates=self.random.random() < _RESTATES)
+
+    def _ask_again(self, task: Task, *, restates: bool) -> None:
         if task.done and task.run == _SCHEDULED and self.random.random() < 0.6:
             task.generation, task.done = task.generation + 1, False
         else:
-            restates = self.random.random() < _RESTATES
-            manual = Task(task.job, f"manual {len(self.tasks)}", task.interval, restates=restates)
-            self.tasks.append(manual)
+            self.tasks.append(Task(task.job, f"manual {len(self.tasks)}", task.interval, restates=restates))
 
-    def _asked_again(self) -> list[Task]:
-        """Tasks among which somebody chooses one: late ones, all, or those of a DAG that restates some already."""
-        records = self.world.model.restated.records.values()
-        dags = {one.rerun_of for one in records if one.state is RestatementState.OPEN and one.rerun_of}
-        same = [task for task in self.tasks if task.name in dags and task.restates]
-        if same and self.random.random() < 0.5:
-            return same
-        return self.tasks[-40:] if self.random.random() < 0.3 else self.tasks
+    def _read_by_others(self) -> Task | None:
+        """A task that restates what others have read, of a DAG that has an open restatement if there is one."""
+        model = self.world.model
+        opened = [one for one in model.restated.records.values() if one.state is RestatementState.OPEN]
+        dags = {one.rerun_of for one in opened}
+        members = {(str(job), interval) for one in opened for job, interval in one.epochs}
+        some = [task for task in self.tasks if task.restates and (task.name, task.interval) not in members]
+        self.random.shuffle(some)
+        for task in sorted(some, key=lambda one: one.name not in dags):
+            is_committed = (task.name, task.interval.start) in model.committed
+            if is_committed and model.is_read(task.name, task.interval):
+                return task
+        return None
 
     def _keep_readers(self) -> None:
         self._readers = [one for one in self._readers if not one.over]
