@@ -1,47 +1,18 @@
 """The commands ``airflow epochs …`` and their options.
 
-Every call of ``airflow`` imports this module, so it imports nothing of the package. Airflow prints help texts as they
-are; they are folded here, so that they fit into 80 columns.
+Every call of ``airflow`` imports this module, so it imports nothing of the package but what is as light. Airflow prints
+help texts as they are; they are folded here, so that they fit into 80 columns.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable
-from typing import Any
+from airflow.cli.cli_config import ARG_OUTPUT, ARG_VERBOSE, CLICommand, GroupCommand
 
-from airflow.cli.cli_config import (
-    ARG_OUTPUT,
-    ARG_VERBOSE,
-    ActionCommand,
-    Arg,
-    CLICommand,
-    GroupCommand,
-    lazy_load_command,
-)
+from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN
+from airflow_provider.cli.declaring import argument as _arg
+from airflow_provider.cli.declaring import subcommand as _command
+from airflow_provider.cli.on_call import ON_CALL_COMMANDS
 
-_WIDTH = 79
-_OPTION_WIDTH = _WIDTH - 24
-"""Width of an option's help, which argparse begins in column 24."""
-
-
-def _arg(*flags: str, help: str, **options: Any) -> Arg:  # noqa: A002 - argparse's word
-    return Arg(flags, help=textwrap.fill(help, _OPTION_WIDTH), **options)
-
-
-def _command(name: str, help: str, args: tuple[Arg, ...], *, calls: str, more: str = "") -> ActionCommand:  # noqa: A002
-    """Return a command that calls a function of this package; *more* follows its help in ``-h``."""
-    function: Callable[..., Any] = lazy_load_command(f"airflow_provider.cli.{calls}")
-    description = "\n\n".join(textwrap.fill(part, _WIDTH) for part in (f"{help}.", more) if part)
-    return ActionCommand(name=name, help=help, func=function, args=args, description=description)
-
-
-ARG_CONN_ID = _arg(
-    "--conn-id",
-    help="connection of the metadata store; default: option conn_id of section epochs",
-    default=None,
-)
-ARG_DOMAIN = _arg("--domain", help="domain of the jobs and tables; default: default", default="default")
 ARG_HOURS = _arg("--hours", help="hours before the newest barrier; default: 168", default="168")
 ARG_JOB = _arg("job", help="name of the job")
 ARG_INTERVAL = _arg(
@@ -334,6 +305,7 @@ _COMMANDS = (
         (ARG_JOB, ARG_INTERVAL, *_ANSWERS_ON_DOMAIN),
         calls="explain.explain_epoch",
     ),
+    *ON_CALL_COMMANDS,
     _command(
         "cut",
         "Show the consistent cut that a reader of these tables gets now",

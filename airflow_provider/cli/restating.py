@@ -45,7 +45,7 @@ def _commands(arguments: Namespace) -> Commands:
 
 def plan_summary(arguments: Namespace, planned: Plan, step: str, held: Sequence[str]) -> RenderableType:
     """Lay out *planned*. :param held: lines about the epochs that would hold it."""
-    took = _length(planned.expected)
+    took = length(planned.expected)
     uncommitted = f"{several(planned.uncommitted, 'epoch')} of the interval: normal runs compute them"
     return facts(
         {
@@ -181,7 +181,7 @@ def _from_to(interval: Interval) -> str:
     return f"{moment(interval.start)} to {moment(interval.end)} UTC"
 
 
-def _length(time: timedelta) -> str:
+def length(time: timedelta) -> str:
     """Return a length of time in its two largest units; empty for less than a second."""
     left, parts = round(time.total_seconds()), list[str]()
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):

@@ -39,6 +39,8 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "explain job": ("explain ?", []),
     "explain interval": ("explain clean ?", ["empty"]),
     "explain --domain": ("explain clean --domain=?", []),
+    "lag tables": ("lag ?", []),
+    "lag --domain": ("lag --domain=?", []),
     "cut tables": ("cut ?", []),
     "cut --at": ("cut flights --at=?", ["empty"]),
     "cut --max-lag": ("cut flights --max-lag=?", []),

@@ -55,6 +55,9 @@ COMMANDS = [
     "explain load_ships 2013-02-05 --domain harbour",
     "explain load_rowboats --domain harbour",
     f"explain {LONG_JOB} --domain {LONG}",
+    "lag --domain city",
+    "lag ships rowboats pilots wharves --domain harbour",
+    f"lag {NAMES[0]} slow --domain {LONG}",
     "cut flights cancelled_flights --domain city --files",
     "cut flights cancelled_flights --domain city --level read_uncommitted",
     f"cut {NAMES[0]} slow --domain {LONG} --max-lag 2d",
@@ -96,7 +99,19 @@ COMMAND_MODULES = [
     for module in pkgutil.iter_modules(cli.__path__)
     if module.name != "answer"
 ]
-ONLY_FOR_PROGRAMS = {"session", "deleted", "orphans", "expected_seconds", "members"}
+ONLY_FOR_PROGRAMS = {
+    "session",
+    "deleted",
+    "orphans",
+    "expected_seconds",
+    "members",
+    "local_seconds",
+    "global_seconds",
+    "wall_clock_seconds",
+    "end_to_end_seconds",
+    "slowest",
+    "writer",
+}
 """What the tables leave out by intent: docs/reference/cli.md says so."""
 RULING = set("|=+")
 """Characters that tables are drawn with, more or fewer of them."""
@@ -274,7 +289,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:14])
+@pytest.mark.parametrize("command", COMMANDS[:17])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

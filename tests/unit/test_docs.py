@@ -245,10 +245,13 @@ def test_every_option_of_a_command_is_told() -> None:
 def test_help_has_no_brackets_which_airflow_takes_for_markup() -> None:
     from airflow.cli.cli_config import Arg
 
-    from airflow_provider.cli import definition
+    from airflow_provider.cli import declaring, definition, on_call
 
     helps = {
-        name: one.kwargs.get("help", "") for name, one in vars(definition).items() if isinstance(one, Arg)
+        name: one.kwargs.get("help", "")
+        for module in (declaring, definition, on_call)
+        for name, one in vars(module).items()
+        if isinstance(one, Arg)
     }
     assert len(helps) > 10
     assert [name for name, text in helps.items() if "[" in text] == []

@@ -1,0 +1,22 @@
+"""The commands for people on call: what is late and why, what came from where, and what to do about an attempt."""
+
+from __future__ import annotations
+
+from airflow.cli.cli_config import ARG_OUTPUT, ARG_VERBOSE
+
+from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN, argument, subcommand
+
+_ARG_SOME_TABLES = argument("tables", help="names of the tables; default: all", nargs="*", metavar="TABLE")
+
+_ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
+
+ON_CALL_COMMANDS = (
+    subcommand(
+        "lag",
+        "Show how far tables are behind, and which epochs hold them back",
+        (_ARG_SOME_TABLES, *_ANSWERS_ON_DOMAIN),
+        calls="lag.show_lag",
+        more="local: behind the job's calendar. global: ahead of what a cut of the whole domain reads. wall clock: age "
+        "of the table. end to end: age of the oldest data that it has of a source.",
+    ),
+)
