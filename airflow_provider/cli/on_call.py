@@ -7,6 +7,8 @@ from airflow.cli.cli_config import ARG_OUTPUT, ARG_VERBOSE
 from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN, argument, subcommand
 
 _ARG_SOME_TABLES = argument("tables", help="names of the tables; default: all", nargs="*", metavar="TABLE")
+_ARG_TABLE = argument("table", help="name of the table")
+_ARG_BARRIER = argument("barrier", help="the barrier, such as 2013-02-08T00:00:00+00:00")
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -18,5 +20,13 @@ ON_CALL_COMMANDS = (
         calls="lag.show_lag",
         more="local: behind the job's calendar. global: ahead of what a cut of the whole domain reads. wall clock: age "
         "of the table. end to end: age of the oldest data that it has of a source.",
+    ),
+    subcommand(
+        "provenance",
+        "Show from which epochs and source bounds a state was computed",
+        (_ARG_TABLE, _ARG_BARRIER, *_ANSWERS_ON_DOMAIN),
+        calls="provenance.provenance",
+        more="Of the epoch of the table that ends at the barrier: what it has read, what that was computed from, and "
+        "so on up to the sources, as the commits recorded it.",
     ),
 )

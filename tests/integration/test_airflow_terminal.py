@@ -58,6 +58,9 @@ COMMANDS = [
     "lag --domain city",
     "lag ships rowboats pilots wharves --domain harbour",
     f"lag {NAMES[0]} slow --domain {LONG}",
+    "provenance station_totals 2013-02-04 --domain rides",
+    "provenance ships 2013-02-05 --domain harbour",
+    f"provenance {NAMES[0]} 2013-02-02 --domain {LONG}",
     "cut flights cancelled_flights --domain city --files",
     "cut flights cancelled_flights --domain city --level read_uncommitted",
     f"cut {NAMES[0]} slow --domain {LONG} --max-lag 2d",
@@ -111,6 +114,10 @@ ONLY_FOR_PROGRAMS = {
     "end_to_end_seconds",
     "slowest",
     "writer",
+    "version_location",
+    "slices",
+    "reader",
+    "source_files",
 }
 """What the tables leave out by intent: docs/reference/cli.md says so."""
 RULING = set("|=+")
@@ -289,7 +296,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:17])
+@pytest.mark.parametrize("command", COMMANDS[:20])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
