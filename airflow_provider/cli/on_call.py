@@ -9,6 +9,10 @@ from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN, argument, su
 _ARG_SOME_TABLES = argument("tables", help="names of the tables; default: all", nargs="*", metavar="TABLE")
 _ARG_TABLE = argument("table", help="name of the table")
 _ARG_BARRIER = argument("barrier", help="the barrier, such as 2013-02-08T00:00:00+00:00")
+_ARG_NAMES = argument("names", help="names of the jobs or tables", nargs="+", metavar="NAME")
+_ARG_INTERVAL = argument(
+    "--interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end", required=True
+)
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -28,5 +32,13 @@ ON_CALL_COMMANDS = (
         calls="provenance.provenance",
         more="Of the epoch of the table that ends at the barrier: what it has read, what that was computed from, and "
         "so on up to the sources, as the commits recorded it.",
+    ),
+    subcommand(
+        "impact",
+        "Show what would follow if epochs were computed again",
+        (_ARG_NAMES, _ARG_INTERVAL, *_ANSWERS_ON_DOMAIN),
+        calls="impact.show_impact",
+        more="By job: epochs that a restatement would compute again, those that would hold it, and those that would "
+        "stay with a label. Changes nothing.",
     ),
 )

@@ -61,6 +61,8 @@ COMMANDS = [
     "provenance station_totals 2013-02-04 --domain rides",
     "provenance ships 2013-02-05 --domain harbour",
     f"provenance {NAMES[0]} 2013-02-02 --domain {LONG}",
+    "impact rides --interval 2013-02-01/2013-02-04 --domain rides",
+    f"impact {LONG_JOB} --interval 2013-02-01 --domain {LONG}",
     "cut flights cancelled_flights --domain city --files",
     "cut flights cancelled_flights --domain city --level read_uncommitted",
     f"cut {NAMES[0]} slow --domain {LONG} --max-lag 2d",
@@ -296,7 +298,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:20])
+@pytest.mark.parametrize("command", COMMANDS[:22])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
