@@ -13,6 +13,12 @@ _ARG_NAMES = argument("names", help="names of the jobs or tables", nargs="+", me
 _ARG_INTERVAL = argument(
     "--interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end", required=True
 )
+_ARG_FORMAT = argument(
+    "--format",
+    help="text, or a drawing in the language of Mermaid or Graphviz; default: text",
+    choices=("text", "mermaid", "graphviz"),
+    default="text",
+)
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -40,5 +46,11 @@ ON_CALL_COMMANDS = (
         calls="impact.show_impact",
         more="By job: epochs that a restatement would compute again, those that would hold it, and those that would "
         "stay with a label. Changes nothing.",
+    ),
+    subcommand(
+        "topology",
+        "Show the jobs of a domain, what they read and what they write",
+        (_ARG_FORMAT, *_ANSWERS_ON_DOMAIN),
+        calls="topology.topology",
     ),
 )

@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "impact names": ("impact ? --interval 2013-02-06", []),
     "impact --interval": ("impact clean --interval=?", []),
     "impact --domain": ("impact clean --interval 2013-02-06 --domain=?", []),
+    "topology --domain": ("topology --domain=?", []),
     "cut tables": ("cut ?", []),
     "cut --at": ("cut flights --at=?", ["empty"]),
     "cut --max-lag": ("cut flights --max-lag=?", []),

@@ -63,6 +63,9 @@ COMMANDS = [
     f"provenance {NAMES[0]} 2013-02-02 --domain {LONG}",
     "impact rides --interval 2013-02-01/2013-02-04 --domain rides",
     f"impact {LONG_JOB} --interval 2013-02-01 --domain {LONG}",
+    "topology --domain rides",
+    "topology --domain harbour",
+    f"topology --domain {LONG}",
     "cut flights cancelled_flights --domain city --files",
     "cut flights cancelled_flights --domain city --level read_uncommitted",
     f"cut {NAMES[0]} slow --domain {LONG} --max-lag 2d",
@@ -116,6 +119,7 @@ ONLY_FOR_PROGRAMS = {
     "end_to_end_seconds",
     "slowest",
     "writer",
+    "on_upstream_revision",
     "version_location",
     "slices",
     "reader",
@@ -298,7 +302,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:22])
+@pytest.mark.parametrize("command", COMMANDS[:25])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
