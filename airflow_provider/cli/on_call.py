@@ -19,6 +19,7 @@ _ARG_FORMAT = argument(
     choices=("text", "mermaid", "graphviz"),
     default="text",
 )
+_ARG_PATH = argument("path", help="a DAG file, or a folder of DAG files")
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -52,5 +53,13 @@ ON_CALL_COMMANDS = (
         "Show the jobs of a domain, what they read and what they write",
         (_ARG_FORMAT, *_ANSWERS_ON_DOMAIN),
         calls="topology.topology",
+    ),
+    subcommand(
+        "check",
+        "Check the jobs that DAG files declare; needs no store",
+        (_ARG_PATH, ARG_OUTPUT, ARG_VERBOSE),
+        calls="check.check",
+        more="Parses the files as Airflow does. Finds cycles, calendars without common barriers, schedules that leave "
+        "epochs out, second writers, second declarations, and tables that no job writes. Exit code 1 with findings.",
     ),
 )

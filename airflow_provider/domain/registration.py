@@ -155,7 +155,7 @@ def check_registration(
     if previous is not None:
         _refuse_changed_history(job, previous)
     everyone = {**active, job.name: job}
-    _refuse_cycle(everyone)
+    refuse_cycle(everyone)
     owners = {table.name: owner for owner in everyone.values() for table in owner.outputs}
     for reader in everyone.values():
         for edge in reader.edges:
@@ -310,7 +310,11 @@ def check_no_gap(job: Job, table: Table, known: TableRecord) -> None:
         )
 
 
-def _refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
+def refuse_cycle(jobs: Mapping[JobName, JobRecord]) -> None:
+    """Refuse jobs that wait for each other's tables of the same epoch.
+
+    :raises TopologyError: ``cycle`` has the names of the jobs.
+    """
     owners = {table.name: job.name for job in jobs.values() for table in job.outputs}
     upstream = {
         job.name: [

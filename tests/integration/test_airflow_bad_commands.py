@@ -48,6 +48,7 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "impact --interval": ("impact clean --interval=?", []),
     "impact --domain": ("impact clean --interval 2013-02-06 --domain=?", []),
     "topology --domain": ("topology --domain=?", []),
+    "check path": ("check ?", []),
     "cut tables": ("cut ?", []),
     "cut --at": ("cut flights --at=?", ["empty"]),
     "cut --max-lag": ("cut flights --max-lag=?", []),
