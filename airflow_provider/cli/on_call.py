@@ -20,6 +20,12 @@ _ARG_FORMAT = argument(
     default="text",
 )
 _ARG_PATH = argument("path", help="a DAG file, or a folder of DAG files")
+_ARG_TABLES = argument("tables", help="names of the tables", nargs="+", metavar="TABLE")
+_ARG_AT = argument("--at", help="the barrier, such as 2013-02-08T00:00:00+00:00", required=True)
+_ARG_TIMEOUT = argument("--timeout", help="longest time to wait: 90s, 15m, 6h, 2d; default: 1h", default="1h")
+_ARG_SOME_JOBS = argument("jobs", help="names of the jobs; default: all", nargs="*", metavar="JOB")
+_ARG_JOB = argument("job", help="name of the job")
+_ARG_EPOCH = argument("interval", help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -31,6 +37,12 @@ ON_CALL_COMMANDS = (
         calls="lag.show_lag",
         more="local: behind the job's calendar. global: ahead of what a cut of the whole domain reads. wall clock: age "
         "of the table. end to end: age of the oldest data that it has of a source.",
+    ),
+    subcommand(
+        "show",
+        "Show all that is recorded of an epoch: attempts, inputs, output",
+        (_ARG_JOB, _ARG_EPOCH, *_ANSWERS_ON_DOMAIN),
+        calls="show.show_epoch",
     ),
     subcommand(
         "provenance",
@@ -61,5 +73,18 @@ ON_CALL_COMMANDS = (
         calls="check.check",
         more="Parses the files as Airflow does. Finds cycles, calendars without common barriers, schedules that leave "
         "epochs out, second writers, second declarations, and tables that no job writes. Exit code 1 with findings.",
+    ),
+    subcommand(
+        "wait",
+        "Wait until tables have reached a barrier",
+        (_ARG_TABLES, _ARG_AT, _ARG_TIMEOUT, *_ANSWERS_ON_DOMAIN),
+        calls="wait.wait",
+        more="Exit code 3 if they have not within the time-out.",
+    ),
+    subcommand(
+        "locks",
+        "List the attempts that have not ended, and until when",
+        (_ARG_SOME_JOBS, *_ANSWERS_ON_DOMAIN),
+        calls="locks.locks",
     ),
 )

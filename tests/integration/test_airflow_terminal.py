@@ -66,6 +66,15 @@ COMMANDS = [
     "topology --domain rides",
     "topology --domain harbour",
     f"topology --domain {LONG}",
+    "wait flights cancelled_flights --at 2013-02-08 --domain city",
+    "locks --domain city",
+    "locks --domain tandems",
+    f"locks --domain {LONG}",
+    "show load_flights 2013-02-06 --domain city",
+    "show load_flights 2013-02-10 --domain city",
+    "show load_ships 2013-02-05 --domain harbour",
+    "show count_rides 2013-02-02 --domain rides",
+    f"show {LONG_JOB} 2013-02-02 --domain {LONG}",
     "cut flights cancelled_flights --domain city --files",
     "cut flights cancelled_flights --domain city --level read_uncommitted",
     f"cut {NAMES[0]} slow --domain {LONG} --max-lag 2d",
@@ -119,6 +128,8 @@ ONLY_FOR_PROGRAMS = {
     "end_to_end_seconds",
     "slowest",
     "writer",
+    "age_seconds",
+    "left_seconds",
     "on_upstream_revision",
     "version_location",
     "slices",
@@ -302,7 +313,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:25])
+@pytest.mark.parametrize("command", COMMANDS[:34])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,90 @@
+"""What people on call look at: open attempts, and all that is recorded of one epoch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.reading.open_attempts import open_attempts
+from airflow_provider.coordination.upkeep.epoch_view import shown_epoch
+from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.errors import (
+    CheckFailed,
+    NotReady,
+    UnknownName,
+)
+from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
+from airflow_provider.domain.topology import increment
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+
+
+def test_open_attempts_are_told_with_owner_and_time_left(world: World) -> None:
+    """R23: by the store's clock; silent ones stay until the next attempt takes over."""
+    raw, other = world.job("raw"), world.job("other")
+    world.run(raw, day(1))
+    world.coordinator.abort(world.begin(raw, day(2)), "SparkException")
+    world.begin(raw, day(3), owner("third"))
+    world.begin(other, day(1), owner("first", try_number=2))
+    now, found = open_attempts(world.store, DOMAIN)
+    assert {(each.job, each.interval, each.owner.run_id) for each in found} == {
+        ("raw", day(3), "third"),
+        ("other", day(1), "first"),
+    }
+    for each in found:
+        assert not each.is_silent
+        assert each.begun <= each.renewed <= now < each.until
+        assert each.left == each.until - now
+    _, (only,) = open_attempts(world.store, DOMAIN, ["other"])
+    assert (only.job, only.token, only.revision) == ("other", 1, 1)
+    with pytest.raises(UnknownName):
+        open_attempts(world.store, DOMAIN, ["nix"])
+
+
+def test_an_epoch_is_shown_with_inputs_output_and_attempts(world: World) -> None:
+    """Section 3: what each attempt did and when; of the newest commit what it has read and written."""
+    feed = FileSource("feed", "/nowhere/{start:%Y-%m-%d}.csv")
+    world.run(world.job("raw"), day(1))
+    job = world.job(
+        "clean", inputs=[increment(world.table("raw")), feed], checks=[row_count("clean", at_least=1)]
+    )
+    bounds = {"feed": SourceBounds(source="feed", files=(BoundFile(uri="/nowhere/1.csv", size_bytes=1),))}
+    refused = world.begin(job, day(1), sources=bounds)
+    world.write(refused, values=())
+    with pytest.raises(CheckFailed):
+        world.coordinator.publish(refused)
+    attempt = world.begin(job, day(1), owner(try_number=2), sources=bounds)
+    world.write(attempt, values=(1, 2))
+    world.coordinator.complete(attempt)
+    world.coordinator.publish(attempt)
+    found = shown_epoch(world.store, DOMAIN, "clean", day(1))
+    assert found.committed is not None
+    assert (found.committed.revision, found.csn, found.checks) == (1, 2, ("rows of clean at least 1",))
+    ((slice_),) = found.slices
+    assert (slice_.table, slice_.rows, slice_.revision, slice_.csn) == ("clean", 2, 1, 2)
+    assert [(read.table, read.high, read.csn) for read in found.inputs] == [("raw", barrier(1), 1)]
+    assert [file.uri for source in found.sources for file in source.files] == ["/nowhere/1.csv"]
+    first, second = found.attempts
+    assert (first.state, second.state) == (EpochState.CHECK_FAILED, EpochState.COMMIT)
+    assert [finding.check for finding in first.findings] == ["rows of clean at least 1"]
+    assert first.begun <= (first.ended or first.begun) <= second.begun
+    assert not second.is_silent
+    with pytest.raises(NotReady):
+        shown_epoch(world.store, DOMAIN, "clean", day(2))
+
+
+def test_an_attempt_without_a_sign_is_shown_as_silent(world: World) -> None:
+    """R23: and one that another has replaced is told apart from one that has ended."""
+    job = world.job("raw")
+    world.begin(job, day(1))
+    world.begin(job, day(1), owner(try_number=2))
+    first, second = shown_epoch(world.store, DOMAIN, "raw", day(1)).attempts
+    assert (first.state, second.state, second.ended) == (EpochState.NOTHING, EpochState.OPEN, None)
+    assert not second.is_silent
+    if world.server is None:  # the clock of a server does not wait for us
+        world.clock.advance(timedelta(hours=1))
+        *_, second = shown_epoch(world.store, DOMAIN, "raw", day(1)).attempts
+        assert second.is_silent
+        _, (held,) = open_attempts(world.store, DOMAIN)
+        assert (held.is_silent, held.left) == (True, timedelta())
