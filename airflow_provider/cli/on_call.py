@@ -26,6 +26,8 @@ _ARG_TIMEOUT = argument("--timeout", help="longest time to wait: 90s, 15m, 6h, 2
 _ARG_SOME_JOBS = argument("jobs", help="names of the jobs; default: all", nargs="*", metavar="JOB")
 _ARG_JOB = argument("job", help="name of the job")
 _ARG_EPOCH = argument("interval", help="the epoch: 2013-02-07, 2013-02-07T05, or start/end")
+_ARG_REASON = argument("--reason", help="why; stored with your user name", required=True)
+_ARG_YES = argument("--yes", help="do not ask", action="store_true")
 
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
@@ -86,5 +88,12 @@ ON_CALL_COMMANDS = (
         "List the attempts that have not ended, and until when",
         (_ARG_SOME_JOBS, *_ANSWERS_ON_DOMAIN),
         calls="locks.locks",
+    ),
+    subcommand(
+        "abort",
+        "End the open attempt at an epoch, and delete what it has written",
+        (_ARG_JOB, _ARG_EPOCH, _ARG_REASON, _ARG_YES, *_ANSWERS_ON_DOMAIN),
+        calls="abort.abort",
+        more="Its program is refused from then on, whatever it still does. What is committed stays.",
     ),
 )

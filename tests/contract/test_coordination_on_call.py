@@ -1,23 +1,113 @@
-"""What people on call look at: open attempts, and all that is recorded of one epoch."""
+"""What people on call look at and do: open attempts and their end, and all that is recorded of one epoch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from airflow_provider.coordination.reading.open_attempts import open_attempts
+from airflow_provider.coordination.upkeep.end_attempt import end_attempt, open_attempt
 from airflow_provider.coordination.upkeep.epoch_view import shown_epoch
 from airflow_provider.domain.checks import row_count
-from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import (
     CheckFailed,
+    EpochError,
+    Fenced,
+    InvalidInput,
     NotReady,
     UnknownName,
 )
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
-from airflow_provider.domain.topology import increment
+from airflow_provider.domain.topology import Job, increment
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+
+
+def test_an_attempt_that_was_ended_by_hand_can_do_nothing_more(world: World) -> None:
+    """R10: its program is fenced at whatever it does next; what it has staged is gone, and the next one begins."""
+    job = world.job("raw")
+    world.run(job, day(1))
+    attempt = world.begin(job, day(2))
+    world.write(attempt)
+    assert world.staged()
+    found = open_attempt(world.store, DOMAIN, "raw", day(2))
+    assert (found.token, found.owner.run_id) == (attempt.token, "scheduled")
+    end_attempt(world.coordinator.context, found, reason="stuck", by="ada")
+    assert world.staged() == []
+    calls: list[Callable[[], object]] = [
+        lambda: world.coordinator.heartbeat(attempt),
+        lambda: world.coordinator.complete(attempt),
+        lambda: world.coordinator.publish(attempt),
+    ]
+    for call in calls:
+        with pytest.raises(EpochError):
+            call()
+    assert world.rows("raw") == {"raw": [(1, 1)]}
+    end_attempt(world.coordinator.context, found, reason="stuck", by="ada")  # a repetition changes nothing
+    (ended,) = shown_epoch(world.store, DOMAIN, "raw", day(2)).attempts
+    assert (ended.state, ended.log[-1].record.note) == (EpochState.ABORTED, "stuck (ada)")
+    world.run(job, day(2), by=owner("again"))
+    assert world.rows("raw") == {"raw": [(1, 1), (2, 1)]}
+
+
+def a_newer_attempt(world: World, job: Job, attempt: Attempt) -> None:  # noqa: ARG001 - one of several
+    world.begin(job, day(1), owner(try_number=2))
+
+
+def its_own_commit(world: World, job: Job, attempt: Attempt) -> None:  # noqa: ARG001
+    world.coordinator.complete(attempt)
+    world.coordinator.publish(attempt)
+
+
+def its_own_failure(world: World, job: Job, attempt: Attempt) -> None:  # noqa: ARG001
+    world.coordinator.abort(attempt, "SparkException")
+
+
+@pytest.mark.parametrize("comes", [a_newer_attempt, its_own_commit, its_own_failure])
+def test_only_the_attempt_that_was_shown_is_ended(
+    world: World, comes: Callable[[World, Job, Attempt], None]
+) -> None:
+    """R10: what has happened since a person was asked is told, and stays."""
+    job = world.job("raw")
+    attempt = world.begin(job, day(1))
+    world.write(attempt)
+    shown = open_attempt(world.store, DOMAIN, "raw", day(1))
+    comes(world, job, attempt)
+    before = world.content()
+    with pytest.raises(Fenced):
+        end_attempt(world.coordinator.context, shown, reason="stuck", by="ada")
+    assert world.content() == before
+
+
+def test_what_is_not_open_is_not_ended(world: World) -> None:
+    """R10: an epoch that has not begun, is committed, or has ended without a commit."""
+    job = world.job("raw")
+    world.run(job, day(1))
+    world.coordinator.abort(world.begin(job, day(2)), "SparkException")
+    for number in (1, 2, 3):
+        with pytest.raises(InvalidInput):
+            open_attempt(world.store, DOMAIN, "raw", day(number))
+    with pytest.raises(UnknownName):
+        open_attempt(world.store, DOMAIN, "nix", day(1))
+
+
+def test_the_staged_epoch_of_a_restatement_is_not_ended(world: World) -> None:
+    """R28: it ends with the restatement alone; while it is computed it is an attempt like others."""
+    job, service = world.job("raw"), world.coordinator
+    world.run(job, day(1))
+    service.restatements.open(DOMAIN, ["raw"], day(1), name="again", reason="wrong", by="ada")
+    attempt = service.begin_within("again", job, day(1), owner("again"))
+    assert isinstance(attempt, Attempt)
+    world.write(attempt, values=(2,))
+    assert open_attempt(world.store, DOMAIN, "raw", day(1)).token == attempt.token
+    service.complete(attempt)
+    service.stage(attempt)
+    with pytest.raises(InvalidInput, match="waits for restatement 'again'"):
+        open_attempt(world.store, DOMAIN, "raw", day(1))
+    service.restatements.publish(DOMAIN, "again")
+    assert world.rows("raw") == {"raw": [(1, 2)]}
 
 
 def test_open_attempts_are_told_with_owner_and_time_left(world: World) -> None:

@@ -1,15 +1,17 @@
-"""``airflow epochs wait`` as it is typed: exit codes."""
+"""``airflow epochs wait`` and ``abort`` as they are typed: exit codes, questions, and what they leave."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.errors import Fenced
 from tests.airflow_runs import epochs_connection, typed
-from tests.integration.flights import published
+from tests.integration.flights import begun, published
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +39,38 @@ def test_wait_has_an_exit_code_of_its_own_for_the_time_out() -> None:
     assert "flights: its watermark is 2013-02-07" in done.stderr
     assert typed("wait", "flights", "--at", "2013-02-08T05", "--timeout", "1s").returncode == 1
     assert typed("wait", "flight", "--at", "2013-02-07", "--timeout", "1s").returncode == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
+def test_abort_asks_before_it_ends_an_attempt(
+    service: EpochService, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R10: anything but yes changes nothing."""
+    attempt = begun(service, 1)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    done = typed("abort", "clean", "2013-02-07", "--reason", "stuck")
+    assert done.returncode == code, done
+    assert str(attempt.owner) in done.stderr
+    if code:
+        service.heartbeat(attempt)
+        return
+    with pytest.raises(Fenced, match="stuck"):
+        service.heartbeat(attempt)
+
+
+def test_abort_is_refused_where_nobody_can_be_asked(service: EpochService) -> None:
+    """R10: a script says --yes."""
+    attempt = begun(service, 1)
+    assert typed("abort", "clean", "2013-02-07", "--reason", "stuck").returncode == 1
+    service.heartbeat(attempt)
+    done = typed("abort", "clean", "2013-02-07", "--reason", "stuck", "--yes", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["token"] == attempt.token
+    again = typed("abort", "clean", "2013-02-07", "--reason", "stuck", "--yes")
+    assert again.returncode == 1
+    assert "has ended: stuck" in again.stderr

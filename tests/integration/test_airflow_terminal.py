@@ -97,6 +97,7 @@ COMMANDS = [
 SOURCE = f"feed_{NAMES[0][5:]}"
 CHANGES = [
     f"bind {SOURCE} 2013-02-01 --reason mended --domain {LONG}",
+    f"abort {LONG_JOB} 2013-02-03 --reason stuck --yes --domain {LONG}",
     f"lease renew {NAMES[0]} --owner ada --ttl 3d --domain {LONG}",
     f"lease drop audit --owner {NAMES[1]} --domain {LONG}",
     f"lease drop {NAMES[0]} --owner ada --domain {LONG}",
@@ -165,6 +166,7 @@ def fill_archive(service: EpochService) -> None:
     second = service.begin(job, day(2), owner)
     assert isinstance(second, Attempt)
     service.abort(second, NOTE)
+    service.begin(job, day(3), owner)
     slow = [Table("slow", domain=LONG, kind="full")]
     commit(
         service,
@@ -235,6 +237,7 @@ def test_commands_that_change_a_store_fit_and_tell_all(
             assert [leaf for leaf in leaves(value) if not is_told(leaf, whole)] == []
     assert answered == [
         ["bind", SOURCE],
+        ["abort", LONG_JOB],
         ["restate", "open"],
         ["restate", "status"],
         ["restate", "list"],
