@@ -167,6 +167,13 @@ _LEASE_COMMANDS = (
         more="A lease never becomes shorter.",
     ),
     _command(
+        "release",
+        "Let a lease hold some of its tables no longer",
+        (ARG_NAME, ARG_TABLES, ARG_OWNER, *_ON_DOMAIN),
+        calls="lease.release",
+        more="It holds the others as long as before, and ends without any.",
+    ),
+    _command(
         "drop",
         "End a lease now",
         (ARG_NAME, ARG_OWNER, *_ON_DOMAIN),

@@ -10,7 +10,7 @@ from airflow_provider.cli.answer import answer, block, facts, moment, show, text
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.durations import duration
-from airflow_provider.domain.errors import LeaseHeld, UnknownName
+from airflow_provider.domain.errors import InvalidInput, LeaseHeld, UnknownName
 from airflow_provider.domain.lease import Lease
 
 
@@ -29,6 +29,24 @@ def renew(arguments: Namespace) -> None:
     with hook_of(arguments).get_conn(create=False) as service:
         lease = service.leases.renew(_own(service, arguments), duration(arguments.ttl, "ttl"))
     show(facts({"lease": lease.id, "until": lease.until.isoformat()}))
+
+
+@command
+def release(arguments: Namespace) -> None:
+    """Let a lease hold some of its tables no longer."""
+    with hook_of(arguments).get_conn(create=False) as service:
+        lease = _own(service, arguments)
+        strange = [name for name in arguments.tables if name not in lease.cut.states]
+        if strange:
+            raise InvalidInput(
+                field="tables",
+                value=strange,
+                expected=f"tables that lease {lease.id!r} holds: {', '.join(sorted(lease.cut.states))}",
+                next_step="see `airflow epochs lease list`.",
+            )
+        left = service.leases.release(lease, arguments.tables)
+    held = "nothing: it has ended" if left is None else ", ".join(left.cut.states)
+    show(facts({"lease": lease.id, "released": ", ".join(dict.fromkeys(arguments.tables)), "holds": held}))
 
 
 @command

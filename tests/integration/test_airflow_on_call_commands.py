@@ -74,3 +74,14 @@ def test_abort_is_refused_where_nobody_can_be_asked(service: EpochService) -> No
     again = typed("abort", "clean", "2013-02-07", "--reason", "stuck", "--yes")
     assert again.returncode == 1
     assert "has ended: stuck" in again.stderr
+
+
+def test_a_lease_releases_some_tables_and_ends_with_the_last(service: EpochService) -> None:
+    """R23: only those that it holds, and only for its owner."""
+    service.leases.cut("default", ["flights"], name="held", owner="me")
+    for words in ("held nix --owner me", "held flights --owner you", "other flights --owner me"):
+        assert typed("lease", "release", *words.split()).returncode == 1
+    assert service.leases.find("default", "held") is not None
+    done = typed("lease", "release", "held", "flights", "--owner", "me")
+    assert (done.returncode, "it has ended" in done.stdout) == (0, True)
+    assert service.leases.find("default", "held") is None

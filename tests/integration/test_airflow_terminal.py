@@ -99,6 +99,7 @@ CHANGES = [
     f"bind {SOURCE} 2013-02-01 --reason mended --domain {LONG}",
     f"abort {LONG_JOB} 2013-02-03 --reason stuck --yes --domain {LONG}",
     f"lease renew {NAMES[0]} --owner ada --ttl 3d --domain {LONG}",
+    f"lease release {NAMES[0]} {NAMES[1]} --owner ada --domain {LONG}",
     f"lease drop audit --owner {NAMES[1]} --domain {LONG}",
     f"lease drop {NAMES[0]} --owner ada --domain {LONG}",
     f"restate open {LONG_JOB} --interval 2013-02-01 --reason mended --needs-approval --name {NAMES[1]} --domain {LONG}",
