@@ -161,7 +161,7 @@ def test_what_waits_in_vain_holds_its_readers_back_itself(
 
 
 def test_epochs_beyond_a_gap_are_not_lacking(world: World) -> None:
-    """Section 6: the watermark stops at the gap; what lies beyond it is there."""
+    """R21: the watermark stops at the gap; what lies beyond it is there."""
     days = Days(world)
     job = days.job("raw")
     days.run(job, 5, 3, 1)

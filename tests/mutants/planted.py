@@ -8,6 +8,7 @@ from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
 from tests.mutants.mutant import Mutant as Mutant  # noqa: PLC0414 - with the planted ones
 from tests.mutants.of_publishing import OF_PUBLISHING
+from tests.mutants.on_call import PLANTED_ON_CALL
 from tests.mutants.renaming import PLANTED_IN_NAMES
 from tests.mutants.restating import PLANTED_IN_RESTATEMENTS
 from tests.mutants.runs import PLANTED_IN_RUNS
@@ -568,6 +569,7 @@ PLANTED = (
         by="test_a_refused_begin_changes_nothing",
     ),
     *PLANTED_IN_UPKEEP,
+    *PLANTED_ON_CALL,
     *PLANTED_IN_SOURCES,
     *PLANTED_IN_NAMES,
     *OF_PUBLISHING,

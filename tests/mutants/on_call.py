@@ -1,0 +1,76 @@
+"""Wrong rules in what people on call are told, and in the end of an attempt by hand."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+IMPACT = "tests/contract/test_coordination_impact.py"
+LAG = "tests/contract/test_coordination_lag.py"
+LINEAGE = "tests/contract/test_coordination_lineage.py"
+ON_CALL = "tests/contract/test_coordination_on_call.py"
+
+PLANTED_ON_CALL = (
+    Mutant(
+        name="an attempt that has published counts as ended by hand",
+        rule="R10",
+        file="coordination/upkeep/end_attempt.py",
+        old="    if newest is None or newest.token != attempt.token or newest.aborted != why:\n",
+        new="    if newest is not None and newest.token != attempt.token:\n",
+        tests=(ON_CALL,),
+        by="test_only_the_attempt_that_was_shown_is_ended",
+    ),
+    Mutant(
+        name="a staged member is ended without its restatement",
+        rule="R28",
+        file="coordination/upkeep/end_attempt.py",
+        old="    if newest.staged:\n",
+        new="    if newest.staged and newest.restatement is None:\n",
+        tests=(ON_CALL,),
+        by="test_the_staged_epoch_of_a_restatement_is_not_ended",
+    ),
+    Mutant(
+        name="lineage leads to the newest revision, not to the one that was read",
+        rule="R3",
+        file="coordination/reading/lineage.py",
+        old="            newest = max((each for each in revisions if each.csn <= csn), key=_csn, default=None)\n",
+        new="            newest = max(revisions, key=_csn, default=None)\n",
+        tests=(LINEAGE,),
+        by="test_what_came_later_is_no_lineage",
+    ),
+    Mutant(
+        name="lineage takes the inputs of a later revision for those of the one that was read",
+        rule="R3",
+        file="coordination/reading/lineage.py",
+        old="        return committed if is_newest else None\n",
+        new="        return committed\n",
+        tests=(LINEAGE,),
+        by="test_what_came_later_is_no_lineage",
+    ),
+    Mutant(
+        name="a table is held back by its own epoch, also where an input is late",
+        rule="R21",
+        file="domain/lag.py",
+        old="            return min(missing, key=self._slowest).table\n",
+        new="            return self._of_epoch(table, HolderState.NOT_BEGUN)\n",
+        tests=(LAG,),
+        by="test_each_table_is_held_back_by_the_first_epoch_upstream_that_lacks",
+    ),
+    Mutant(
+        name="epochs beyond a gap count as lacking",
+        rule="R21",
+        file="domain/lag.py",
+        old="                due = due[:low] + due[high:] if low < high else due\n",
+        new="                due = due if low < high else due\n",
+        tests=(LAG,),
+        by="test_epochs_beyond_a_gap_are_not_lacking",
+    ),
+    Mutant(
+        name="members are told as epochs that stay, too",
+        rule="R28",
+        file="coordination/restating/impact.py",
+        old="        if committed is None or (job.name, interval) in others:\n",
+        new="        if committed is None:\n",
+        tests=(IMPACT,),
+        by="test_impact_tells_followers_held_and_labelled_epochs",
+    ),
+)
