@@ -83,6 +83,14 @@ class MemoryCatalog:
         with self._lock:
             self._pointers.pop((namespace, table), None)
 
+    def remove(self, namespace: str, table: str, expected: str) -> bool:
+        """Remove the table's pointer if it is *expected*; return whether it was."""
+        with self._lock:
+            is_there = self._pointers.get((namespace, table)) == expected
+            if is_there:
+                del self._pointers[namespace, table]
+            return is_there
+
     def tables(self, namespace: str) -> list[str]:
         """Return the names of the namespace's tables, sorted."""
         with self._lock:

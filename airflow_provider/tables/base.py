@@ -341,6 +341,16 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
+    def forget(self, table: Table, recorded: TableRef | None) -> bool:
+        """Remove the entry of a table that the store has dropped; return whether none of that table is left.
+
+        Only by compare-and-delete, only an entry of that identity, and only without rows of other programs. No file is
+        deleted. Idempotent.
+
+        :param recorded: its last commit; None for a table that was never published.
+        """
+
+    @abstractmethod
     def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
         """Return the staging directories of *job* in *table* that exist, published or not."""
 

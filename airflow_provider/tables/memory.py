@@ -220,6 +220,12 @@ class MemoryFormat(TableFormat):
 
         return projection.restore(self, table, recorded, move)
 
+    def forget(self, table: Table, recorded: TableRef | None) -> bool:
+        def remove(pointer: str) -> bool:
+            return self._catalog.remove(table.domain, table.name, pointer)
+
+        return projection.forget(self, table, recorded, remove, lambda: True)
+
     def _compared(self, table: Table, pointer: str, recorded: TableRef | None) -> Compared:
         pointed, base = self._description(pointer), 0 if recorded is None else recorded.version
         if recorded is not None and not self._swaps:

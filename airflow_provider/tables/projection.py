@@ -12,20 +12,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider.domain.errors import EpochError, ForeignCommit, StoreUnavailable
+from airflow_provider.domain.errors import EpochError, ForeignCommit, StoreUnavailable, Unavailable
 from airflow_provider.domain.foreign import Foreign
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks
 from airflow_provider.tables.base import Projected, Publication, TableFormat
 from airflow_provider.tables.checks import Marks
-from airflow_provider.tables.errors import TablesAhead
+from airflow_provider.tables.errors import TableDropped, TableRecreated, TablesAhead
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
 log = logging.getLogger(__name__)
 
 _PAUSES = tuple(min(0.02 * 2**number, 1.0) for number in range(12))
 """Seconds to wait before each try at moving a pointer that the catalog refused to move."""
+
+_OWN = frozenset({PointerStatus.CURRENT, PointerStatus.BEHIND, PointerStatus.COMPACTED})
 
 REMEMBERED = 25
 """Number of earlier descriptions that a description of a table names, and that are kept."""
@@ -134,6 +136,40 @@ def restore(table_format: TableFormat, table: Table, recorded: TableRef, move: C
             raise checks.recreated(table, recorded.table_uuid, info.table_uuid)
         if move(info.pointer):
             return True
+
+
+def forget(
+    table_format: TableFormat,
+    table: Table,
+    recorded: TableRef | None,
+    remove: Callable[[str], bool],
+    is_own: Callable[[], bool],
+) -> bool:
+    """Remove the entry of a table that the store has dropped; see :meth:`TableFormat.forget`.
+
+    :param remove: compare-and-delete of the entry with the pointer of its argument; returns its success.
+    :param is_own: returns whether this package has made the entry, if there is one.
+    """
+    if recorded is not None and recorded.metadata and remove(recorded.metadata):
+        return True  # also where the files are gone
+    for pause in _PAUSES:
+        try:
+            if table_format.describe(table) is None:
+                return True
+            found = table_format.compare(table, recorded)
+        except TableDropped:
+            return True
+        except (TableRecreated, Unavailable):
+            return False
+        if found.status not in _OWN or (recorded is None and found.version) or not is_own():
+            return False
+        if remove(found.pointer):
+            return True
+        time.sleep(pause)
+    raise StoreUnavailable(
+        f"the catalog did not remove the entry of table {table.name!r}, {len(_PAUSES)} times.",
+        next_step="try again.",
+    )
 
 
 def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> ForeignCommit:

@@ -63,6 +63,13 @@ class StoreCatalog(MemoryCatalog):
             (CATALOG_NAME, namespace, table),
         )
 
+    def remove(self, namespace: str, table: str, expected: str) -> bool:
+        removed = self.execute(
+            f"DELETE FROM iceberg_tables {_OF_TABLE} AND metadata_location = ? RETURNING table_name",  # noqa: S608
+            (CATALOG_NAME, namespace, table, expected),
+        )
+        return bool(removed)
+
     def tables(self, namespace: str) -> list[str]:
         found = self.execute(
             "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?",

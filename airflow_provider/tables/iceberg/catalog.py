@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyiceberg.catalog.noop import NoopCatalog
@@ -35,6 +35,7 @@ _NOBODY_COMMITS = NoopCatalog(CATALOG_NAME)
 REPLACES = "epochs.replaces"
 """Property of a table: identities of the unpublished tables that it replaced."""
 
+_DOMAIN = "epochs.domain"
 _PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
@@ -137,6 +138,22 @@ class IcebergCatalog:
             return self.named(table, pointer)
         return None
 
+    def mover(self, table: Table, pointer: str) -> Callable[[str], bool]:
+        """Return :meth:`move` to *pointer*, as a function of the pointer that is expected."""
+        return lambda expected: self.move(table, expected, pointer)
+
+    def is_own(self, table: Table) -> bool:
+        """Return whether the catalog's entry of *table*, if there is one, was made by this package."""
+        loaded = self.load(table)
+        return loaded is None or loaded.properties.get(_DOMAIN) == table.domain
+
+    def remove(self, table: Table, pointer: str) -> bool:
+        """Remove the entry of *table* if its pointer is *pointer*; return whether it was.
+
+        :raises StoreUnavailable: the catalog does not answer.
+        """
+        return self._pointers.remove(table, pointer)
+
     def close(self) -> None:
         """Close connections; the next call opens them again."""
         self._pointers.close()
@@ -180,7 +197,7 @@ def _empty(table: Table, schema: Schema, location: str, properties: dict[str, st
 
 def _properties_of(table: Table) -> dict[str, str]:
     return _PROPERTIES | {
-        "epochs.domain": table.domain,
+        _DOMAIN: table.domain,
         "epochs.table": table.name,
         "epochs.kind": table.kind.value,
     }

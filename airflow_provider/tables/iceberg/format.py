@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -313,16 +314,14 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
             return foreign.compared(table, pointed, recorded, described)
 
     def project(self, table: Table, recorded: TableRef) -> Projected:
-        def move(pointer: str) -> bool:
-            return self._catalog.move(table, pointer, recorded.metadata)
-
-        return projection.project(self, table, recorded, move)
+        return projection.project(self, table, recorded, self._catalog.mover(table, recorded.metadata))
 
     def restore(self, table: Table, recorded: TableRef) -> bool:
-        def move(pointer: str) -> bool:
-            return self._catalog.move(table, pointer, recorded.metadata)
+        return projection.restore(self, table, recorded, self._catalog.mover(table, recorded.metadata))
 
-        return projection.restore(self, table, recorded, move)
+    def forget(self, table: Table, recorded: TableRef | None) -> bool:
+        remove, is_own = partial(self._catalog.remove, table), partial(self._catalog.is_own, table)
+        return projection.forget(self, table, recorded, remove, is_own)
 
     def _followed(self, table: Table, prepared: Prepared) -> bool:
         """Move the pointer to the version published just now; one request if it names what that was made from.

@@ -55,6 +55,13 @@ class PointerCatalog(ABC):
         """
 
     @abstractmethod
+    def remove(self, table: Table, expected: str) -> bool:
+        """Remove the entry of *table* if its pointer is *expected*; return whether this call removed it.
+
+        Files stay. Glue compares before it removes; the other catalogs do both at once.
+        """
+
+    @abstractmethod
     def is_ready(self) -> bool:
         """Return whether the catalog can take tables; read-only."""
 

@@ -100,6 +100,14 @@ class GluePointerCatalog(PointerCatalog):
                 SkipArchive=True,
             )
 
+    def remove(self, table: Table, expected: str) -> bool:
+        with _translated():
+            if _pointer(table, self._entry(table)) != expected:
+                return False
+            return self._done(
+                "delete_table", "EntityNotFoundException", DatabaseName=table.domain, Name=table.name
+            )
+
     def is_ready(self) -> bool:
         with _translated():
             self._glue.get_databases(MaxResults=1, **self._account)

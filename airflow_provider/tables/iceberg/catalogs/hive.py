@@ -130,6 +130,19 @@ class HivePointerCatalog(PointerCatalog):
             finally:
                 lock.give_back(client)
 
+    def remove(self, table: Table, expected: str) -> bool:
+        with self._client() as client:
+            held = _Lock(self._client, table, self._user)
+            try:
+                held.take(client)
+                if _pointer(table, _entry(client, table)) != expected:
+                    return False
+                held.renew(client)
+                client.drop_table(table.domain, table.name, deleteData=False)
+                return True
+            finally:
+                held.give_back(client)
+
     def is_ready(self) -> bool:
         with self._client() as client:
             client.get_all_databases()

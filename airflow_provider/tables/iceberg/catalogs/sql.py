@@ -35,6 +35,8 @@ _MOVE = (
     .values(metadata_location=sa.bindparam("new"), previous_metadata_location=sa.bindparam("expected"))
 )
 
+_REMOVE = sa.delete(_POINTERS).where(*_ROW, _POINTERS.c.metadata_location == sa.bindparam("expected"))
+
 
 class SqlPointerCatalog(PointerCatalog):
     """Tables in the SQL catalog of the database at *url*; opens it on first use.
@@ -89,6 +91,11 @@ class SqlPointerCatalog(PointerCatalog):
         what = {"namespace": table.domain, "table": table.name, "expected": expected, "new": pointer}
         with _translated(self._url), self._opened().begin() as connection:
             return connection.execute(_MOVE, what).rowcount == 1
+
+    def remove(self, table: Table, expected: str) -> bool:
+        what = {"namespace": table.domain, "table": table.name, "expected": expected}
+        with _translated(self._url), self._opened().begin() as connection:
+            return connection.execute(_REMOVE, what).rowcount == 1
 
     def is_ready(self) -> bool:
         with _looking_at(self._url) as engine:
