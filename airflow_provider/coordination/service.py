@@ -33,6 +33,8 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.upkeep.bind import Bound, bind, declaring
+from airflow_provider.coordination.upkeep.drop import Dropped, drop, finish_drop, plan_drop
+from airflow_provider.coordination.upkeep.drop_plan import DropPlan
 from airflow_provider.coordination.upkeep.recover import Recovery, recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.coordination.upkeep.retire import retire, revive
@@ -282,6 +284,18 @@ class EpochService:
     def revive(self, domain: str, job: str) -> None:
         """Let a retired job continue: see :func:`~.retire.revive`."""
         revive(self.context, domain, job)
+
+    def plan_drop(self, domain: str, subject: str, name: str, *, cascade: bool = False) -> DropPlan:
+        """Show what dropping a table, a job or a domain takes (R39): see :func:`~.drop.plan_drop`."""
+        return plan_drop(self.context, domain, subject, name, cascade=cascade)
+
+    def drop(self, domain: str, plan: DropPlan, *, reason: str, by: str, cascade: bool = False) -> Dropped:
+        """Drop what *plan* shows (R39): see :func:`~.drop.drop`."""
+        return drop(self.context, domain, plan, reason=reason, by=by, cascade=cascade)
+
+    def finish_drop(self, domain: str) -> Dropped | None:
+        """Delete what an interrupted drop has left to delete (R39): see :func:`~.drop.finish_drop`."""
+        return finish_drop(self.context, domain)
 
     def abort(self, attempt: Attempt, reason: str) -> None:
         """End an attempt without a commit and delete its staged output: see :func:`~.end.abort`."""

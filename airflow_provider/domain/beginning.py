@@ -18,6 +18,7 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import Determinism, Edge, EdgeKind, OnUpstreamRevision, Table
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import TableRecord, TableVersion
 
 
@@ -29,6 +30,13 @@ def reads_of_skip(outputs: Iterable[Table]) -> tuple[Edge, ...]:
 def next_revision(epoch: EpochRecord | None) -> int:
     """Return the revision that the next attempt computes: 1 before the first commit."""
     return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1
+
+
+def next_token(epoch: EpochRecord | None, topology: Stamped[TopologyRecord] | None) -> int:
+    """Return the token of the next attempt: above those of a dropped job that had the name before, too (R39)."""
+    if epoch is not None:
+        return epoch.token + 1
+    return 1 if topology is None else topology.record.tokens + 1
 
 
 def inheritable(

@@ -14,6 +14,7 @@ from airflow_provider.domain.format_marks import formerly
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.domain.watermark import merged
 
@@ -91,13 +92,14 @@ class Superseded:
     :param gone: unclaimed versions, to be deleted.
     :param kept: versions whose files must stay, also those that they share with *gone*.
     :param claimed: number of versions that are superseded, but claimed.
-    :param record: of the table; None if nothing is superseded.
+    :param ref: the table's present version; None for a table that was dropped. :param kind: of the table.
     """
 
     gone: tuple[Version, ...] = ()
     kept: tuple[TableRef, ...] = ()
     claimed: int = 0
-    record: TableRecord | None = None
+    ref: TableRef | None = None
+    kind: TableKind = TableKind.INCREMENTAL
 
 
 NOTHING_SUPERSEDED = Superseded()
@@ -135,20 +137,25 @@ class VersionsRecord:
         return tuple(version for version in self.versions if version.csn <= horizon and version != newest)
 
     def divided(
-        self, horizon: int, newest: Version | None, needed: Collection[TableRef], table: TableRecord
+        self,
+        horizon: int,
+        newest: Version | None,
+        needed: Collection[TableRef],
+        ref: TableRef | None,
+        kind: TableKind,
     ) -> Superseded:
         """Divide the versions of this page into those that a vacuum deletes, and those whose files must stay.
 
         Files shared with later pages either go with those pages, or are in ``kept``.
 
-        :param newest: the newest version of the whole table at *horizon*, in whichever page. :param needed: claims on
-            the table. :param table: its record, which names its present version.
+        :param newest: the newest version of the whole table at *horizon*, in whichever page; None if it was dropped.
+        :param needed: claims on the table. :param ref: its present version. :param kind: of the table.
         """
         old = self.superseded(horizon, newest)
         gone = tuple(version for version in old if version.ref not in needed)
         staying = [version.ref for version in (*([newest] if newest else []), *self.without(gone).versions)]
-        kept = (*needed, *staying, *([table.ref] if table.ref else []))
-        return Superseded(gone=gone, kept=kept, claimed=len(old) - len(gone), record=table)
+        kept = (*needed, *staying, *([ref] if ref else []))
+        return Superseded(gone=gone, kept=kept, claimed=len(old) - len(gone), ref=ref, kind=kind)
 
     def without(self, gone: Collection[Version]) -> VersionsRecord:
         return VersionsRecord(versions=tuple(version for version in self.versions if version not in gone))

@@ -82,6 +82,13 @@ class Session:
         first = self.incarnation or incarnation
         return replace(self, incarnation=first, seen=self._with(seen), csn=max(self.csn, csn))
 
+    def reborn(self, born: Mapping[TableName, int]) -> tuple[TableName, ...]:
+        """Return the tables that the session has seen before another table got their name, sorted.
+
+        :param born: CSN of the commit that dropped the table which had the name before; 0 if none had it.
+        """
+        return tuple(sorted(name for name, seen in self.seen.items() if seen.csn < born.get(name, 0)))
+
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Missing, ...]:
         """Return the tables that a cut at *csn* and *barriers* would show older than seen, with the reason.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from airflow_provider.domain.behind import Behind
+from airflow_provider.domain.dropping import DroppedTable, Dropping
 from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.identifiers import JobName, RestatementId
 from airflow_provider.domain.staying import Stayed
@@ -47,6 +48,8 @@ class TopologyRecord:
         older format has none: its cuts carry no such label, like those of the older versions that share the store.
     :param restating: restatements that are neither published nor abandoned.
     :param released: jobs with epochs that were released from a published restatement: their rows may carry a label.
+    :param dropping: the drop whose records are still being deleted. :param dropped: tables that were dropped.
+    :param tokens: tokens up to this one were given out to jobs that were dropped: first attempts get higher ones.
     """
 
     generation: int
@@ -58,6 +61,9 @@ class TopologyRecord:
     stayed: tuple[Stayed, ...] = field(default=(), metadata=since(2, optional=True))
     restating: tuple[RestatementId, ...] = field(default=(), metadata=since(2))
     released: tuple[JobName, ...] = field(default=(), metadata=since(2))
+    dropping: Dropping | None = field(default=None, metadata=since(2))
+    dropped: tuple[DroppedTable, ...] = field(default=(), metadata=since(2))
+    tokens: int = field(default=0, metadata=since(2))
 
     def without(self, restatement: RestatementId, released: Iterable[JobName] = ()) -> TopologyRecord:
         """Return the record once *restatement* has ended.
@@ -68,4 +74,13 @@ class TopologyRecord:
             self,
             restating=tuple(name for name in self.restating if name != restatement),
             released=tuple(sorted({*self.released, *released})),
+        )
+
+    def without_jobs(self, jobs: Collection[JobName]) -> TopologyRecord:
+        """Return the record without the labels of rows that *jobs* have computed."""
+        return replace(
+            self,
+            behind=tuple(entry for entry in self.behind if entry.job not in jobs),
+            stayed=tuple(entry for entry in self.stayed if entry.job not in jobs),
+            released=tuple(name for name in self.released if name not in jobs),
         )

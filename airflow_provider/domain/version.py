@@ -101,6 +101,7 @@ class TableRecord:
     :param changes: changes of its columns, in order (R32).
     :param joins: cuts of the whole domain wait for it only beyond this barrier, which they had reached without it.
     :param expired: range that contains all its expired barriers (R24): a reader outside it reads no page of them.
+    :param born: CSN of the commit that dropped the table which had the name before (R39); 0 if none had it.
     """
 
     job: JobName
@@ -114,6 +115,7 @@ class TableRecord:
     changes: tuple[AppliedChange, ...] = ()
     joins: datetime | None = field(default=None, metadata=since(2, optional=True))
     expired: Interval | None = field(default=None, metadata=since(2))
+    born: int = field(default=0, metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,7 @@ TABLE_CALLS = frozenset(
         "published",
         "project",
         "roll_back",
+        "forget",
         "staged",
         "read",
     }

@@ -36,6 +36,7 @@ from airflow_provider.domain.beginning import (
     computes_first,
     inheritable,
     next_revision,
+    next_token,
     reads_of_skip,
 )
 from airflow_provider.domain.behind import is_behind
@@ -345,7 +346,7 @@ class Begin:
         fresh = fresh or bounded.is_new
         record = AttemptRecord(
             revision=revision,
-            token=(epoch.token if epoch else 0) + 1,
+            token=next_token(epoch, reading.get(topology_key(self.job.domain))),
             owner=self.owner,
             inputs=tuple(inputs),
             input_generation=(before.input_generation if before else 0) + (1 if fresh else 0),
@@ -428,8 +429,7 @@ class Begin:
         name = self._epoch
         fence = fence_of(name)
         # Inputs and baselines are claims: none may appear behind the back of retention (R24).
-        claims = retention_key(domain)
-        required = [topology_key(domain), fence, lock_of(name), claims, *bounded.required]
+        required = [topology_key(domain), fence, lock_of(name), retention_key(domain), *bounded.required]
         if self.restatement is not None:  # it may be abandoned, or get further members
             required.append(restatement_key(domain, self.restatement))
         transaction = Transaction(

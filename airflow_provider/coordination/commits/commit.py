@@ -78,6 +78,12 @@ class CommitBuilder:
         self.hold(stamped)
         self.update(Put(stamped.key, succeeding(stamped, after, self.defaults)))
 
+    def remove(self, *stamped: Stamped[Any]) -> None:
+        """Delete records, which still are as they were read: readers get them no more from this commit on."""
+        self._moves = True
+        self.hold(*stamped)
+        self.update(*(Delete(record.key) for record in stamped))
+
     def next_version(
         self, table: Table, base: TableRef | None, shows: Shown, change_set: ChangeSetId
     ) -> Publication:
@@ -138,7 +144,7 @@ class CommitBuilder:
     def transaction(
         self, change_set: ChangeSetId, *, by: str, members: Sequence[Member] = (), any_csn: bool = False
     ) -> Transaction:
-        """Return the transaction; it takes a CSN if it moves a table.
+        """Return the transaction; it takes a CSN if it moves a table, or removes one.
 
         :param any_csn: nothing names the CSN beforehand: commits of others do not make it fail.
         """

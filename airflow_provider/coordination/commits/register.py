@@ -9,6 +9,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import refuse_aligned_readers
+from airflow_provider.coordination.commits.dropped import refuse_dropping
 from airflow_provider.coordination.commits.places import (
     PLACES_SINCE_FORMAT,
     refuse_elsewhere,
@@ -21,6 +22,7 @@ from airflow_provider.coordination.commits.tell_readers import tell_readers
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.calendars import check_change
+from airflow_provider.domain.dropping import last_drop
 from airflow_provider.domain.epoch import EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, TopologyError
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, TableName
@@ -142,6 +144,7 @@ class Register:
                 raise ReadAgain  # another registration, which makes all three, came between these reads
         refuse_sealed(job.domain, reading.get(topology))
         refuse_elsewhere(job.domain, reading.get(topology), self.context.formats)
+        refuse_dropping(job, reading.get(topology))
         current = reading.get(own)
         record = declared(job, current.record if current else None, fingerprint(job))
         if serves_once(record):
@@ -283,10 +286,10 @@ class Register:
             if stamped is not None and stamped.record.progress == Progress() and job.origin is not None:
                 # Nothing was committed and nothing declared: the origin that is declared now is the table's.
                 commit.hold(stamped)
-                commit.update(Put(key, self._new_table(table, record, start)))
+                commit.update(Put(key, self._new_table(table, record, start, known)))
             elif stamped is None:
                 commit.require(Absent(key))
-                commit.update(Put(key, self._new_table(table, record, start)))
+                commit.update(Put(key, self._new_table(table, record, start, known)))
                 commit.update(Put(rewrite_log_key(job.domain, table.name), RewriteLog()))
             else:
                 kept.append(stamped)
@@ -384,11 +387,14 @@ class Register:
         ]
         return job.origin if job.origin is None else max([job.origin, *ends])
 
-    def _new_table(self, table: Table, record: JobRecord, start: datetime | None) -> TableRecord:
+    def _new_table(
+        self, table: Table, record: JobRecord, start: datetime | None, topology: TopologyRecord
+    ) -> TableRecord:
         return TableRecord(
             job=record.name,
             kind=table.kind,
             cadence=record.cadence,
             progress=Progress(origin=start, declared=start is not None),
             ended=record.retired,
+            born=last_drop(topology.dropped, table.name),
         )

@@ -284,13 +284,14 @@ def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
     for table, state in sorted(cut.states.items()):
         stamped = reading.get(table_key(cut.domain, table))
         newest = stamped.record.ref if stamped else None
+        dropped = stamped is None or state.csn < stamped.record.born
         expired = retention.range_at(table, state.barrier) is not None
         superseded = retention.superseded(state.csn, state.ref, newest)
-        if expired or superseded or reading.head.incarnation != cut.incarnation:
+        if dropped or expired or superseded or reading.head.incarnation != cut.incarnation:
             gone.append(table)
     if gone:
         raise Unavailable(
-            f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were expired.",
+            f"{', '.join(gone)}: the states at {cut.barrier.isoformat()} (CSN {cut.csn}) were expired or dropped.",
             next_step="make a new cut and lease it in one call: epochs.lease(tables, name=…).",
             tables=tuple(gone),
         )

@@ -217,7 +217,7 @@ def refuse_stale(lags: tuple[Missing, ...], limit: timedelta) -> None:
 def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, answer: Aligned) -> None:
     """Refuse states before those that the session has read.
 
-    :raises NotReady: a table would go back. :raises Unavailable: the store was replaced since.
+    :raises NotReady: a table would go back. :raises Unavailable: the store was replaced since, or a table was dropped.
     """
     if session is None:
         return
@@ -230,10 +230,18 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
             expected=session.incarnation,
             found=reading.head.incarnation,
         )
+    others = session.reborn({name: record.born for name, (record, _) in found.items()})
+    if others:
+        raise Unavailable(
+            f"the session has seen {', '.join(others)} before that was dropped: what has its name now is another "
+            "table.",
+            next_step="begin a new session.",
+            tables=others,
+        )
     missing = session.behind(reading.head.csn, answer.tables)
     if missing:
-        others = lagging(found, max(lag.wanted for lag in missing if lag.wanted is not None))
-        slower = tuple(lag for lag in others if lag.table not in {behind.table for behind in missing})
+        lags = lagging(found, max(lag.wanted for lag in missing if lag.wanted is not None))
+        slower = tuple(lag for lag in lags if lag.table not in {behind.table for behind in missing})
         raise NotReady.of_tables(
             (*missing, *slower),
             next_step="wait for the slower tables (EpochSensor), or read without this session.",

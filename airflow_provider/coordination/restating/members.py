@@ -16,6 +16,7 @@ from airflow_provider.domain.admission import holder
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, EpochRecord
 from airflow_provider.domain.epoch_id import EpochId
+from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -195,9 +196,15 @@ class MembersNow:
 
 
 def job_of(reader: MetadataReader, domain: DomainName, name: JobName) -> JobRecord:
-    """Return the record of a job that is registered."""
+    """Return the record of a job.
+
+    :raises UnknownName: it was dropped.
+    """
     key = job_key(domain, name)
-    return reader.read(domain, [key]).of(key).record
+    stamped = reader.read(domain, [key]).get(key)
+    if stamped is None:
+        raise UnknownName.of_job(name, domain)
+    return stamped.record
 
 
 def _unstaged_state(epoch: EpochRecord | None, lives: bool, name: RestatementId) -> tuple[MemberState, str]:

@@ -103,7 +103,10 @@ class Reverting:
         ours = change_set_of_restatement(self.name)
         for job, interval in self.stamped.record.epochs:
             key = fence_of(self._job(job).epoch(interval))
-            epoch = self.context.store.read(self.domain, [key]).of(key).record
+            stamped = self.context.store.read(self.domain, [key]).get(key)
+            epoch = None if stamped is None else stamped.record
+            if epoch is None:
+                raise self._refused(job, interval, "was dropped since")
             if epoch.committed is None or epoch.committed.change_set != ours or epoch.replaced is None:
                 raise self._refused(job, interval, "was computed again since")
             if epoch.replaced.skipped:

@@ -25,7 +25,10 @@ def end_members(context: Context, domain: DomainName, name: RestatementId, recor
     reader, why = _reader(context), f"restatement {name} was abandoned"
     lost = Conflict.of_others(f"restatement {name!r}", "changing its epochs")
     for epochs in record.members:
-        known = reader.read(domain, [key := job_key(domain, epochs.job)]).of(key).record
+        stamped = reader.read(domain, [key := job_key(domain, epochs.job)]).get(key)
+        if stamped is None:
+            continue  # it was dropped since another process has ended them
+        known = stamped.record
         job = JobDeclaration.of(known).job()
         for interval in epochs.intervals:
             context.retry(lambda job=job, interval=interval: _end(context, job, interval, name), lost)  # type: ignore[misc]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from airflow_provider.coordination.commits.dropped import refuse_unfinished
 from airflow_provider.coordination.commits.open_restatements import (
     open_restatements,
     refuse_open_restatements,
@@ -196,16 +197,19 @@ class _Mover:
     def _refuse_live(self) -> None:
         """Fence silent attempts; if others are live, unseal the source and refuse to move.
 
-        :raises EpochBusy: leases or attempts are live, or a restatement is open.
+        :raises EpochBusy: leases or attempts are live, a restatement is open, or a drop has not ended.
         """
         store = self.source.store
         reason = f"silent when the domain was moved to {self.leaving.place}"
         live = [*live_attempts(self.source, self.domain, reason), *pages(store, self.domain, LeaseRecord)]
-        if not live and not open_restatements(store, self.domain):
+        here = self._topology(store)
+        dropping = here is not None and here.record.dropping is not None
+        if not live and not dropping and not open_restatements(store, self.domain):
             return
         if self._topology(self.target.store) is None:
             self._mark(store, self.before)
         if not live:
+            refuse_unfinished(self.domain, f"the move of domain {self.domain!r}", here)
             refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
         raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
 
@@ -352,6 +356,9 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
     for stamped in pages(reader, domain, TableRecord):
         tables.append(stamped.key.item)
         yield stamped
+    topology = reader.read(domain, [key := topology_key(domain)]).get(key)
+    dropped = () if topology is None else topology.record.dropped  # their files may be there for vacuums
+    tables += sorted({entry.table for entry in dropped} - {*tables})
     for kind in (RewriteLog, RetentionRecord, VersionsRecord, RestatementRecord):
         yield from pages(reader, domain, kind)
     for job in jobs:

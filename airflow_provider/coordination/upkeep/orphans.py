@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from airflow_provider.coordination.attempts.end import fence_silent
 from airflow_provider.coordination.commits.pointers import as_recorded, compare_pointer, declared_tables
+from airflow_provider.coordination.upkeep.dropped_files import highest_token
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import EpochError, RetryableError
@@ -54,9 +55,10 @@ def orphans(
             table = as_recorded(stamped, stamped.record.ref)
         if table is None or not _is_settled(reader, formats, table):
             continue
+        former = highest_token(reader, table)
         for job in jobs:
             if table.name in job.all_outputs or job.name == stamped.record.job:
-                found = _ended(reader, formats, table, job.name)
+                found = _ended(reader, formats, table, job.name, above=former)
                 yield from (orphan for orphan in found if orphan.since + defaults.orphan_grace <= now)
 
 
@@ -82,9 +84,14 @@ def _is_settled(reader: MetadataReader, formats: TableFormats, table: Table) -> 
         return False
 
 
-def _ended(reader: MetadataReader, formats: TableFormats, table: Table, job: JobName) -> Iterator[Orphan]:
-    """Yield the places of *job* in *table* of which nothing was published, nor can be any more."""
-    staged = formats[table.format].staged(table, job)
+def _ended(
+    reader: MetadataReader, formats: TableFormats, table: Table, job: JobName, *, above: int
+) -> Iterator[Orphan]:
+    """Yield the places of *job* in *table* of which nothing was published, nor can be any more.
+
+    :param above: places up to this token are of a table that was dropped: they go with its versions.
+    """
+    staged = [remains for remains in formats[table.format].staged(table, job) if remains.token > above]
     # Slices after the listing: they include listed output that is published meanwhile.
     stored = pages(reader, table.domain, SliceRecord, table.name) if staged else ()
     slices = [stamped.record for stamped in stored]

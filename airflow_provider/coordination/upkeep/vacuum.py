@@ -6,7 +6,7 @@ Output of attempts that ended without a commit goes, too (R16).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from airflow_provider.coordination.commits.claims import claimed_versions, end_expired
 from airflow_provider.coordination.commits.expired_states import (
@@ -22,7 +22,8 @@ from airflow_provider.coordination.commits.versions import (
     version_pages,
 )
 from airflow_provider.coordination.context import Context
-from airflow_provider.coordination.upkeep.expire import page_ranges, retried, undeclared
+from airflow_provider.coordination.upkeep.dropped_files import Drops, vacuum_dropped
+from airflow_provider.coordination.upkeep.expire import page_ranges, retried
 from airflow_provider.coordination.upkeep.left_members import end_left_over
 from airflow_provider.coordination.upkeep.orphans import fence_forgotten, orphans
 from airflow_provider.domain.errors import Unavailable
@@ -41,6 +42,7 @@ from airflow_provider.domain.retention import (
     Version,
     VersionsRecord,
 )
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import (
     MetadataStore,
@@ -78,7 +80,9 @@ def vacuum(context: Context, domain: DomainName) -> Vacuumed:
     forgotten = retried(context, lambda: fence_forgotten(context.store, domain, context.defaults))
     left_over = end_left_over(context, domain)
     ended = [*forgotten, *left_over, *end_expired(context.store, domain)]
-    names = [TableName(stamped.key.item) for stamped in pages(context.store, domain, TableRecord)]
+    drops = Drops.of(context.store, domain)
+    tables = [TableName(stamped.key.item) for stamped in pages(context.store, domain, TableRecord)]
+    names = list(dict.fromkeys([*tables, *drops.names]))
     for name in names:
         retried(context, lambda name=name: _split(context, domain, name))  # type: ignore[misc]
     while retried(context, lambda: page_ranges(context, domain)):
@@ -92,11 +96,11 @@ def vacuum(context: Context, domain: DomainName) -> Vacuumed:
     left = 0
     for name in names:
         for page in version_pages(context.store, domain, name):
-            found = superseded(context.store, name, page, horizon, claimed)
+            found = superseded(context.store, name, page, horizon, claimed, drops=drops)
             went, found = _deleted(context, page.key, name, found)
             deleted += went
             left += found.claimed
-    vacuumed = _vacuum_orphans(context, domain)
+    vacuumed = [*vacuum_dropped(context, domain, horizon), *_vacuum_orphans(context, domain)]
     return Vacuumed(
         horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, orphans=tuple(vacuumed)
     )
@@ -161,10 +165,9 @@ def _deleted(
 
 def _delete(context: Context, key: Key[VersionsRecord], name: TableName, found: Superseded) -> list[str]:
     """Delete the files of superseded versions, except those that others share; return their URIs."""
-    record = cast("TableRecord", found.record)
-    table = undeclared(key.domain, name, record, found.gone[-1].ref.format)
-    if record.ref is not None:  # a lagging pointer would keep superseded files
-        attempted(context.formats[table.format], table, record.ref)
+    table = Table(name, domain=key.domain, kind=found.kind, format=found.gone[-1].ref.format)
+    if found.ref is not None:  # a lagging pointer would keep superseded files
+        attempted(context.formats[table.format], table, found.ref)
     refs = [version.ref for version in found.gone]
     deleted = context.formats[table.format].vacuum(table, refs, found.kept)
     retried(context, lambda: forget_versions(context.store, key, found.gone))
@@ -184,15 +187,25 @@ def _write(context: Context, reading: Reading, key: Key[Any], record: Any, *othe
 
 
 def superseded(
-    store: MetadataStore, name: TableName, page: Stamped[VersionsRecord], horizon: int, claimed: Claimed
+    store: MetadataStore,
+    name: TableName,
+    page: Stamped[VersionsRecord],
+    horizon: int,
+    claimed: Claimed,
+    *,
+    drops: Drops,
 ) -> Superseded:
     """Divide the versions of *page*; see :meth:`~airflow_provider.domain.retention.VersionsRecord.divided`."""
     domain, key = page.key.domain, table_key(page.key.domain, name)
-    newest = newest_version(store, domain, name, horizon)
+    newest = drops.still_newest(name, newest_version(store, domain, name, horizon), horizon)
     if not page.record.superseded(horizon, newest):
         return NOTHING_SUPERSEDED
-    record = store.read(domain, [key]).of(key).record
-    return page.record.divided(horizon, newest, claimed.get(name, ()), record)
+    stamped = store.read(domain, [key]).get(key)
+    kind = drops.kind(name, None if stamped is None else stamped.record.kind)
+    if kind is None:  # it was dropped since these lists were read: the next vacuum knows of it
+        return NOTHING_SUPERSEDED
+    ref = None if stamped is None else stamped.record.ref
+    return page.record.divided(horizon, newest, claimed.get(name, ()), ref, kind)
 
 
 def superseded_now(store: MetadataStore, name: TableName, key: Key[VersionsRecord]) -> Superseded:
@@ -204,4 +217,5 @@ def superseded_now(store: MetadataStore, name: TableName, key: Key[VersionsRecor
         return NOTHING_SUPERSEDED
     # Claims after the horizon: no new claim on what was superseded at it can appear (docs/decisions/retention.md).
     horizon = retention_of(domain, reading).horizon
-    return superseded(store, name, page, horizon, claimed_versions(store, domain))
+    claimed = claimed_versions(store, domain)
+    return superseded(store, name, page, horizon, claimed, drops=Drops.of(store, domain))
