@@ -96,12 +96,15 @@ ARG_NEW_NAME = _arg(
     help="name of the restatement; default: made of the first NAME and the start of the first epoch",
     default=None,
 )
+ARG_SUBJECT = _arg("subject", help="what to drop", choices=("table", "job", "domain"))
+ARG_DROPPED = _arg("name", help="its name")
+ARG_CASCADE = _arg("--cascade", help="drop jobs that share or have read its tables, too", action="store_true")
 ARG_NEEDS_APPROVAL = _arg("--needs-approval", help="publish only what was approved", action="store_true")
 ARG_DEADLINE = _arg(
     "--deadline", help="time from now until the restatement is over: 90m, 6h, 2d; default: 7d", default=None
 )
 ARG_MAX_ACTIVE_RUNS = _arg("--max-active-runs", help="runs of a DAG at a time; default: 4", default="4")
-ARG_YES = _arg("--yes", help="do not ask before the runs start, nor before the publish", action="store_true")
+ARG_YES = _arg("--yes", help="do not ask first", action="store_true")
 ARG_CHANGED_TABLE = _arg("--table", help="only this table", default=None)
 ARG_ROWS = _arg("--rows", help="rows to print of those added, and of those removed; default: 5", default="5")
 ARG_DIGEST = _arg(
@@ -350,6 +353,14 @@ _COMMANDS = (
         more="Refused while a task of the job runs. Its tables stay readable.",
     ),
     _command("revive", "Let a retired job go on", (ARG_JOB, *_ON_DOMAIN), calls="retire.revive"),
+    _command(
+        "drop",
+        "Start over: delete jobs with their tables; their names are free then",
+        (ARG_SUBJECT, ARG_DROPPED, ARG_REASON, ARG_CASCADE, ARG_YES, *_ANSWERS_ON_DOMAIN),
+        calls="drop.drop",
+        more="Shows what goes and what is in the way, then asks. Readers lose all of it by one commit; the files go "
+        "with a later vacuum. An interrupted drop goes on when it is repeated.",
+    ),
     _command(
         "doctor",
         "Diagnose a domain: compare records with tables, report orphans",

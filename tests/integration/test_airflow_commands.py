@@ -233,6 +233,41 @@ def test_retire_and_revive(epochs: Run, home: Path) -> None:
     assert line["retired"] is None
 
 
+def test_drop_and_start_over(epochs: Run, home: Path) -> None:
+    """R39: what goes is shown first; nobody can be asked here; the name is free for another cadence."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    outputs = [Table("first", domain="anew")]
+    reader = Job(
+        "reads", inputs=[outputs[0]], outputs=[Table("read", domain="anew")], cadence="@daily", origin=ORIGIN
+    )
+    with EpochService.open(settings) as service:
+        service.register(Job("wrong", outputs=outputs, cadence="@daily", origin=ORIGIN))
+        service.register(reader)
+    asked = ("drop", "job", "wrong", "--reason", "wrong cadence", "--domain", "anew")
+    refused = epochs(*asked, "--yes")
+    assert (refused.returncode, "job reads would lose tables" in refused.stderr) == (1, True), refused.stderr
+    assert "job reads has read its tables" in refused.stdout
+    unheard = epochs(*asked, "--cascade")
+    assert (unheard.returncode, "standard input is no terminal" in unheard.stderr) == (1, True), (
+        unheard.stderr
+    )
+    assert "2 jobs with 2 tables" in unheard.stdout
+    done = epochs(*asked, "--cascade", "--yes", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["jobs"], told["tables"], told["left_in_catalog"]) == (
+        ["reads", "wrong"],
+        ["first", "read"],
+        [],
+    )
+    with EpochService.open(settings) as service:
+        service.register(Job("wrong", outputs=outputs, cadence="@hourly", origin=ORIGIN + timedelta(hours=5)))
+    (line,) = json.loads(epochs("status", "--domain", "anew", "-o", "json").stdout)["tables"]
+    assert line["table"] == "first"
+    gone = epochs("drop", "domain", "nowhere", "--reason", "x", "--yes")
+    assert (gone.returncode, gone.stderr.startswith("UnknownName: domain 'nowhere' has no jobs")) == (1, True)
+
+
 def test_cut(epochs: Run) -> None:
     found = json.loads(epochs("cut", "flights", "--files", "-o", "json").stdout)
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)
