@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.catalog import PLANTED_IN_CATALOG
+from tests.mutants.dropping import PLANTED_IN_DROPS
 from tests.mutants.holding import PLANTED_IN_HOLDING
 from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
@@ -142,7 +143,7 @@ PLANTED = (
         name="a new attempt has the token of the one before it",
         rule="R10",
         file=BEGINNING,
-        old="token=(epoch.token if epoch else 0) + 1,",
+        old="token=next_token(epoch, reading.get(topology_key(self.job.domain))),",
         new="token=epoch.token if epoch else 1,",
         by="test_att1_zombie_write",
     ),
@@ -585,6 +586,7 @@ PLANTED = (
     ),
     *PLANTED_IN_TABLES,
     *PLANTED_IN_CATALOG,
+    *PLANTED_IN_DROPS,
     *PLANTED_IN_SETS,
     *PLANTED_IN_RESTATEMENTS,
     *PLANTED_IN_HOLDING,
