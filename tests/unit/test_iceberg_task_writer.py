@@ -66,6 +66,15 @@ def test_the_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:
     assert (file.size_bytes, file.rows) == (len(content), 3)
 
 
+def test_readers_can_skip_pages(tmp_path: Path) -> None:
+    """Each column has the index by which Spark and others find the pages that a filter needs."""
+    (file,) = write(tmp_path, {"id": [1, 2, 3], "pair": [{"a": "x"}, None, {"a": "y"}]})
+    group = pq.read_metadata(path(file)).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    assert [column.path_in_schema for column in columns] == ["id", "pair.a", EPOCH_COLUMN]
+    assert all(column.has_offset_index and column.has_column_index for column in columns)
+
+
 def test_columns_carry_their_ids_and_times_are_microseconds(tmp_path: Path) -> None:
     at = dt.datetime(2013, 2, 8, 12, tzinfo=dt.UTC)
     (file,) = write(tmp_path, {"at": pa.array([at], pa.timestamp("ms", "Europe/Berlin")), "pair": [{"a": 1}]})

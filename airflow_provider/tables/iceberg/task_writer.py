@@ -110,6 +110,7 @@ class _OpenFile:
             coerce_timestamps="us",
             version="2.6",
             store_schema=False,
+            write_page_index=True,
             metadata_collector=self._footers,
         )
         self._waiting: list[pa.RecordBatch] = []
