@@ -35,11 +35,14 @@ from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
+from airflow_provider.tables.cut_files import with_cut_files
 from airflow_provider.tables.errors import WarehouseUnavailable
 from airflow_provider.tables.factory import make_catalog, open_formats
+from airflow_provider.tables.iceberg import manifest_files, manifests
 from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, IcebergCatalog
 from airflow_provider.tables.iceberg.catalogs import sql
 from airflow_provider.tables.iceberg.format import IcebergFormat
+from airflow_provider.tables.iceberg.manifest_files import content
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
 from tests.contract.test_table_contract import IcebergBackend
@@ -414,3 +417,40 @@ def test_a_pointer_that_cannot_be_moved_fails_no_publish(
         assert backend.engine_rows(table) == expected((0, [1]))
         publisher.publish(table, day(2), [3])
         assert backend.engine_rows(table) == expected((0, [1]), (1, [2]), (2, [3]))
+
+
+def test_output_of_many_files_has_manifests_of_near_values(
+    backend: IcebergBackend, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I6, R22: readers skip whole manifests by their summaries; what is lost is noticed in any of them."""
+    monkeypatch.setattr(manifests, "MOST_STAGED_FILES", 2)
+    table = publisher.table(declared={"partition_by": ("label",)})
+    staged = publisher.stage(table, day(0), [batch([3]), batch([1]), batch([]), batch([2]), batch([0])])
+    assert [part.files for part in staged.parts] == [2, 2]
+    read: list[object] = []
+    monkeypatch.setattr(manifest_files, "content", lambda *asked: read.append(asked) or content(*asked))
+    publisher.format.verify(table, [staged])
+    assert not read, "one listing of the place tells that all files are there"
+    listed = [manifests.staged(part, 1) for part in staged.parts]
+    summaries = [(manifest.partitions or [])[1] for manifest in listed]
+    assert [(found.lower_bound, found.upper_bound) for found in summaries] == [
+        (b"row 0", b"row 1"),
+        (b"row 2", b"row 3"),
+    ]
+    publication = publisher.publication(table, (day(0), staged))
+    publisher.commit((publication, publisher.format.prepare(publication)))
+    assert publisher.rows(table, 0) == backend.engine_rows(table) == expected((0, [0, 1, 2, 3]))
+    uri = (
+        with_cut_files(publisher.format, "t")
+        .cut_file(publisher.state(table, 0), publisher.schemas[table])
+        .uri
+    )
+    assert StaticTable.from_metadata(uri).scan(EqualTo("label", "row 2")).to_arrow()["id"].to_pylist() == [2]
+    for lost in (*publisher.format.files(publisher.state(table, 0)), *(part.uri for part in staged.parts)):
+        path = Path(lost.removeprefix("file://"))
+        whole = path.read_bytes()
+        path.unlink()
+        with pytest.raises(Unavailable) as missing:
+            publisher.format.verify(table, [staged])
+        assert missing.value.details["uri"] == lost
+        path.write_bytes(whole)

@@ -13,8 +13,18 @@ ESTIMATES = "tests/unit/test_spark_estimates.py"
 CATALOGS = "tests/contract/test_iceberg_catalogs.py"
 
 ADDED_FILES = "tests/contract/test_coordination_added_files.py"
+CATALOG = "tests/contract/test_iceberg_catalog.py"
 
 PLANTED_IN_TABLES = (
+    Mutant(
+        name="one manifest's files stand for those of all",
+        rule="I6",
+        file="tables/iceberg/verifying.py",
+        old="    if {manifests.names(part) for part in own} == {listed}:\n",
+        new="    if len(own) > 1 or {manifests.names(part) for part in own} == {listed}:\n",
+        tests=(CATALOG,),
+        by="test_output_of_many_files_has_manifests_of_near_values",
+    ),
     Mutant(
         name="a vacuum deletes files of other programs",
         rule="R24",

@@ -42,9 +42,7 @@ class Files:
             table="t", place=place, schema=self.columns, barrier=barrier, partition_by=("p",)
         )
         rows = pa.record_batch([list(range(len(list(values)))), list(values)], schema=COLUMNS)
-        part = manifests.write_staged(
-            self.layout.io, self.spec, self.schema, f"{place}manifest.avro", list(writing([rows]))
-        )
+        (part,) = manifests.write_staged(self.layout.io, self.spec, self.schema, place, list(writing([rows])))
         return manifests.staged(part, self.last)
 
     def listed(self, found: list[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
@@ -106,6 +104,22 @@ def test_folding_keeps_every_entry_and_few_manifests(files: Files) -> None:
     assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {
         (manifests.barrier_of(entry), manifests.barrier_of(entry)) for entry in entries
     }, "a folded entry still names the commit that added it"
+
+
+def test_folded_manifests_have_near_epochs_whatever_the_order_of_their_commits(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two years are loaded side by side: a cut of one need not read manifests of the other."""
+    monkeypatch.setattr(manifests, "MOST_COPIED_FILES", manifests.FOLD_AT)
+    barriers = [1000 * (number % 2) + number for number in range(2 * manifests.FOLD_AT)]
+    found = files.listed([files.staged(barrier) for barrier in barriers], files.last)
+    for number in range(2):
+        found = files.listed(manifests.folded(files.layout, found, 100 + number), 100 + number)
+    assert files.epochs(found) == sorted(barriers)
+    assert [manifests.epochs_of(one) for one in found] == [(0, 6), (1001, 1007)]
+    for one in found:
+        inside = [manifests.barrier_of(entry) for entry in manifest_files.entries(files.layout.io, one)]
+        assert inside == sorted(inside)
 
 
 def test_full_manifests_are_left_alone(files: Files) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import uuid
 from collections.abc import Iterator
 
 import pyarrow.fs as pafs
@@ -65,7 +64,7 @@ def describe(io: FileIO, draft: Draft, table: Table, format_name: str) -> Commit
             io,
             columns.spec,
             columns.schema,
-            f"{draft.place.uri}manifest-{uuid.uuid4().hex}.avro",
+            manifests.new_part(draft.place.uri),
             files,
             carried_from=source,
         )

@@ -187,24 +187,23 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
         self, place: StagingLocation, info: TableInfo, files: Sequence[WrittenFile]
     ) -> Committable:
         checks.refuse_foreign_files(place, files)
-        parts = (self._staged_part(place, info, files),) if files else ()
+        parts = self._staged_parts(place, info, files) if files else ()
         number = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, files, parts, version=number)
 
-    def _staged_part(
+    def _staged_parts(
         self,
         place: StagingLocation,
         info: TableInfo,
         files: Sequence[WrittenFile],
         *,
         added: Mapping[str, int] | None = None,
-    ) -> Part:
+    ) -> tuple[Part, ...]:
         metadata = self._existing(place.table).metadata
         schema = schemas.from_json(info.schema)
         spec = schemas.own_spec(place.table, metadata.specs(), schema)
-        uri = f"{place.uri}manifest-{uuid.uuid4().hex}.avro"
         with checks.translated(self._warehouse):
-            return manifests.write_staged(self._io, spec, schema, uri, files, added=added)
+            return manifests.write_staged(self._io, spec, schema, place.uri, files, added=added)
 
     def look_at(
         self,
@@ -231,7 +230,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
         with checks.translated(self._warehouse):
             adding = added_files.Adding(io=self._io, place=place, info=info)
             found, names = adding.described(files, table.metadata)
-        parts = (self._staged_part(place, info, found, added=names),)
+        parts = self._staged_parts(place, info, found, added=names)
         number = publishing.new_snapshot_id()
         return checks.committable(self.name, place, info, found, parts, version=number)
 

@@ -46,6 +46,8 @@ FULL_AT_FILES = 256
 """Number of files from which on a manifest is not folded any more."""
 MOST_COPIED_FILES = 1024
 """Maximum number of entries that a fold copies: it leaves further large manifests to the next publishes."""
+MOST_STAGED_FILES = 2000
+"""Maximum number of files in a manifest of staged output: readers plan manifests in parallel, and skip some whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,18 +71,37 @@ def write_staged(
     io: FileIO,
     spec: PartitionSpec,
     schema: Schema,
-    uri: str,
+    place: str,
     files: Sequence[WrittenFile],
     *,
     added: Mapping[str, int] | None = None,
-) -> Part:
-    """Write the manifest of an attempt's *files* to *uri*, before any snapshot exists.
+) -> tuple[Part, ...]:
+    """Write the manifests of an attempt's *files*, before any snapshot exists; near partition values in each.
 
+    :param place: URI of the attempt's staging directory, with a trailing slash.
     :param added: for files of another program the ids of the columns that are known by their names; None for others.
     """
     types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
     described = [_data_file(file, spec.spec_id, types) for file in files]
-    return write_part(io, spec, schema, uri, described, added=added)
+    if len(described) > MOST_STAGED_FILES:
+        described.sort(key=_place_in_order)
+    whole = _names_of(described)
+    return tuple(
+        write_part(io, spec, schema, new_part(place), some, added=added, names=whole)
+        for start in range(0, len(described), MOST_STAGED_FILES)
+        if (some := described[start : start + MOST_STAGED_FILES])
+    )
+
+
+def new_part(place: str) -> str:
+    """Return the URI of a new manifest of staged files in the directory *place*."""
+    return f"{place}manifest-{uuid.uuid4().hex}.avro"
+
+
+def _place_in_order(file: DataFile) -> tuple[Any, ...]:
+    """Return a key to sort files by their partition values, nulls first."""
+    values = (file.partition[position] for position in range(len(file.partition)))
+    return (*((value is not None, value) for value in values), file.file_path)
 
 
 def write_part(
@@ -92,11 +113,13 @@ def write_part(
     *,
     carried_from: int | None = None,
     added: Mapping[str, int] | None = None,
+    names: str | None = None,
 ) -> Part:
     """Write the manifest of *files* to *uri*.
 
     :param carried_from: barrier (microseconds) of the slice that shares the files; None if none does.
-    :param added: as for :func:`write_staged`.
+    :param added: as for :func:`write_staged`. :param names: :func:`names_digest` of all files of the output, if there
+        are more than *files*.
     """
     manifest = write_added(io, spec, schema, uri, files, snapshot_id=0)
     return Part(
@@ -104,7 +127,7 @@ def write_part(
         size_bytes=manifest.manifest_length,
         files=len(files),
         rows=sum(file.record_count for file in files),
-        description=_summarised(manifest, carried_from, _names_of(files), added=added),
+        description=_summarised(manifest, carried_from, names or _names_of(files), added=added),
     )
 
 
@@ -185,7 +208,7 @@ def _summarised(
 
 
 def names(part: Part) -> str:
-    """Return :func:`names_digest` of the files of *part*; empty if an older version staged it."""
+    """Return :func:`names_digest` of the files that *part* belongs to; empty if an older version staged it."""
     digest: str = json.loads(part.description).get("names", "")
     return digest
 
@@ -324,10 +347,11 @@ def without(
 
 
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
-    """Fold manifests of one size class into one as soon as there are :data:`FOLD_AT` of them, the oldest first.
+    """Fold manifests of one size class into one as soon as there are :data:`FOLD_AT` of them, early epochs first.
 
-    An entry is copied at most twice on its way into a full manifest, so that the work of a publish does not grow
-    with the table's history.
+    So a manifest has epochs that lie near each other, in whichever order they were published, and a reader of some
+    epochs skips the others. An entry is copied at most twice on its way into a full manifest, so that the work of a
+    publish does not grow with the table's history.
     """
     kept = list(manifests)
     for low, high in ((1, FOLD_AT), (FOLD_AT, FULL_AT_FILES)):
@@ -338,15 +362,17 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
                 if manifest.partition_spec_id == spec_id and low <= _size(manifest) < high
             ]
             if len(group) >= FOLD_AT:
+                group.sort(key=lambda manifest: epochs_of(manifest) or (0, 0))
                 sizes = accumulate(map(_size, group))
-                oldest = [
+                earliest = [
                     manifest for manifest, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES
                 ]
                 together = [
-                    entry for manifest in oldest for entry in manifest_files.entries(layout.io, manifest)
+                    entry for manifest in earliest for entry in manifest_files.entries(layout.io, manifest)
                 ]
+                together.sort(key=lambda entry: _place_in_order(entry.data_file))
                 merged = rewritten(layout, spec_id, together, snapshot_id)
-                kept = [manifest for manifest in kept if manifest not in oldest] + [merged]
+                kept = [manifest for manifest in kept if manifest not in earliest] + [merged]
     return kept
 
 

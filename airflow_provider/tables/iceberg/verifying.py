@@ -50,7 +50,7 @@ def _lost(io: FileIO, committable: Committable) -> str | None:
     if not own:
         return None
     listed = manifests.names_digest((path, size) for path, size in sizes.items() if path.endswith(".parquet"))
-    if [manifests.names(part) for part in own] == [listed]:
+    if {manifests.names(part) for part in own} == {listed}:
         return None
     # The directory also has files of failed tasks: only the manifest names those of the output.
     named = _named(io, own)
