@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -198,6 +199,32 @@ def test_another_layout_than_declared_is_refused(publisher: Publisher) -> None:
     publisher.create(publisher.table())
     with pytest.raises(SchemaMismatch, match="partition_by"):
         publisher.create(publisher.table(declared={"partition_by": ("label",)}))
+
+
+def test_the_sort_order_in_the_metadata_is_the_declared_one(folder: Path, publisher: Publisher) -> None:
+    """Other programs sort by it when they compact; what is no declaration of the job changes nothing."""
+    orders, ref = [], None
+    for number, names in enumerate([(), ("id",), ("label", "id"), ("id",), (), ("gone",)]):
+        table = publisher.table(declared={"sort_by": () if names == ("gone",) else names})
+        if ref is not None:
+            publisher.refs[table] = ref
+        staged = publisher.stage(table, day(number), [batch([number])])
+        publication = publisher.publication(table, (day(number), staged))
+        publication = replace(publication, table=replace(table, sort_by=names))
+        prepared = publisher.format.prepare(publication)
+        publisher.commit((replace(publication, table=table), prepared))
+        ref = prepared.ref
+        found = outside(folder, table)
+        columns = [found.schema().find_column_name(field.source_id) for field in found.sort_order().fields]
+        orders.append((found.metadata.default_sort_order_id, columns, len(found.metadata.sort_orders)))
+    assert orders == [
+        (0, [], 1),
+        (1, ["id"], 2),
+        (2, ["label", "id"], 3),
+        (1, ["id"], 3),
+        (1, ["id"], 3),
+        (1, ["id"], 3),
+    ]
 
 
 def test_an_added_column_is_null_in_earlier_slices(folder: Path, publisher: Publisher) -> None:

@@ -12,9 +12,12 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.transforms import IdentityTransform
 
+from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.iceberg import schemas
 
 FORMAT_VERSION = 2
 """Version of Iceberg's format that this package writes."""
@@ -52,6 +55,23 @@ def with_own_default(metadata: TableMetadata) -> TableMetadata:
     if not by_epoch or metadata.default_spec_id in by_epoch:
         return metadata
     return metadata.model_copy(update={"default_spec_id": max(by_epoch)})
+
+
+def with_declared_order(metadata: TableMetadata, table: Table) -> TableMetadata:
+    """Return *metadata* whose default sort order is the one that *table* declares: other programs compact by it.
+
+    It stays where the declaration names none, or a column that the table has no more: that is an earlier declaration.
+    """
+    schema = metadata.schema()
+    if not table.sort_by or not set(table.sort_by) <= {field.name for field in schema.fields}:
+        return metadata
+    wanted = schemas.sort_order(table, schema).fields
+    known = {order.order_id: order for order in metadata.sort_orders}
+    number = next((number for number, order in known.items() if order.fields == wanted), max(known) + 1)
+    orders = (
+        metadata.sort_orders if number in known else [*known.values(), SortOrder(*wanted, order_id=number)]
+    )
+    return metadata.model_copy(update={"sort_orders": orders, "default_sort_order_id": number})
 
 
 def _is_by_epoch(spec: PartitionSpec, schema: Schema) -> bool:
