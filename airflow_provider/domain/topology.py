@@ -97,7 +97,8 @@ class Table:
     :param name: unique in its domain.
     :param domain: name of the group of jobs and tables that share one commit sequence.
     :param kind: relation of the table's state to its slices.
-    :param partition_by: further columns by whose values files are separated.
+    :param partition_by: further columns by whose values files are separated, or transforms of columns:
+        ``bucket(16, id)``, ``truncate(4, name)``, ``day(at)``, ``hour(at)``.
     :param sort_by: columns by which rows are sorted inside each file.
     :param on_foreign_commit: policy for rows that another program commits to it; a compaction is always accepted.
     :param column_changes: changes of its columns since its first write, in order; this list only grows

@@ -51,6 +51,11 @@ def arrow_columns(schema: T.StructType, table: str) -> pa.Schema:
     return to_arrow_schema(schema)
 
 
+def with_number(schema: T.StructType, name: str) -> T.StructType:
+    """Return *schema* with one more column *name*, a whole number of 32 bits."""
+    return T.StructType([*schema.fields, T.StructField(name, T.IntegerType())])
+
+
 def no_rows(spark: SparkSession, ddl: object, *, and_epoch: bool = False) -> DataFrame:
     """Return an empty DataFrame with the columns of *ddl*.
 

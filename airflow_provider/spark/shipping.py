@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider.tables.base import TaskWriter
+    from airflow_provider.tables.partitioning import PartitionField
 
 BatchFunction = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
@@ -50,6 +51,21 @@ def shipped_reader(files: Sequence[str], target: pa.Schema, added: Sequence[Adde
     """
     named = list(zip(files, added or [OWN] * len(files), strict=True))
     return _in_workers(partial(_read, parquet_files.batches, named, target))
+
+
+def shipped_keys(field: PartitionField, column: int, key: str) -> BatchFunction:
+    """Return a function for ``mapInArrow`` that adds the values of *field*, as whole numbers, as a column *key*.
+
+    :param column: position of the column that they are computed from.
+    """
+    return _in_workers(partial(_keyed, field, column, key))
+
+
+def _keyed(
+    field: PartitionField, column: int, key: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.append_column(key, field.values(batch.column(column)).cast("int32"))
 
 
 def _in_workers(function: BatchFunction) -> BatchFunction:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812  (Spark's own documentation names it so)
 
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.interval import EPOCH_ZERO
 from airflow_provider.spark import refusals
-from airflow_provider.spark.columns import arrow_columns
-from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, written_files
+from airflow_provider.spark.columns import arrow_columns, with_number
+from airflow_provider.spark.shipping import FILE_COLUMNS, shipped, shipped_keys, written_files
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.partitioning import BUCKET, IDENTITY, MICROS, PartitionField, fields_of
 from airflow_provider.tables.rows import fitted
 
 if TYPE_CHECKING:
@@ -77,19 +79,57 @@ def stage(
     :return: the files of successful tasks, with their statistics.
     """
     write = shipped(table_format.task_writer(place, info), df.columns)
-    numbered = laid_out(df, place.table).toDF(*(f"c{index}" for index in range(len(df.columns))))
-    return written_files(numbered.mapInArrow(write, FILE_COLUMNS).collect())
+    return written_files(laid_out(df, place.table).mapInArrow(write, FILE_COLUMNS).collect())
 
 
 def laid_out(df: DataFrame, table: Table) -> DataFrame:
-    """Bring rows of equal ``partition_by`` together and sort inside each task.
+    """Return *df*, its columns numbered, with rows of equal ``partition_by`` together and sorted inside each task.
 
-    Spark's rebalance keeps tasks of even size: a large partition is split, small ones share a task.
+    Spark's rebalance keeps tasks of even size: a large partition is split, small ones share a task. The writer computes
+    the partition values itself: what Spark computes here only brings rows together.
     """
-    if table.partition_by:
-        df = df.hint("rebalance", *(quoted(name) for name in table.partition_by))
-    order = dict.fromkeys((*table.partition_by, *table.sort_by))
-    return df.sortWithinPartitions(*(df[quoted(name)] for name in order)) if order else df
+    numbers = {name: f"c{index}" for index, name in enumerate(df.columns)}
+    fields = fields_of(table.partition_by, df.columns)
+    keys = [
+        numbers[field.column] if field.transform == IDENTITY else f"k{index}"
+        for index, field in enumerate(fields)
+    ]
+    numbered = df.toDF(*numbers.values())
+    for key, field in zip(keys, fields, strict=True):
+        if field.transform != IDENTITY:
+            numbered = _with_key(numbered, key, field, numbers[field.column])
+    if keys:
+        numbered = numbered.hint("rebalance", *keys)
+    order = dict.fromkeys((*keys, *(numbers[name] for name in table.sort_by)))
+    return numbered.sortWithinPartitions(*order).select(*numbers.values()) if order else numbered
+
+
+def _with_key(df: DataFrame, key: str, field: PartitionField, column: str) -> DataFrame:
+    """Return *df* with one more column, which tells the values of *field* apart."""
+    expression = _expression(field, df.schema[column].dataType, column)
+    if expression is None:
+        return df.mapInArrow(shipped_keys(field, df.columns.index(column), key), with_number(df.schema, key))
+    return df.selectExpr("*", f"{expression} AS {key}")
+
+
+def _expression(field: PartitionField, kind: T.DataType, column: str) -> str | None:
+    """Return the values of *field* as Spark computes them; None where it does not: buckets, and wall clocks' hours.
+
+    Spark takes wall clocks for instants of the session's time zone, whose hours are others where its clock is set back.
+    """
+    if field.transform == BUCKET or isinstance(kind, T.TimestampNTZType):
+        return None
+    if isinstance(kind, T.DateType):
+        return column
+    if isinstance(kind, T.TimestampType):
+        return _floor(f"unix_micros({column})", MICROS[field.transform])
+    return (
+        _floor(column, field.width) if isinstance(kind, T.IntegralType) else f"left({column}, {field.width})"
+    )
+
+
+def _floor(number: str, width: int) -> str:
+    return f"({number} DIV {width}) - if({number} % {width} < 0, 1, 0)"
 
 
 def quoted(name: str) -> str:

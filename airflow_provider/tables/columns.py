@@ -12,6 +12,7 @@ from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import column_name
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.partitioning import DAY, FORMS, HOUR, MOST_BUCKETS, PartitionField, fields_of
 
 FIELD_ID = b"PARQUET:field_id"
 EPOCH_TYPE = pa.timestamp("us", "UTC")
@@ -318,25 +319,67 @@ def _parts(kind: pa.DataType) -> list[pa.Field]:
 
 def _check_layout(table: Table, schema: pa.Schema) -> None:
     """Check the declaration's partition_by and sort_by columns."""
-    for option in ("partition_by", "sort_by"):
-        columns = getattr(table, option)
-        for column in columns:
-            if column not in schema.names or column == EPOCH_COLUMN or columns.count(column) > 1:
-                raise InvalidInput(
-                    field=option,
-                    value=column,
-                    expected=f"each a column of table {table.name!r}, once: {schema.names[:-1]}",
-                    next_step=f"correct {option} in the declaration of the table.",
-                )
-            kind = schema.field(column).type
-            if pa.types.is_nested(kind) or (option == "partition_by" and not _may_partition(kind)):
-                raise InvalidInput(
-                    field=option,
-                    value=f"{column} ({kind})",
-                    expected="a column of a type with few exact values: no float, double, binary, struct, list or map",
-                    next_step=f"choose another column for {option}.",
-                )
+    names = schema.names
+    separating = fields_of(table.partition_by, names)
+    for text, field in zip(table.partition_by, separating, strict=True):
+        if field.column not in names or field.column == EPOCH_COLUMN:
+            raise _unknown("partition_by", text, table, names, f", or one of {FORMS}")
+        _refuse_unsuited(text, field, schema)
+    _refuse_alike(table, separating)
+    for column in table.sort_by:
+        if column not in names or column == EPOCH_COLUMN or table.sort_by.count(column) > 1:
+            raise _unknown("sort_by", column, table, names)
+        if pa.types.is_nested(schema.field(column).type):
+            raise _unsuited("sort_by", column, schema, "a column that has an order: no struct, list or map")
 
 
-def _may_partition(kind: pa.DataType) -> bool:
-    return not (pa.types.is_floating(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
+def _refuse_alike(table: Table, fields: Sequence[PartitionField]) -> None:
+    """:raises InvalidInput: two fields say one thing of a column; readers refuse an hour beside a day, too."""
+    said = [(field.column, "time" if field.transform in (DAY, HOUR) else field.spelling) for field in fields]
+    for text, what in zip(table.partition_by, said, strict=True):
+        if said.count(what) > 1:
+            raise InvalidInput(
+                field="partition_by",
+                value=text,
+                expected="of one column each transform once, and either its day or its hour",
+                next_step="correct partition_by in the declaration of the table.",
+            )
+
+
+def _unknown(option: str, text: str, table: Table, names: Sequence[str], otherwise: str = "") -> InvalidInput:
+    return InvalidInput(
+        field=option,
+        value=text,
+        expected=f"each a column of table {table.name!r}, once: {list(names[:-1])}{otherwise}",
+        next_step=f"correct {option} in the declaration of the table.",
+    )
+
+
+def _refuse_unsuited(text: str, field: PartitionField, schema: pa.Schema) -> None:
+    """:raises InvalidInput: the field is not computed from such a column, or has the name of another one."""
+    if not field.suits(schema.field(field.column).type):
+        raise _unsuited(
+            "partition_by",
+            text,
+            schema,
+            "a column of a type with few exact values: no float, double, binary, struct, list or map; bucket (at most "
+            f"{MOST_BUCKETS}) and truncate of int, bigint or string, bucket also of date and timestamp, day of date "
+            "and timestamp, hour of timestamp",
+            schema.field(field.column).type,
+        )
+    if field.name != field.column and field.name.casefold() in map(str.casefold, schema.names):
+        raise _unsuited(
+            "partition_by", text, schema, f"a table without a column {field.name!r}: the field's name"
+        )
+
+
+def _unsuited(
+    option: str, text: str, schema: pa.Schema, expected: str, kind: pa.DataType | None = None
+) -> InvalidInput:
+    found = kind if text not in schema.names else schema.field(text).type
+    return InvalidInput(
+        field=option,
+        value=text if found is None else f"{text} ({found})",
+        expected=expected,
+        next_step=f"choose another column for {option}.",
+    )

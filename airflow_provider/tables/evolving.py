@@ -36,18 +36,20 @@ def evolved(
     last_id: int,
     separating: Collection[str],
     sorting: Collection[str],
+    taken: Collection[str] = (),
 ) -> pa.Schema:
     """Return the columns that *table* has after *changes*: ids stay, new columns get new ones.
 
     :param existing: the present columns. :param last_id: the greatest column id that the table ever used.
     :param separating: columns that the table is partitioned by. :param sorting: columns that it is sorted by.
+    :param taken: names of partition fields, which no column may get.
     :raises SchemaMismatch: a change is impossible for these columns; names the column.
     :raises InvalidInput: a new name is invalid for a column of this table.
     """
     fields = {field.name: field for field in existing if field.name != EPOCH_COLUMN}
     ids = count(last_id + 1)
     for change in changes:
-        evolving = _Evolving(table.name, change, list(fields))
+        evolving = _Evolving(table.name, change, list(fields), taken)
         if change.kind is ChangeKind.ADD:
             evolving.refuse_taken(change.column)
             fields[change.column] = identified(
@@ -94,10 +96,11 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 class _Evolving:
     """Check one change of a table with the columns *names*."""
 
-    def __init__(self, table: str, change: ColumnChange, names: list[str]) -> None:
+    def __init__(self, table: str, change: ColumnChange, names: list[str], taken: Collection[str]) -> None:
         self._table = table
         self._change = change
         self._names = names
+        self._taken = taken
 
     def refuse_missing(self) -> None:
         if self._change.column not in self._names:
@@ -108,6 +111,10 @@ class _Evolving:
     def refuse_taken(self, name: str) -> None:
         if name in self._names:
             raise self._refused(f"there is a column {name!r} already", expected="a name that is free")
+        if name.casefold() in map(str.casefold, self._taken):
+            raise self._refused(
+                f"a partition field (partition_by) has the name {name!r}", expected="a name that is free"
+            )
 
     def refuse_layout(self, separating: Collection[str], sorting: Collection[str]) -> None:
         column, kind, to = self._change.column, self._change.kind, self._change.to

@@ -19,6 +19,7 @@ from airflow_provider.tables import checks, projection
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.columns import field_id, known_ids
 from airflow_provider.tables.evolving import evolved
+from airflow_provider.tables.partitioning import columns_in, names_taken
 
 SAME_ROWS = "replace"
 """Operation of a commit that only puts the same rows into other files; Iceberg's word for it."""
@@ -66,13 +67,15 @@ def evolved_version(publication: Publication, head: Version) -> Version:
     :raises SchemaMismatch: a change is impossible for these columns; names the column.
     """
     known = [field for schema in head.schemas for field in unpacked(schema)]
+    existing, partition_by = unpacked(head.schemas[head.schema_id]), publication.table.partition_by
     after = evolved(
         publication.table,
-        unpacked(head.schemas[head.schema_id]),
+        existing,
         publication.changes,
         last_id=max(known_ids(known)),
-        separating=publication.table.partition_by,
+        separating=columns_in(partition_by),
         sorting=publication.table.sort_by,
+        taken=names_taken(partition_by, existing.names),
     )
     return replace(head, schema_id=len(head.schemas), schemas=(*head.schemas, packed(after)))
 

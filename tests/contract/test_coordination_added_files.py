@@ -248,6 +248,13 @@ def test_a_column_that_partitions_may_be_in_the_files(file_world: World, lake: P
         publish(world, declared, 2, [written(lake, "3.parquet", rows(3, 4))])
 
 
+def test_a_table_by_transforms_takes_no_files(file_world: World, lake: Path) -> None:
+    """Only the rows would tell a file's values."""
+    declared = job(file_world, partition_by=("bucket(4, n)",))
+    with pytest.raises(InvalidInput, match=r"bucket\(4, n\).*epoch.write"):
+        publish(file_world, declared, 1, [written(lake, "1.parquet", rows(1))])
+
+
 @pytest.fixture
 def iceberg(tmp_path: Path) -> Any:
     """A table of another program: days, and a column that was renamed after the first one."""

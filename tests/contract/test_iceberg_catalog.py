@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
@@ -138,6 +140,51 @@ def test_outsiders_filter_by_columns_partitions_and_statistics(folder: Path, pub
     assert found.scan(EqualTo(EPOCH_COLUMN, barrier)).to_arrow().num_rows == 3
 
 
+def test_outsiders_skip_files_by_transforms(folder: Path, publisher: Publisher) -> None:
+    """R22: in the table and in its cuts; bounds of columns alone would leave all files to be read."""
+    layout = ("bucket(4, id)", "truncate(1, origin)", "hour(at)")
+    table = publisher.table(declared={"partition_by": layout})
+    start = dt.datetime(2013, 2, 8, tzinfo=dt.UTC)
+    rows = pa.record_batch(
+        {
+            "id": list(range(64)),
+            "origin": [f"{'ab'[number % 2]}{number}" for number in range(64)],
+            "at": pa.array([start + dt.timedelta(minutes=number) for number in range(64)]),
+        }
+    )
+    for number in range(2):
+        publication = publisher.publication(table, (day(number), publisher.stage(table, day(number), [rows])))
+        publisher.commit((publication, publisher.format.prepare(publication)))
+    found = outside(folder, table)
+    assert [str(field) for field in found.spec().fields] == [
+        "1000: _epoch: identity(4)",
+        "1001: id_bucket_4: bucket[4](1)",
+        "1002: origin_trunc_1: truncate[1](2)",
+        "1003: at_hour: hour(3)",
+    ]
+    state = publisher.state(table, 0)
+    cut = StaticTable.from_metadata(
+        with_cut_files(publisher.format, "t").cut_file(state, publisher.schemas[table]).uri
+    )
+    for reader, epochs in ((found, 2), (cut, 1)):
+        everything = len(list(reader.scan().plan_files()))
+        for condition in (
+            EqualTo("id", 7),
+            EqualTo("origin", "a8"),
+            GreaterThan("at", start + dt.timedelta(hours=1)),
+        ):
+            assert len(list(reader.scan(condition).plan_files())) < everything
+        assert reader.scan(EqualTo("id", 7)).to_arrow()["id"].to_pylist() == [7] * epochs
+        assert reader.scan(EqualTo("origin", "a8")).to_arrow()["id"].to_pylist() == [8] * epochs
+        late = reader.scan(GreaterThan("at", start + dt.timedelta(hours=1))).to_arrow()
+        assert sorted(late["id"].to_pylist()) == sorted([61, 62, 63] * epochs)
+    files = publisher.format.files(state)
+    assert len(files) > 4
+    with duckdb.connect() as other:
+        answer = other.read_parquet(files).aggregate("count(*), sum(id)").fetchall()
+    assert answer == [(64, sum(range(64)))]
+
+
 def test_metadata_stays_small_and_names_the_published_commit(folder: Path, publisher: Publisher) -> None:
     """R26, R33: it carries domain, CSN and incarnation, and tells other programs' cleanup to leave it alone."""
     table = publisher.table()
@@ -225,6 +272,26 @@ def test_the_sort_order_in_the_metadata_is_the_declared_one(folder: Path, publis
         (1, ["id"], 3),
         (1, ["id"], 3),
     ]
+
+
+def test_another_transform_than_declared_is_refused(publisher: Publisher) -> None:
+    publisher.create(publisher.table(declared={"partition_by": ("bucket(4, label)",)}))
+    for other in ("bucket(8, label)", "label", "truncate(4, label)", "bucket(4, id)"):
+        with pytest.raises(SchemaMismatch, match="partition_by") as refused:
+            publisher.create(publisher.table(declared={"partition_by": (other,)}))
+        assert "bucket[4] of label" in refused.value.message
+    assert publisher.create(publisher.table(declared={"partition_by": ("bucket(4,label)",)}))
+
+
+def test_a_column_may_be_named_as_a_transform_is_spelled(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table(declared={"partition_by": ("bucket(4, id)",)})
+    publisher.create(table, pa.schema([("id", pa.int64()), ("bucket(4, id)", pa.int64())]))
+    assert [field.name for field in outside(folder, table).spec().fields] == [EPOCH_COLUMN, "bucket(4, id)"]
+    with pytest.raises(SchemaMismatch, match="partition_by"):
+        publisher.format.create(
+            publisher.table(declared={"partition_by": ("id",)}),
+            pa.schema([("id", pa.int64()), ("bucket(4, id)", pa.int64())]),
+        )
 
 
 def test_an_added_column_is_null_in_earlier_slices(folder: Path, publisher: Publisher) -> None:

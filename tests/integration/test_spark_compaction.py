@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["postgresql"]  # a fixture of this module
 
 START = datetime(2013, 2, 8, tzinfo=UTC)
-EVENTS, COUNTS = Table("events", domain="shop"), Table("counts", domain="shop", kind="full")
+EVENTS = Table("events", domain="shop")
+COUNTS = Table("counts", domain="shop", kind="full", partition_by=["bucket(2, k)"])
 LOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START)
 RELOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START, on_rerun="new_revision")
 COUNT = Job("count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START)

@@ -447,8 +447,10 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
     row = """1, 1.5, 2.5, -1e-18, date'1582-10-04', timestamp'1883-11-18 00:00:00.000001Z',
         timestamp_ntz'2013-03-10 02:30:00', 'ünï \\u0000', X'00ff', array(named_struct('z', 3), null),
         map('k', 4L), true"""
-    table = Table("ty`pes ä=%20", kind="full", partition_by=("day", "m"), sort_by=("s",))
-    rows = Table("rows", partition_by=("day",))
+    table = Table(
+        "ty`pes ä=%20", kind="full", partition_by=("day", "m", "hour(at)", "truncate(2, s)"), sort_by=("s",)
+    )
+    rows = Table("rows", partition_by=("day", "bucket(4, a.b)", "day(wall)"))
     job = Job("types", inputs=[previous(table)], outputs=[table, rows], cadence="@hourly", origin=MIDNIGHT)
     elsewhere = replace(settings, warehouse=f"{settings.warehouse} of others")
     with EpochService.open(elsewhere) as service:

@@ -391,6 +391,47 @@ def test_the_runtime_opens_no_file_that_a_filter_excludes(
         epoch.write(SEEN, spark.sql("select 1L as rows"))
 
 
+@on_classic
+@pytest.mark.usefixtures("runtime_jar")
+@pytest.mark.parametrize(
+    ("layout", "condition"),
+    [
+        ("bucket(4, id)", "id = 7"),
+        ("truncate(1, name)", "name = 'b7'"),
+        ("hour(at)", "at between timestamp'2013-02-01 07:00:00Z' and timestamp'2013-02-01 07:30:00Z'"),
+    ],
+)
+def test_the_runtime_opens_no_file_that_a_transform_excludes(
+    spark: SparkSession, settings: Settings, tmp_path: Path, layout: str, condition: str
+) -> None:
+    """R22: also in a cut; plain files give the same rows."""
+    events = Table("events", partition_by=[layout])
+    selection = (
+        "id",
+        "concat(if(id % 2 = 0, 'a', 'b'), id) as name",
+        "timestamp_seconds(1359676800 + id * 3600) as at",
+    )
+    with epoch_run(
+        Job("events", outputs=[events], cadence="@hourly"), hour(0), spark=spark, settings=settings
+    ) as epoch:
+        epoch.write(events, spark.range(0, 24, 1, 2).selectExpr(*selection))
+    with EpochService.open(settings) as service:
+        found = service.cuts.read(service.cuts.cut("default", ["events"]), "events", ["id"])
+    assert sorted(found["id"].to_pylist()) == list(range(24))
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        df = epoch.read(EVENTS)
+        others = [
+            path
+            for path in (tmp_path / "warehouse").rglob("data/**/*.parquet")
+            if 7 not in pq.read_table(path, columns=["id"]).column("id").to_pylist()
+        ]
+        assert others
+        for path in others:
+            path.unlink()
+        assert df.where(condition).selectExpr("id * 2").collect() == [(14,)]
+        epoch.write(SEEN, spark.sql("select 1L as rows"))
+
+
 def test_a_warehouse_that_readers_may_not_write_is_read_as_files(
     spark: SparkSession, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -24,6 +24,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.spark import sinks
 from airflow_provider.spark.shipping import shipped
 from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, TaskWriter, WrittenFile
+from airflow_provider.tables.partitioning import fields_of
 from airflow_provider.testing.table_cases.backend import Publisher
 
 if TYPE_CHECKING:
@@ -227,6 +228,46 @@ def test_a_partition_value_has_files_of_its_own_sorted_inside(
         by_origin[origin] += rows["id"].to_pylist()
     assert {origin: len(ids) for origin, ids in by_origin.items()} == {"A0": 1000, "A1": 1000, "A2": 1000}
     assert len(files) <= 6, "rows of one value came together before they were written"
+
+
+@on_connect
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("bucket(4, name)", "name"),
+        ("truncate(1000, id)", "id"),
+        ("truncate(2, name)", "name"),
+        ("hour(at)", "at"),
+        ("hour(clock)", "clock"),
+        ("day(on)", "on"),
+    ],
+)
+def test_a_transform_separates_files_whatever_the_order_of_rows(
+    spark: SparkSession, iceberg: TableFormat, text: str, column: str
+) -> None:
+    """R4: rows of one value come together, in UTC, and are sorted by what the table says inside each file."""
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    table = Table("laid_out", partition_by=(text,), sort_by=("rank",))
+    # Around 1970, and around an hour that clocks of New York skip: where rounding and zones go wrong.
+    df = spark.range(-2000, 2000, 1, 6).selectExpr(
+        "id",
+        "concat('n', pmod(id, 7), '-', pmod(id, 3)) as name",
+        "timestamp_micros(id * 97000000) as at",
+        "timestamp_ntz'2013-03-10 02:00:00' + make_dt_interval(0, 0, 0, pmod(hash(id), 9000)) as clock",
+        "date_add(date'1970-01-01', cast(id div 1000 as int)) as on",
+        "hash(id) as rank",
+    )
+    _, files = staged(df, table, iceberg)
+    values = set()
+    for file in files:
+        rows = rows_in([file])
+        (field,) = fields_of([text], rows.column_names)
+        [value] = set(field.values(rows[column].combine_chunks()).to_pylist())
+        assert rows["rank"].to_pylist() == sorted(rows["rank"].to_pylist())
+        values.add(value)
+    assert sum(file.rows for file in files) == 4000
+    assert len(values) > 2
+    assert len(files) < len(values) + 6, "rows of one value came together before they were written"
 
 
 @on_connect

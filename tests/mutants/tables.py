@@ -13,9 +13,47 @@ ESTIMATES = "tests/unit/test_spark_estimates.py"
 CATALOGS = "tests/contract/test_iceberg_catalogs.py"
 
 ADDED_FILES = "tests/contract/test_coordination_added_files.py"
+PARTITIONING = "tests/unit/test_partitioning.py"
 CATALOG = "tests/contract/test_iceberg_catalog.py"
+MANIFESTS = "tests/unit/test_iceberg_manifests.py"
 
 PLANTED_IN_TABLES = (
+    Mutant(
+        name="rows are in other buckets than engines look for them in",
+        rule="R22",
+        file="tables/partitioning.py",
+        old="return _finished(_mixed(hashes, pc.shift_right(words, _word(32))), 8)",
+        new="return _finished(hashes, 8)",
+        tests=(PARTITIONING,),
+        by="test_values_are_those_that_icebergs_own_transforms_give",
+    ),
+    Mutant(
+        name="days before 1970 are rounded towards it",
+        rule="R22",
+        file="tables/partitioning.py",
+        old="    return pc.subtract(towards_zero, is_below.cast(pa.int64()))\n",
+        new="    return towards_zero\n",
+        tests=(PARTITIONING,),
+        by="test_values_are_those_that_icebergs_own_transforms_give",
+    ),
+    Mutant(
+        name="files are written by another transform than the table has",
+        rule="R22",
+        file="tables/iceberg/schemas.py",
+        old="        if layout == wanted:\n",
+        new="        if [t.split()[-1] for t in layout] == [t.split()[-1] for t in wanted]:\n",
+        tests=(CATALOG,),
+        by="test_another_transform_than_declared_is_refused",
+    ),
+    Mutant(
+        name="a column gets the name of a partition field",
+        rule="R32",
+        file="tables/evolving.py",
+        old="        if name.casefold() in map(str.casefold, self._taken):\n",
+        new="        if False:\n",
+        tests=(FORMATS,),
+        by="test_columns_of_a_transform_and_its_name_stay",
+    ),
     Mutant(
         name="one manifest's files stand for those of all",
         rule="I6",

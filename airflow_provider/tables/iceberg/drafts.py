@@ -163,10 +163,10 @@ def base_files(io: FileIO, draft: Draft, columns: Columns, table: Table) -> Iter
     """Yield the files of the base for the draft: without a partition value for the epoch."""
     if draft.base is None:
         return
-    wanted = schemas.partition_columns(columns.spec, columns.schema)
+    wanted = schemas.layout_of(columns.spec, columns.schema)
     for spec_id, file in _files_of(io, draft.base):
         spec = table.metadata.specs()[spec_id]
-        if schemas.partition_columns(spec, columns.schema) != wanted:
+        if schemas.layout_of(spec, columns.schema) != wanted:
             raise InvalidInput(
                 field="partition_by",
                 value=wanted,

@@ -11,6 +11,7 @@ from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, upda
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.evolving import evolved
 from airflow_provider.tables.iceberg import schemas
+from airflow_provider.tables.partitioning import columns_in
 
 
 def evolved_metadata(publication: Publication, metadata: TableMetadata) -> TableMetadata:
@@ -28,8 +29,9 @@ def evolved_metadata(publication: Publication, metadata: TableMetadata) -> Table
         schemas.to_arrow(schema),
         publication.changes,
         last_id=metadata.last_column_id,
-        separating={*_named(schema, separating), *declared.partition_by},
+        separating={*_named(schema, separating), *columns_in(declared.partition_by)},
         sorting={*_named(schema, sorting), *declared.sort_by},
+        taken=schemas.field_names(metadata.specs().values()),
     )
     number = max(known.schema_id for known in metadata.schemas) + 1
     added = schemas.to_iceberg(after).model_copy(update={"schema_id": number})

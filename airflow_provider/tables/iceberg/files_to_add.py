@@ -25,6 +25,7 @@ from airflow_provider.tables.iceberg import parquet_footers, task_writer
 from airflow_provider.tables.iceberg.parquet_footers import Footer
 from airflow_provider.tables.iceberg.scanned_files import whole_files
 from airflow_provider.tables.locations import lies_in, plain_scheme
+from airflow_provider.tables.partitioning import IDENTITY, fields_of
 
 _AT_ONCE = 16
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -62,6 +63,7 @@ def look_at(
     else:
         found = _together(table, footers)
     more = _columns_in_paths(table, named, found, in_paths)
+    _refuse_transforms(table, [*found.names, *in_paths])
     return FilesToAdd(
         uris=tuple(named),
         columns=pa.schema([*found, *more]),
@@ -69,6 +71,19 @@ def look_at(
         footers=footers,
         has_ids=scanned is not None,
     )
+
+
+def _refuse_transforms(table: Table, columns: Sequence[str]) -> None:
+    """:raises InvalidInput: files are separated by a transform, of which only the rows tell the value."""
+    for text, field in zip(table.partition_by, fields_of(table.partition_by, columns), strict=True):
+        if field.transform != IDENTITY:
+            raise InvalidInput(
+                field="partition_by",
+                value=text,
+                expected="columns as they are, for a table that takes files of other programs",
+                next_step="leave it out of partition_by, or copy the rows by a job: epoch.write.",
+                table=table.name,
+            )
 
 
 def _refuse_addresses(table: Table, named: Sequence[str], folder: str) -> None:

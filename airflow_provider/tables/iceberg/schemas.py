@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import pyarrow as pa
@@ -9,12 +10,14 @@ from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, parse_transform
 
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.columns import plain_schema
+from airflow_provider.tables.partitioning import PartitionField as DeclaredField
+from airflow_provider.tables.partitioning import fields_of
 
 
 def to_iceberg(schema: pa.Schema) -> Schema:
@@ -42,19 +45,33 @@ def to_json(schema: Schema) -> str:
 
 
 def partition_spec(table: Table, schema: Schema) -> PartitionSpec:
-    """Return the spec of the epoch column, then the declared columns; all by identity transforms."""
-    columns = (EPOCH_COLUMN, *table.partition_by)
+    """Return the spec of the epoch column as it is, then the declared fields."""
     return PartitionSpec(
         *(
             PartitionField(
-                source_id=schema.find_field(column).field_id,
+                source_id=schema.find_field(field.column).field_id,
                 field_id=PARTITION_FIELD_ID_START + index,
-                transform=IdentityTransform(),
-                name=column,
+                transform=parse_transform(field.spelling),
+                name=field.name,
             )
-            for index, column in enumerate(columns)
+            for index, field in enumerate(_declared(table, schema))
         )
     )
+
+
+def _declared(table: Table, schema: Schema) -> tuple[DeclaredField, ...]:
+    names = [field.name for field in schema.fields]
+    return (DeclaredField(column=EPOCH_COLUMN), *fields_of(table.partition_by, names))
+
+
+def field_names(specs: Iterable[PartitionSpec]) -> set[str]:
+    """Return the names of partition fields that no column may have: readers refuse a table with both."""
+    return {
+        field.name
+        for spec in specs
+        for field in spec.fields
+        if not isinstance(field.transform, IdentityTransform)
+    }
 
 
 def sort_order(table: Table, schema: Schema) -> SortOrder:
@@ -71,11 +88,16 @@ def sort_order(table: Table, schema: Schema) -> SortOrder:
     return SortOrder(*fields, order_id=1) if fields else SortOrder(order_id=0)
 
 
-def partition_columns(spec: PartitionSpec, schema: Schema) -> list[str] | None:
-    """Return the names of the columns that *spec* partitions by; None if it has other transforms than identity."""
-    if not all(isinstance(field.transform, IdentityTransform) for field in spec.fields):
-        return None
-    return [schema.find_column_name(field.source_id) or "" for field in spec.fields]
+def layout_of(spec: PartitionSpec, schema: Schema) -> list[str]:
+    """Return what *spec* separates files by: a column's name, or a transform and its column: ``bucket[16] of id``."""
+    return [
+        _layout_text(str(field.transform), schema.find_column_name(field.source_id) or "")
+        for field in spec.fields
+    ]
+
+
+def _layout_text(transform: str, column: str) -> str:
+    return column if transform == str(IdentityTransform()) else f"{transform} of {column}"
 
 
 def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> PartitionSpec:
@@ -83,16 +105,19 @@ def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> P
 
     :raises SchemaMismatch: the table was created with another layout.
     """
-    wanted = [EPOCH_COLUMN, *table.partition_by]
-    found = [partition_columns(specs[number], schema) for number in sorted(specs, reverse=True)]
-    for number, columns in zip(sorted(specs, reverse=True), found, strict=True):
-        if columns == wanted:
+    fields = _declared(table, schema)
+    wanted = [_layout_text(field.spelling, field.column) for field in fields]
+    newest_first = sorted(specs, reverse=True)
+    found = [layout_of(specs[number], schema) for number in newest_first]
+    for number, layout in zip(newest_first, found, strict=True):
+        if layout == wanted:
             return specs[number]
+    other = next((at for at, text in enumerate(wanted) if text not in found[0]), None)
     raise SchemaMismatch(
         f"table {table.name!r} is partitioned by {found[0]}, and its declaration says {wanted}.",
         next_step="set partition_by to the columns that the table was made with, or evolve its partition spec.",
         table=table.name,
-        column=next((name for name in wanted if name not in (found[0] or ())), ""),
+        column="" if other is None else fields[other].column,
         expected=str(found[0]),
         found=str(wanted),
     )

@@ -12,7 +12,7 @@ import hashlib
 import json
 import struct
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.columns import mismatch
+from airflow_provider.tables.partitioning import PartitionField, fields_of
 from airflow_provider.tables.rows import fitted
 from airflow_provider.tables.storage import create, filesystem, remove
 
@@ -37,7 +38,7 @@ class IcebergTaskWriter:
     :param place: URI of the staging directory, with a trailing slash.
     :param schema: the table's columns with their ids, the epoch column last.
     :param barrier: value of the epoch column, microseconds since 1970.
-    :param partition_by: columns that partition the files; rows should come sorted by them.
+    :param partition_by: columns or transforms that partition the files; rows of equal values should come together.
     :param target_bytes: size at which a file is closed and the next one opened.
     :param row_group_bytes: size up to which rows are buffered in memory and written as one row group.
     """
@@ -55,20 +56,23 @@ class IcebergTaskWriter:
         names = (f"{index:05d}-{attempt}.parquet" for index in count())
         epoch = pa.scalar(self.barrier, pa.int64()).cast(pa.timestamp("us", "UTC"))
         target = filesystem(self.place)
+        fields = fields_of(self.partition_by, self.schema.names)
         current: _OpenFile | None = None
         values: tuple[Any, ...] = ()
         try:
             for batch in batches:
                 rows = fitted(batch, self.schema, epoch, self.table)
-                for run in _runs(rows, self.partition_by):
-                    found = tuple(self._partition_value(run, name) for name in self.partition_by)
+                keys = [field.values(rows.column(field.column)) for field in fields]
+                for start, end in _runs(rows.num_rows, keys):
+                    pairs = zip(fields, keys, strict=True)
+                    found = tuple(self._partition_value(field, key[start]) for field, key in pairs)
                     if current is not None and (found != values or current.size >= self.target_bytes):
                         # Forget the file before it is yielded: a caller that stops here must not delete it.
                         done, current = current, None
                         yield done.close()
                     if current is None:
                         current, values = _OpenFile(self, target, next(names), (self.barrier, *found)), found
-                    current.write(run)
+                    current.write(rows.slice(start, end - start))
             if current is not None:
                 done, current = current, None
                 yield done.close()
@@ -76,17 +80,17 @@ class IcebergTaskWriter:
             if current is not None:
                 current.abandon()
 
-    def _partition_value(self, run: pa.RecordBatch, column: str) -> Any:
+    def _partition_value(self, field: PartitionField, value: pa.Scalar) -> Any:
         """:raises SchemaMismatch: text that is not UTF-8, which partition values of a manifest have to be."""
         try:
-            return plain(run.column(column)[0])
+            return plain(value)
         except UnicodeDecodeError as error:
             raise mismatch(
                 self.table,
-                column,
+                field.column,
                 expected="text in UTF-8 in each row",
                 found=f"the bytes {error.object!r}",
-                next_step=f"decode {column!r} before it is written, or take another column for partition_by.",
+                next_step=f"decode {field.column!r} before it is written, or take another column for partition_by.",
             ) from error
 
 
@@ -189,16 +193,16 @@ class _HashingSink:
         return self._hash.hexdigest()
 
 
-def _runs(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Cut *rows* wherever the value of one of *columns* changes."""
-    if not rows.num_rows:
+def _runs(number: int, keys: Sequence[pa.Array]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each run of *number* rows in which none of *keys* changes."""
+    if not number:
         return
-    ends = {rows.num_rows}
-    for name in columns:
-        ends.update(pc.run_end_encode(rows.column(name)).run_ends.to_pylist())
+    ends = {number}
+    for key in keys:
+        ends.update(pc.run_end_encode(key).run_ends.to_pylist())
     start = 0
     for end in sorted(ends):
-        yield rows.slice(start, end - start)
+        yield start, end
         start = end
 
 

@@ -17,7 +17,7 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, SchemaMisma
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, TableRef
 from airflow_provider.tables.base import EPOCH_COLUMN, TableInfo
-from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day
+from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day, expected
 
 NUMBERS = pa.schema(
     [("n", pa.int32()), ("x", pa.float32()), ("price", pa.decimal128(9, 2)), ("kept", pa.string())]
@@ -161,6 +161,28 @@ class EvolvingCases(TableCases):
             publisher.change(table, change)
         assert refused.value.column == "label"
         assert option in str(refused.value.expected)
+
+    @pytest.mark.parametrize(
+        ("change", "column"),
+        [
+            (drop("label"), "label"),
+            (rename("label", "title"), "label"),
+            (add("LABEL_trunc_4", "int"), "LABEL_trunc_4"),
+            (rename("id", "label_trunc_4"), "id"),
+        ],
+        ids=str,
+    )
+    def test_columns_of_a_transform_and_its_name_stay(
+        self, publisher: Publisher, change: ColumnChange, column: str
+    ) -> None:
+        """R32: readers refuse a table with a column that has the name of a partition field."""
+        table = publisher.table(declared={"partition_by": ("truncate(4, label)",)})
+        publisher.publish(table, day(0), [1])
+        with pytest.raises(SchemaMismatch, match="partition_by") as refused:
+            publisher.change(table, change)
+        assert refused.value.column == column
+        publisher.change(table, add("label_trunc", "int"))
+        assert publisher.rows(table, 0) == expected((0, [1]))
 
     def test_tables_with_a_layout_change_beside_it(self, publisher: Publisher) -> None:
         """R32: other columns of a partitioned and sorted table change; the sort column is declared by its new name."""

@@ -136,6 +136,58 @@ class WritingCases(TableCases):
         with pytest.raises(InvalidInput, match=option):
             publisher.create(table)
 
+    @pytest.mark.parametrize(
+        "layout",
+        [
+            ("bucket(4, missing)",),
+            ("bucket(0, id)",),
+            ("bucket(1001, id)",),
+            ("days(at)",),
+            ("hour(label)",),
+            ("day(id)",),
+            ("truncate(2, at)",),
+            (f"hour({EPOCH_COLUMN})",),
+            ("day(at)", "hour(at)"),
+            ("bucket(4, id)", "bucket(4,id)"),
+            ("truncate(2, taken)",),
+        ],
+        ids=str,
+    )
+    def test_a_transform_of_another_kind_is_refused(
+        self, publisher: Publisher, layout: tuple[str, ...]
+    ) -> None:
+        at = pa.timestamp("us", "UTC")
+        kinds = {"id": pa.int64(), "label": pa.string(), "at": at, "taken": at, "TAKEN_trunc_2": pa.int64()}
+        table = publisher.table(declared={"partition_by": layout})
+        with pytest.raises(InvalidInput) as refused:
+            publisher.create(table, pa.schema(kinds))
+        assert refused.value.field == "partition_by"
+        assert str(refused.value.value).partition(") (")[0] in " ".join(layout)
+        assert publisher.format.describe(table) is None
+
+    def test_rows_separated_by_transforms_come_back(self, publisher: Publisher) -> None:
+        """R19: whatever the columns are."""
+        layout = (
+            "bucket(3, small)",
+            "truncate(2, text)",
+            "day(instant)",
+            "hour(wall)",
+            "bucket(2, day)",
+            "flag",
+        )
+        table = publisher.table(declared={"partition_by": layout, "sort_by": ("text",)})
+        rows = pa.record_batch(
+            [values for _, _, values in EVERY_TYPE],
+            schema=pa.schema([(name, kind) for name, kind, _ in EVERY_TYPE]),
+        )
+        staged = publisher.stage(table, day(0), [rows])
+        assert staged.rows == 3
+        publication = publisher.publication(table, (day(0), staged))
+        prepared = publisher.format.prepare(publication)
+        publisher.commit((publication, prepared))
+        found = publisher.format.read(publisher.state(table, 0), prepared.schema).drop_columns([EPOCH_COLUMN])
+        assert sorted(found.to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
+
     def test_places_differ_in_all_that_names_them(self, publisher: Publisher) -> None:
         places = {
             publisher.format.place(
