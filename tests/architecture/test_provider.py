@@ -96,7 +96,7 @@ def test_the_connections_form_has_every_field_of_every_backend() -> None:
     fields = INFO["connection-types"][0]["conn-fields"]
     known = backends() | catalogs()
     assert fields["backend"]["schema"]["enum"] == list(known)
-    assert list(known) == ["sqlite", "postgresql", "zookeeper", "hive", "glue"]
+    assert list(known) == ["sqlite", "postgresql", "zookeeper", "hive", "glue", "rest"]
     assert set(fields) == set(COMMON_EXTRAS).union(*(backend.extras for backend in known.values()))
     places = INFO["connection-types"][0]["ui-field-behaviour"]["placeholders"]
     assert set(places) == set().union(*(backend.places for backend in known.values()))

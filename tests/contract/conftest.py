@@ -15,6 +15,7 @@ from tests.contract.lakes import Lake
 from tests.contract.server_worlds import ServerBackend, WorldPostgresql, postgresql_place, zookeeper_place
 from tests.contract.statement_worlds import FormatsOpener, statement_formats
 from tests.servers.hive import HiveMetastore
+from tests.servers.iceberg_rest import RestCatalogServer
 from tests.servers.postgresql import PostgresqlServer
 from tests.services import iceberg_runtime
 from tests.services.directories import quick_directory
@@ -41,6 +42,15 @@ def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     """A Hive metastore, for tables that are cleared by each test which uses it."""
     with HiveMetastore(tmp_path_factory.mktemp("hive")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    """A REST catalog, for tables that are cleared by each test which uses it."""
+    if (jar := iceberg_runtime.jar()) is None:
+        pytest.skip("Maven Central does not answer")
+    with RestCatalogServer(jar, tmp_path_factory.mktemp("rest")) as server:
         yield server
 
 

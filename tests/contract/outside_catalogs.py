@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import boto3
 from hive_metastore import ttypes
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.hive import HiveCatalog
+from pyiceberg.catalog.rest import RestCatalog
 
 from airflow_provider.stores.base import CATALOG_NAME
 from tests.servers.hive import HiveMetastore
+from tests.servers.iceberg_rest import RestCatalogServer
 
 
 class OutsidePlace(ABC):
@@ -150,3 +153,31 @@ class GluePlace(RemarkedPlace):
         storage = entry["StorageDescriptor"]
         comment = storage["Columns"][0].get("Comment")
         return entry.get("Description"), entry["Parameters"].get("team"), storage.get("SerdeInfo"), comment
+
+
+class RestPlace(RemarkedPlace):
+    """A REST catalog. :param name: what the server shall have (``RestCatalogServer.java``)."""
+
+    folds_names = False
+
+    def __init__(self, server: RestCatalogServer, name: str = "lake") -> None:
+        self.url, self._uri, self._name = server.url(name), server.uri, name
+
+    def outsider(self, options: Mapping[str, str] = {}) -> Catalog:
+        known: dict[str, Any] = {"uri": self._uri, "warehouse": self._name, "auth": {"type": "noop"}}
+        return RestCatalog(CATALOG_NAME, **known, **options)
+
+    def clear(self) -> None:
+        """Drop all tables."""
+        catalog = self.outsider()
+        for namespace in catalog.list_namespaces():
+            for table in catalog.list_tables(namespace):
+                catalog.drop_table(table)
+
+    def remark(self, database: str, name: str) -> None:
+        with self.outsider().load_table((database, name)).transaction() as changing:
+            changing.set_properties({"comment": "the number", "write.target-file-size-bytes": "7"})
+
+    def remarks(self, database: str, name: str) -> object:
+        properties = self.outsider().load_table((database, name)).properties
+        return properties.get("comment"), properties.get("write.target-file-size-bytes")

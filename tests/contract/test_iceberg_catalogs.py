@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from hive_metastore import ttypes
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.snapshots import Snapshot
 
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
 from airflow_provider.domain.identifiers import DomainName, TableName
@@ -26,7 +28,8 @@ from airflow_provider.tables.iceberg.catalogs import hive as hive_catalog
 from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog
 from airflow_provider.tables.iceberg.catalogs.opening import open_catalog
 from airflow_provider.tables.iceberg.format import IcebergFormat
-from tests.contract.outside_catalogs import HivePlace, OutsidePlace, RemarkedPlace
+from airflow_provider.tables.iceberg.publishing import with_snapshot
+from tests.contract.outside_catalogs import HivePlace, OutsidePlace, RemarkedPlace, RestPlace
 from tests.servers.hive import HiveMetastore
 from tests.servers.ports import free_port
 
@@ -53,13 +56,45 @@ class SqlitePlace(OutsidePlace):
         return SqlCatalog(CATALOG_NAME, uri=self.url, **options)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("hive", marks=pytest.mark.thorough)])
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("hive", "rest"))]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> OutsidePlace:
     if request.param == "sqlite":
         return SqlitePlace(tmp_path)
+    if request.param == "rest":
+        return rest_place(request)
     metastore: HiveMetastore = request.getfixturevalue("hive")
     metastore.clear()
     return HivePlace(metastore)
+
+
+def rest_place(request: pytest.FixtureRequest, name: str = "lake") -> RestPlace:
+    """Return the REST catalog *name* without tables."""
+    found = RestPlace(request.getfixturevalue("rest"), name)
+    found.clear()
+    return found
+
+
+def described(metadata: TableMetadata, pointer: str, number: int) -> TableMetadata:
+    """Return the metadata that follows *metadata* at *pointer*: a version more, the snapshot *number*."""
+    assert isinstance(metadata, TableMetadataV2)
+    snapshot = Snapshot.model_validate(
+        {
+            "snapshot-id": number,
+            "parent-snapshot-id": metadata.current_snapshot_id,
+            "sequence-number": metadata.last_sequence_number + 1,
+            "timestamp-ms": metadata.last_updated_ms + 1,
+            "manifest-list": f"{metadata.location}/metadata/{number}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": metadata.current_schema_id,
+        }
+    )
+    return with_snapshot(metadata, snapshot, pointer)
+
+
+def _same(metadata: TableMetadata) -> TableMetadata:
+    return metadata
 
 
 class CatalogContract:
@@ -91,13 +126,15 @@ class CatalogContract:
         pointer = tables.create(TABLE, COLUMNS).pointer
         loaded = tables._catalog.load(TABLE)
         assert loaded is not None
-        for expected, new, moves in (
-            (pointer, f"{pointer}.2", True),
-            (pointer, f"{pointer}.3", False),
-            (f"{pointer}.2", f"{pointer}.2", True),
-            (f"{pointer}.2", pointer, True),
+        second, third = (described(loaded.metadata, pointer, number) for number in (2, 3))
+        for expected, new, wanted, moves in (
+            (pointer, f"{pointer}.2", second, True),
+            (pointer, f"{pointer}.3", third, False),
+            (f"{pointer}.2", f"{pointer}.2", second, True),
+            (f"{pointer}.2", pointer, loaded.metadata, True),
         ):
-            assert catalog.move(TABLE, expected, new, lambda: loaded.metadata) is moves
+            assert catalog.move(TABLE, expected, new, partial(_same, wanted)) is moves
+            assert catalog.pointers([TABLE]) == [new if moves else f"{pointer}.2"]
         assert catalog.pointers([TABLE]) == [pointer]
         other = replace(TABLE, name=TableName("delays"))
         assert catalog.move(other, pointer, f"{pointer}.2", lambda: loaded.metadata) is False
@@ -108,13 +145,13 @@ class CatalogContract:
         pointer = tables.create(TABLE, COLUMNS).pointer
         loaded = tables._catalog.load(TABLE)
         assert loaded is not None
-        wanted = [f"{pointer}.{number}" for number in range(4)]
+        wanted = {
+            f"{pointer}.{number}": described(loaded.metadata, pointer, number) for number in range(1, 5)
+        }
         with ThreadPoolExecutor(4) as pool:
-            moved = list(
-                pool.map(lambda new: catalog.move(TABLE, pointer, new, lambda: loaded.metadata), wanted)
-            )
+            moved = list(pool.map(lambda new: catalog.move(TABLE, pointer, new, lambda: wanted[new]), wanted))
         assert sum(moved) == 1
-        assert catalog.pointers([TABLE]) == [wanted[moved.index(True)]]
+        assert catalog.pointers([TABLE]) == [list(wanted)[moved.index(True)]]
 
     def test_one_of_many_creations_at_once_wins(self, tables: IcebergFormat) -> None:
         """All return its table, and the others leave no file behind."""
@@ -283,6 +320,9 @@ class TestHive(RemarkCases):
         ("glue://", "glue://"),
         ("glue://AKIA:secret@eu-central-1", "glue://"),
         ("glue://12@eu-central-1", "glue://"),
+        ("rest://ada:secret@catalog.example?warehouse=lake", "rest://"),
+        ("rest://ada:secret@catalog.example?https=no", "rest://"),
+        ("rest://ada@secret@catalog.example", "rest://"),
     ],
 )
 def test_an_address_of_another_form_is_refused(url: str, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables in catalogs outside of the stores' databases: the table contract on Hive and Glue, the catalogs' on Glue."""
+"""Tables in catalogs outside of the stores' databases: the table contract on each, the catalogs' on Glue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from airflow_provider import Interval, Job, Table, epoch_run
 from airflow_provider.coordination.service import Settings
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend
-from tests.contract.outside_catalogs import GluePlace, HivePlace, OutsidePlace
+from tests.contract.outside_catalogs import GluePlace, HivePlace, OutsidePlace, RestPlace
 from tests.contract.test_iceberg_catalogs import CatalogContract, RemarkCases
 from tests.contract.test_table_contract import IcebergBackend
 from tests.servers.aws import Emulator
 from tests.servers.hive import HiveMetastore
+from tests.servers.iceberg_rest import RestCatalogServer
 from tests.services import iceberg_runtime
 from tests.services.directories import quick_directory
 from tests.services.spark import UNCLOSED, classic_spark
@@ -49,6 +50,14 @@ class OutsideBackend(IcebergBackend):
 @pytest.fixture(scope="module")
 def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     with HiveMetastore(tmp_path_factory.mktemp("hive")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    if (jar := iceberg_runtime.jar()) is None:
+        pytest.skip("Maven Central does not answer")
+    with RestCatalogServer(jar, tmp_path_factory.mktemp("rest")) as server:
         yield server
 
 
@@ -85,6 +94,19 @@ class TestTablesInGlue(ProjectedTableContract):
             yield backend
 
 
+class TestTablesInRest(ProjectedTableContract):
+    """Iceberg, its pointers in a REST catalog; also in one that keeps a file of its own from the beginning."""
+
+    examples = 3
+
+    @pytest.fixture(params=["lake", "copies"])
+    def backend(self, request: pytest.FixtureRequest, rest: RestCatalogServer) -> Iterator[TableBackend]:
+        place = RestPlace(rest, request.param)
+        place.clear()
+        with quick_directory("epochs-tables-") as folder, OutsideBackend(folder, place) as backend:
+            yield backend
+
+
 class TestGlue(RemarkCases, CatalogContract):
     """Glue as a catalog."""
 
@@ -95,20 +117,30 @@ class TestGlue(RemarkCases, CatalogContract):
 
 
 @pytest.mark.filterwarnings(UNCLOSED)
-def test_spark_reads_and_compacts_by_the_metastore(hive: HiveMetastore, tmp_path: Path) -> None:
-    """R17: epochs are published, Iceberg's own Hive catalog loads and rewrites the tables, and epochs go on."""
-    hive.clear()
+@pytest.mark.parametrize("kind", ["hive", "rest"])
+def test_spark_reads_and_compacts_by_the_catalog(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """R17: epochs are published, Iceberg's own client loads and rewrites the tables, and epochs go on."""
+    server = request.getfixturevalue(kind)
+    if kind == "rest":
+        RestPlace(server).clear()
+        catalog_url, address = server.url(), server.uri
+    else:
+        server.clear()
+        catalog_url, address = server.url, server.thrift
     if (jar := iceberg_runtime.jar()) is None:
         pytest.skip("Maven Central does not answer")
     url = f"sqlite:///{tmp_path}/epochs.db"
     upgrade_schema(url)
-    settings = Settings(store_url=url, warehouse=f"file://{tmp_path}/warehouse", catalog_url=hive.url)
+    settings = Settings(store_url=url, warehouse=f"file://{tmp_path}/warehouse", catalog_url=catalog_url)
     catalog = {
         "spark.jars": str(jar),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hive",
-        "spark.sql.catalog.lake.uri": hive.thrift,
+        "spark.sql.catalog.lake.type": kind,
+        "spark.sql.catalog.lake.uri": address,
+        "spark.sql.catalog.lake.warehouse": "lake" if kind == "rest" else f"{tmp_path}/unused",
         "spark.sql.catalog.lake.cache-enabled": "false",
         # A metastore that runs in a test refuses Iceberg's locks; this one compares pointers without them.
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",

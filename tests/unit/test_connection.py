@@ -276,6 +276,23 @@ def glue(**given: Any) -> ConnectionFields:
     return ConnectionFields(conn_id="lake", extra={"backend": "glue", "region": "eu-central-1", **given})
 
 
+def rest(**given: Any) -> ConnectionFields:
+    fields = {"host": "catalog.example", "extra": {"backend": "rest"}, **given}
+    return ConnectionFields(conn_id="rest", **fields)
+
+
+def test_a_rest_catalog_has_a_path_a_name_and_a_secret() -> None:
+    assert catalog_url_of(rest()) == "rest://catalog.example:443"
+    extra = {"backend": "rest", "name": "a lake", "scope": "PRINCIPAL_ROLE:ALL"}
+    found = catalog_url_of(rest(schema="/api/catalog", login="a/b", password="s@:t", extra=extra))  # noqa: S106
+    assert found == (
+        "rest://a%2Fb:s%40%3At@catalog.example:443/api/catalog?name=a+lake&scope=PRINCIPAL_ROLE%3AALL"
+    )
+    assert shown_catalog(found) == "rest://catalog.example:443/api/catalog?name=a+lake"
+    found = catalog_url_of(rest(password="token", extra={"backend": "rest", "https": "off"}))  # noqa: S106
+    assert found == "rest://:token@catalog.example:80?https=off"
+
+
 def test_a_catalog_may_be_outside_of_the_stores() -> None:
     assert catalog_url_of(hive()) == "hive://a.example:9083,b.example:9084"
     assert catalog_url_of(hive(login="ada l", port=9085)) == "hive://ada%20l@a.example:9085,b.example:9084"
@@ -294,6 +311,11 @@ def test_a_catalog_may_be_outside_of_the_stores() -> None:
         (glue(region=7), "region"),
         (glue(account=123456789012), "account"),
         (glue(account="123"), "account"),
+        (rest(host="a.example,b.example"), "host"),
+        (rest(login="me"), "login"),
+        (rest(extra={"backend": "rest", "https": "no"}), "https"),
+        (rest(extra={"backend": "rest", "name": 7}), "name"),
+        (rest(extra={"backend": "rest", "region": "eu-central-1"}), "extra"),
         (replace(glue(), host="glue.example"), "host"),
         (replace(glue(), password="secret"), "password"),  # noqa: S106
     ],
@@ -323,7 +345,7 @@ def test_a_catalogs_address_has_no_user_and_an_order(url: str, address: str) -> 
     assert shown_catalog(url) == address
 
 
-@pytest.mark.parametrize("connection", [hive(), glue()], ids=["hive", "glue"])
+@pytest.mark.parametrize("connection", [hive(), glue(), rest()], ids=["hive", "glue", "rest"])
 def test_a_catalog_alone_is_neither_a_store_nor_a_source(connection: ConnectionFields) -> None:
     warehouse = {**connection.extra, "warehouse": WAREHOUSE}
     for refuse in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -19,6 +20,16 @@ POINTER, BEFORE = "metadata_location", "previous_metadata_location"
 """Parameters of an entry in Hive and Glue: its pointer, and the pointer before."""
 _TYPE, _ICEBERG = "table_type", "ICEBERG"
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """Arguments of :meth:`PointerCatalog.move`."""
+
+    table: Table
+    expected: str
+    pointer: str
+    metadata: Callable[[], TableMetadata]
 
 
 class PointerCatalog(ABC):
@@ -53,6 +64,13 @@ class PointerCatalog(ABC):
 
         :param metadata: returns the content of the file at *pointer*.
         """
+
+    def move_together(self, moves: Sequence[Move]) -> bool:  # noqa: ARG002 - the arguments are of those that can
+        """Move all pointers of *moves* at once, or none of them; return whether it moved them.
+
+        False also where the catalog cannot: then each is moved alone.
+        """
+        return False
 
     @abstractmethod
     def remove(self, table: Table, expected: str) -> bool:

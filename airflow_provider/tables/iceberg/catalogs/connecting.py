@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from airflow_provider.stores.connecting import (
     ConnectionFields,
@@ -14,6 +14,7 @@ from airflow_provider.stores.connecting import (
     StoreConnection,
     hosts_of,
     refused,
+    text_of,
 )
 from airflow_provider.stores.factory import backends, catalog_holders, redacted
 
@@ -64,6 +65,51 @@ class GlueConnection(StoreConnection):
         return f"glue://{account}@{region}" if account else f"glue://{region}"
 
 
+class RestConnection(StoreConnection):
+    """Connection to an Iceberg REST catalog: ``login`` and ``password`` are a client and its secret."""
+
+    backend = "rest"
+    summary = "a catalog only: an Iceberg REST catalog that registers tables"
+    places: ClassVar[Mapping[str, str]] = {
+        "host": "catalog.example",
+        "schema": "path of the API before /v1, such as api/catalog",
+        "login": "id of the client; with a password alone, that is a token",
+        "port": "443",
+    }
+    extras: ClassVar[Mapping[str, FormField]] = {
+        "name": FormField(
+            label="REST catalog",
+            description="name of the catalog at its server: clients' property warehouse.",
+        ),
+        "scope": FormField(
+            label="OAuth2 scope", description="such as PRINCIPAL_ROLE:ALL; catalog when empty."
+        ),
+        "oauth2": FormField(
+            label="OAuth2 address",
+            description="URL that gives tokens; that of the catalog itself when empty.",
+        ),
+        "https": FormField(label="HTTPS", description="off: HTTP without TLS; on when empty."),
+    }
+
+    def url_of(self, connection: ConnectionFields) -> str:
+        options = {}
+        for name in self.extras:
+            given = connection.extra.get(name, "")
+            if not isinstance(given, str) or (name == "https" and given not in ("", "off")):
+                raise refused(connection, name, given, "off, or nothing" if name == "https" else "text")
+            if given:
+                options[name] = text_of(connection, name, given)
+        if connection.login and not connection.password:
+            raise refused(connection, "login", connection.login, "a password beside it")
+        user = f"{quote(connection.login or '', safe='')}:{quote(connection.password or '', safe='')}@"
+        path = "/".join(quote(part, safe="") for part in (connection.schema or "").strip("/").split("/"))
+        hosts = hosts_of(connection, 80 if options.get("https") == "off" else 443)
+        if "," in hosts:
+            raise refused(connection, "host", connection.host, "one host")
+        address = f"rest://{user if connection.password else ''}{hosts}{f'/{path}' if path else ''}"
+        return f"{address}?{urlencode(options)}" if options else address
+
+
 def _refuse_given(connection: ConnectionFields, *names: str) -> None:
     """:raises InvalidInput: a field of *connection* has a value that would be ignored."""
     for name in names:
@@ -90,6 +136,12 @@ def _shown_hive(url: str) -> str:
     return "hive://" + ",".join(sorted(redacted(url).removeprefix("hive://").split(",")))
 
 
+def _shown_rest(url: str) -> str:
+    """Return the address with the name of the catalog, since a server has several."""
+    names = parse_qs(url.partition("?")[2]).get("name", [])
+    return "?".join([redacted(url), *(urlencode({"name": name}) for name in names)])
+
+
 OUTSIDE: Mapping[str, OutsideCatalog] = {
     "hive": OutsideCatalog(
         name="a Hive metastore",
@@ -102,6 +154,12 @@ OUTSIDE: Mapping[str, OutsideCatalog] = {
         connection=GlueConnection(),
         opener="glue:GluePointerCatalog",
         shown=str,  # the account before the region is a part of the address, and no secret
+    ),
+    "rest": OutsideCatalog(
+        name="an Iceberg REST catalog",
+        connection=RestConnection(),
+        opener="rest:RestPointerCatalog",
+        shown=_shown_rest,
     ),
 }
 """Every kind of them, by the scheme of its URLs, which is the name of the extra with its client, too."""
