@@ -307,6 +307,11 @@ class TableFormat(ABC):
         Called after the commit is visible; best effort, never raises: the next touch of the table does the rest.
         """
 
+    def published_together(self, published: Sequence[tuple[Publication, Prepared]]) -> None:
+        """Do what :meth:`published` does for the tables of one commit; their pointers move at once where they can."""
+        for publication, prepared in published:
+            self.published(publication, prepared)
+
     @abstractmethod
     def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         """Compare the catalog's pointer with the store's last record of the table; read-only (R17).

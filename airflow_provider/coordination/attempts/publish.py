@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -202,8 +202,8 @@ class Publish:
         except RequirementFailed:
             self.context.note_contention(self._domain)
             return None
-        for sink, (publication, version) in zip(sinks, prepared, strict=True):
-            self.context.formats[sink.table.format].published(publication, version)
+        for name, published in _by_format(prepared).items():
+            self.context.formats[name].published_together(published)
         csn, at = receipt.csn or 0, receipt.at
         return tuple(_answer(attempt, csn, at, commit.deltas) for attempt in attempts)
 
@@ -400,6 +400,15 @@ def _changed(sinks: Sequence[_Sink]) -> dict[Interval, dict[TableName, Interval 
             if piece.changes != piece.member.interval:
                 changed.setdefault(piece.member.interval, {})[sink.table.name] = piece.changes
     return changed
+
+
+def _by_format(
+    prepared: Sequence[tuple[Publication, Prepared]],
+) -> Mapping[str, list[tuple[Publication, Prepared]]]:
+    found: dict[str, list[tuple[Publication, Prepared]]] = {}
+    for publication, version in prepared:
+        found.setdefault(publication.table.format, []).append((publication, version))
+    return found
 
 
 def _answer(attempt: Attempt, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:

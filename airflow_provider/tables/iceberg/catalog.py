@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pyiceberg.catalog.noop import NoopCatalog
@@ -18,7 +19,7 @@ from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables import checks, storage
-from airflow_provider.tables.iceberg.catalogs.base import PointerCatalog
+from airflow_provider.tables.iceberg.catalogs.base import Move, PointerCatalog
 from airflow_provider.tables.iceberg.remembering import Remembered
 from airflow_provider.tables.iceberg.schemas import partition_spec, sort_order
 from airflow_provider.tables.locations import table_path
@@ -110,6 +111,19 @@ class IcebergCatalog:
         :raises Unavailable: no metadata exists at *pointer*. :raises StoreUnavailable: the catalog does not answer.
         """
         return self._pointers.move(table, expected, pointer, lambda: self._description(pointer))
+
+    def move_together(self, moves: Sequence[tuple[Table, str, str]]) -> bool:
+        """Move the pointers of several tables at once, or none of them; return whether they moved.
+
+        :param moves: each table, with the arguments of :meth:`move`.
+        :raises Unavailable: as :meth:`move`. :raises StoreUnavailable: likewise.
+        """
+        return self._pointers.move_together(
+            [
+                Move(table=table, expected=expected, pointer=new, metadata=partial(self._description, new))
+                for table, expected, new in moves
+            ]
+        )
 
     def replace(self, table: Table, schema: Schema, before: IcebergTable) -> None:
         """Replace *before* by an empty table, unless another program has moved its pointer."""

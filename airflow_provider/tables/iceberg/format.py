@@ -14,7 +14,6 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table as IcebergTable
 
 from airflow_provider.domain.cut import State
-from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval, micros
 from airflow_provider.domain.topology import Table
@@ -43,6 +42,7 @@ from airflow_provider.tables.iceberg import (
     draft_output,
     drafts,
     files_to_add,
+    following,
     foreign,
     manifest_files,
     manifests,
@@ -322,29 +322,14 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
         remove, is_own = partial(self._catalog.remove, table), partial(self._catalog.is_own, table)
         return projection.forget(self, table, recorded, remove, is_own)
 
-    def _followed(self, table: Table, prepared: Prepared) -> bool:
-        """Move the pointer to the version published just now; one request if it names what that was made from.
-
-        Never raises: the commit stands, and the next touch moves the pointer.
-        """
-        try:
-            if self._catalog.move(table, prepared.made_from, prepared.ref.metadata):
-                return True
-        except EpochError as error:
-            projection.note_lag(table, error)
-            return False
-        return projection.attempted(self, table, prepared.ref) is not None
-
     def published(self, publication: Publication, prepared: Prepared) -> None:
-        if not self._swaps and not self._followed(publication.table, prepared):
-            return  # The pointer did not move, and may still name an obsolete file: keep them all.
-        for uri in prepared.obsolete:
-            try:
-                storage.remove(*storage.filesystem(uri))
-            except OSError as error:
-                log.warning(
-                    "An old metadata file stays: %s (%s)", uri, error, extra={"table": publication.table.name}
-                )
+        if self._swaps or following.follow(self, self._catalog, publication.table, prepared):
+            following.tidy(publication, prepared)
+        # Else the pointer may still name an obsolete file: they all stay.
+
+    def published_together(self, published: Sequence[tuple[Publication, Prepared]]) -> None:
+        if self._swaps or not following.follow_together(self._catalog, published):
+            super().published_together(published)
 
     def staged(self, table: Table, job: JobName) -> list[StagingFolder]:
         with checks.translated(self._warehouse):
