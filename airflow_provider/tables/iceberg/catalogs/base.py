@@ -76,7 +76,8 @@ class PointerCatalog(ABC):
     def remove(self, table: Table, expected: str) -> bool:
         """Remove the entry of *table* if its pointer is *expected*; return whether this call removed it.
 
-        Files stay. Glue compares before it removes; the other catalogs do both at once.
+        Files stay. Glue compares before it removes, and a REST catalog renames the entry in between; the other catalogs
+        do both at once.
         """
 
     @abstractmethod

@@ -128,6 +128,16 @@ class RestPointerCatalog(PointerCatalog):
                 changes.append(CommitTableRequest(identifier=named, requirements=required, updates=updates))
             return self._client.commit_together(changes)
 
+    def remove(self, table: Table, expected: str) -> bool:
+        with _translated():
+            loaded = self._loaded(_identifier(table))
+            if loaded is None or _pointer(loaded) != expected:
+                return False
+            aside = self._put_aside(loaded)
+            if aside is not None:
+                self._client.drop_table(aside)
+        return aside is not None
+
     def is_ready(self) -> bool:
         with _translated():
             return self._client is not None
@@ -183,8 +193,24 @@ class RestPointerCatalog(PointerCatalog):
     def _replaced(self, loaded: IcebergTable, pointer: str) -> bool:
         """Register *pointer* in place of *loaded*; return False if another program was faster.
 
-        No commit can do it. A table that has another name cannot be committed to, and is looked at once more. In
-        between the catalog has no table of that name; a process that dies then leaves the entry of the other name.
+        No commit can do it. In between the catalog has no table of that name.
+
+        :raises InvalidInput: the server lacks a route for that.
+        """
+        identifier, aside = loaded.name(), self._put_aside(loaded)
+        if aside is None:
+            return False
+        if not self._registered((identifier[0], identifier[1]), pointer):
+            log.warning("An entry stays in %s beside another of its name: %s", _NAME, ".".join(aside))
+            return False
+        self._client.drop_table(aside)
+        return True
+
+    def _put_aside(self, loaded: IcebergTable) -> tuple[str, str] | None:
+        """Give *loaded* another name, and return that; return None if another program was faster.
+
+        A table that has another name cannot be committed to, and is looked at once more. A process that dies before it
+        drops the entry leaves it.
 
         :raises InvalidInput: the server lacks a route for that.
         """
@@ -194,16 +220,12 @@ class RestPointerCatalog(PointerCatalog):
         try:
             self._client.rename_table(identifier, aside)
         except NoSuchTableError:
-            return False
+            return None
         moved = self._client.load_table(aside)
         if moved.metadata_location != loaded.metadata_location:
             self._client.rename_table(aside, identifier)
-            return False
-        if not self._registered((identifier[0], identifier[1]), pointer):
-            log.warning("An entry stays in %s beside another of its name: %s", _NAME, ".".join(aside))
-            return False
-        self._client.drop_table(aside)
-        return True
+            return None
+        return aside
 
 
 class _Client(RestCatalog):
