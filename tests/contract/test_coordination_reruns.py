@@ -12,7 +12,7 @@ from airflow_provider.coordination.restating.members import joined
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain import sizes
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import DependentReaders, TopologyError
+from airflow_provider.domain.errors import DependentReaders, NotReady, TopologyError
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment
@@ -35,6 +35,8 @@ from tests.contract.restating import (
     seen,
     sound,
     three_days,
+    within,
+    write,
 )
 from tests.contract.test_coordination_restating_lost_replies import faults_at
 from tests.contract.test_coordination_source_revisions import compute, feed, land, total
@@ -88,6 +90,26 @@ def test_a_read_day_that_a_run_asks_for_again_is_restated(table_world: World) ->
     assert asked(world, base, 2) is None, "a retry of the generation whose rows were published"
     for job in jobs:
         computed(world, job, 4, [40] if job is base else None)
+    assert sound(world)
+
+
+def test_att11_replay_cascade(world: World) -> None:
+    """R28, R31: a job that draws its rows is cleared after others have read them: these follow in the same commit."""
+    drawn = world.job("d", determinism="replace_cascade")
+    sums = world.job("e", inputs=[increment(world.table("d"))])
+    computed(world, drawn, 1, [3])
+    computed(world, sums, 1)
+    name = taken_in(world, drawn, 1)
+    dead = within(world, drawn, 1, CLEARED, name)
+    write(world, dead, [7])
+    world.coordinator.complete(dead)
+    restated(world, drawn, 1, [8], replace(CLEARED, try_number=2), name=name)
+    with pytest.raises(NotReady, match="not computed"):
+        operations(world).publish(DOMAIN, name)
+    restated(world, sums, 1, by=CLEARED, name=name)
+    assert world.rows("d", "e") == {"d": [(1, 3)], "e": [(1, 4)]}
+    operations(world).publish(DOMAIN, name)
+    assert world.rows("d", "e") == {"d": [(1, 8)], "e": [(1, 9)]}
     assert sound(world)
 
 

@@ -120,6 +120,15 @@ def att10(cascade: Cascade) -> Observed:
     return observed(derived(d, e), d=d, e=e)
 
 
+def att11(cascade: Cascade) -> Observed:
+    """D is 3, and E is made from it; D's task is cleared, and draws 4; R must see what belongs together."""
+    cascade.write("d", 1, [3])
+    cascade.j2(1)
+    cascade.write("d", 1, [4])
+    d, e = cascade.see("d", "e")
+    return observed(derived(d, e), d=d, e=e)
+
+
 def att12(cascade: Cascade) -> Observed:
     """A kill in each of four cells, then a retry; D and D2 must end as if nothing had happened."""
     for epoch, (processed, staged) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1)), start=1):
