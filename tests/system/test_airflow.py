@@ -19,6 +19,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import EpochRecord, EpochState
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.restatement import RestatementState
 from demo.airflow_cluster import AirflowCluster
 from demo.spark_connect import write_configuration
 from tests.documents import HOW_TO, blocks
@@ -64,6 +65,29 @@ class World:
             time.sleep(0.5)
         self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
         return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
+
+    def tables(self) -> dict[str, list[int]]:
+        """Return the rows of a cascade of three tables."""
+        return {table: self.rows(table) for table in ("rows", "copies", "tallies")}
+
+    def run_of(self, dag_id: str, day: int) -> str:
+        """Return the run of a DAG whose date is *day*."""
+        date_of = f"2013-02-{day:02}"
+        runs = [run for run in self.rest.dag_runs(dag_id) if str(run["logical_date"]).startswith(date_of)]
+        (found,) = {str(run["dag_run_id"]) for run in runs}
+        return found
+
+    def opened_by(self, dag_id: str) -> str:
+        """Return the open restatement that runs of a DAG have opened."""
+        with EpochService.open(self.settings) as service:
+            known = service.restatements.all("default")
+        records = {name: stamped.record for name, stamped in known}
+        (found,) = [
+            name
+            for name, record in records.items()
+            if record.rerun_of == dag_id and record.state is RestatementState.OPEN
+        ]
+        return found
 
     def finished(self, dag_id: str, run_id: str) -> str:
         return self.rest.wait_for_run(dag_id, run_id)
@@ -117,13 +141,14 @@ def test_runs_of_every_kind(world: World) -> None:
     _a_failed_try_is_followed_by_one_that_publishes(world)
     _a_manual_run_computes_the_last_day_that_ended(world)
     _a_cleared_task_makes_the_next_revision(world)
-    _a_task_that_others_have_read_is_not_computed_again(world)
     _participants_write_one_epoch_together(world, shared)
     _a_run_that_an_event_has_started_computes_the_day_of_the_event(world)
     _events_tell_what_was_published(world)
     _cleared_tasks_restate_a_day_that_was_read(world)
     _a_backfill_restates_days(world)
     _one_command_restates_a_cascade(world)
+    _a_cleared_task_that_others_have_read_opens_a_restatement(world)
+    _a_backfill_of_days_that_others_have_read_opens_one_restatement(world)
     _nothing_secret_is_written_down(world)
 
 
@@ -161,15 +186,6 @@ def _a_cleared_task_makes_the_next_revision(world: World) -> None:
     assert committed is not None
     assert (committed.revision, committed.owner.run_id) == (2, run)
     assert world.rows("copies") == [7, 7]
-
-
-def _a_task_that_others_have_read_is_not_computed_again(world: World) -> None:
-    run = next(one["dag_run_id"] for one in world.rest.dag_runs("make") if "2013-02-08" in one["dag_run_id"])
-    world.rest.clear("make", run, ["make"])
-    assert world.finished("make", run) == "failed"
-    (task,) = world.rest.task_instances("make", run)
-    assert task["try_number"] == 2, "no retry can cure it"
-    assert world.rows("rows") == [7, 8, 9]
 
 
 def _participants_write_one_epoch_together(world: World, run: str) -> None:
@@ -269,7 +285,7 @@ def _one_command_restates_a_cascade(world: World) -> None:
     assert {world.finished("copy", run) for run in copied} == {"success"}
     tallied = [world.rest.trigger("tally", logical_date=f"2013-02-{day:02}T00:00:00Z") for day in (8, 9, 10)]
     assert {world.finished("tally", run) for run in tallied} == {"success"}
-    before = {table: world.rows(table) for table in ("rows", "copies", "tallies")}
+    before = world.tables()
     words = [
         "backfill",
         "rows",
@@ -286,11 +302,55 @@ def _one_command_restates_a_cascade(world: World) -> None:
     done = world.cluster.run("epochs", *words)
     assert json.loads(done.stdout)["dags"] == ["make", "copy", "tally"], done.stderr
     assert "all epochs are staged" in done.stderr
-    assert {table: world.rows(table) for table in before} == {
+    assert world.tables() == {
         "rows": sorted([*before["rows"], 8, 9]),
         "copies": sorted([*before["copies"], 8, 9]),
         "tallies": sorted([*before["tallies"], 8, 9]),
     }
+
+
+def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> None:
+    """R28: the cleared tasks of the DAGs that have read the day finish it; a person approves and publishes."""
+    before = world.tables()
+    runs = {dag_id: world.run_of(dag_id, 8) for dag_id in ("make", "copy", "tally")}
+    world.rest.clear("make", runs["make"], ["make"])
+    assert world.finished("make", runs["make"]) == "success"
+    name = world.opened_by("make")
+    for dag_id in ("copy", "tally"):
+        world.rest.clear(dag_id, runs[dag_id], [dag_id])
+    assert {world.finished(dag_id, run) for dag_id, run in runs.items()} == {"success"}
+    assert world.tables() == before
+    told = world.cluster.run("epochs", "restate", "status", name, "-o", "json")
+    status = json.loads(told.stdout)
+    assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
+    assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
+    with EpochService.open(world.settings) as service:
+        service.restatements.approve("default", name, output=status["output"], by="me")
+        service.restatements.publish("default", name)
+    assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
+
+
+def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World) -> None:
+    """R28: all its runs share it, also those that name one that was published; a command finishes it."""
+    before = world.tables()
+    world.backfill("make", 8, 10, reprocess_behavior="completed")
+    assert {world.finished("make", world.run_of("make", day)) for day in (8, 9, 10)} == {"success"}
+    assert world.tables() == before
+    name = world.opened_by("make")
+    words = [
+        "--interval",
+        "2013-02-07/2013-02-10",
+        "--reason",
+        "wrong",
+        "--name",
+        name,
+        "--yes",
+        "-o",
+        "json",
+    ]
+    done = world.cluster.run("epochs", "backfill", "rows", *words)
+    assert json.loads(done.stdout)["epochs"] == 9, done.stderr
+    assert world.tables() == {table: sorted([*days, 7, 8, 9]) for table, days in before.items()}
 
 
 def _wait_until_asked(world: World) -> None:
