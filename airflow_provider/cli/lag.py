@@ -31,6 +31,8 @@ from airflow_provider.domain.lag import MOST_COUNTED, Holder, TableLag, tables_h
 _COLUMNS = ("table, complete to (UTC)", "epochs", "local", "global", "wall clock", "end to end")
 
 _MANY_DAYS = timedelta(days=10)
+_LISTED = 100
+"""Number of tables that are listed for people, the slowest first: no one reads more, and rich takes a second."""
 
 
 @command
@@ -46,9 +48,11 @@ def show_lag(arguments: Namespace) -> None:
         "tables": [_facts(row) for row in found.tables],
         "held_back_by": [_holder_facts(holder, tables, _step(arguments, holder)) for holder, tables in held],
     }
-    shown = [row for row in found.tables if arguments.tables or row.held_by is not None]
-    parts = [table(_COLUMNS, map(_row, shown))] if shown else []
-    if left := len(found.tables) - len(shown):
+    late = [row for row in found.tables if arguments.tables or row.held_by is not None]
+    parts = [table(_COLUMNS, map(_row, late[:_LISTED]))] if late else []
+    if len(late) > _LISTED:
+        parts.append(text(f"{several(len(late) - _LISTED, 'more table')} (-o json has all)"))
+    if left := len(found.tables) - len(late):
         parts.append(text(f"{several(left, 'table')} without an epoch that is due and not committed"))
     if held:
         parts.append(block("held back by", *(_block(arguments, holder, tables) for holder, tables in held)))
