@@ -42,7 +42,7 @@ from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import SliceRecord
-from airflow_provider.stores.base import Delete, Exists, Put, SameStore, Transaction, pages
+from airflow_provider.stores.base import Delete, Exists, Put, SameStore, Transaction, pages, unchanged
 
 SINCE_FORMAT = 2
 """First store format whose programs know of drops."""
@@ -211,9 +211,7 @@ class Drop:
     def _retention(self, commit: CommitBuilder, look: Look) -> list[Put]:
         """Write the retention record anew: claims in flight require its version, and are decided again."""
         key, gone = retention_key(self.domain), {leaving.table for leaving in look.leaving}
-        known = commit.reading.get(key)
-        if known is not None:
-            commit.hold(known)
+        commit.require(unchanged(commit.reading, key))
         record = retention_of(self.domain, commit.reading)
         return [Put(key, replace(record, expired=tuple(e for e in record.expired if e.table not in gone)))]
 
