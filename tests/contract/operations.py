@@ -58,6 +58,7 @@ def recorded() -> list[Row]:
         columns,
         foreign,
         ends,
+        drops,
         leases,
         expired_states,
         vacuums,
@@ -445,6 +446,17 @@ def ends(record: Record, world: World) -> None:
     elsewhere.catalog = "postgresql://elsewhere/catalog"
     with record.of("recover: another catalog", "R33"):
         recover(world.worker(formats=elsewhere).context, DOMAIN, new_catalog=True)
+
+
+def drops(record: Record, world: World) -> None:
+    world.run(world.job("own"), day(1), [1])
+    world.coordinator.retire(DOMAIN, "own", **WHY)
+    plan = world.coordinator.plan_drop(DOMAIN, "job", "own")
+    with record.of("drop: a job that is retired, until its names are free", "R7, R10, R24, R39"):
+        world.coordinator.drop(DOMAIN, plan, **WHY)
+    world.clock.advance(DEFAULTS.retention_grace + timedelta(seconds=1))
+    with record.of("vacuum: a table that was dropped", "R24, R39"):
+        world.retention.vacuum(DOMAIN)
 
 
 def leases(record: Record, world: World) -> None:

@@ -153,6 +153,19 @@ class CatalogContract:
         assert catalog.move(other, pointer, f"{pointer}.2", lambda: loaded.metadata) is False
         assert catalog.pointers([other]) == [None]
 
+    def test_an_entry_is_removed_by_compare_and_delete(
+        self, tables: IcebergFormat, catalog: PointerCatalog
+    ) -> None:
+        """R39: only while its pointer is the expected one; its name is free then, and its files stay."""
+        pointer = tables.create(TABLE, COLUMNS).pointer
+        assert not catalog.remove(TABLE, f"{pointer}.2")
+        assert catalog.pointers([TABLE]) == [pointer]
+        assert catalog.remove(TABLE, pointer)
+        assert not catalog.remove(TABLE, pointer)
+        assert catalog.pointers([TABLE]) == [None]
+        tables.register(TABLE, pointer)
+        assert catalog.pointers([TABLE]) == [pointer]
+
     def test_one_of_many_moves_at_once_wins(self, tables: IcebergFormat, catalog: PointerCatalog) -> None:
         """R17: the others are told that they have not moved it."""
         pointer = tables.create(TABLE, COLUMNS).pointer

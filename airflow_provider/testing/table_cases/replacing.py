@@ -1,4 +1,4 @@
-"""Cases: a table without a published epoch can be created anew with other columns."""
+"""Cases: a table without a published epoch can be created anew with other columns, and a dropped one at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.errors import TableRecreated
-from airflow_provider.testing.table_cases.backend import Publisher, TableCases, batch, day, expected
+from airflow_provider.testing.table_cases.backend import (
+    Publisher,
+    TableBackend,
+    TableCases,
+    batch,
+    day,
+    expected,
+)
 
 WRONG = pa.schema([("id", pa.string()), ("lable", pa.string())])
 
@@ -55,3 +62,24 @@ class ReplacingCases(TableCases):
         with pytest.raises(SchemaMismatch):
             publisher.format.replace(table, unpublished, WRONG)
         assert publisher.format.describe(table) == info
+
+    def test_a_dropped_table_is_forgotten_and_made_anew(self, publisher: Publisher, table: Table) -> None:
+        dropped = publisher.publish(table, day(0), [1])
+        assert publisher.format.forget(table, dropped)
+        assert publisher.format.describe(table) is None
+        assert publisher.format.forget(table, dropped)
+        assert publisher.format.missing(table, [dropped]) == []
+        made = publisher.create(table, WRONG)
+        assert made.table_uuid != dropped.table_uuid
+        assert not publisher.format.forget(table, dropped)
+        assert publisher.format.describe(table) == made
+        assert publisher.format.forget(table, None)
+        assert publisher.format.describe(table) is None
+
+    def test_rows_of_another_program_keep_their_entry(
+        self, backend: TableBackend, publisher: Publisher, table: Table
+    ) -> None:
+        recorded = publisher.publish(table, day(0), [1])
+        backend.commit_foreign(table, "append", {0: [7]})
+        assert not publisher.format.forget(table, recorded)
+        assert publisher.format.describe(table) is not None
