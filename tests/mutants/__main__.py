@@ -29,7 +29,8 @@ from tests.mutants.planted import PLANTED, Mutant
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider"
-COPIED = (PACKAGE, "tests", "demo", "setup.cfg", "pyproject.toml")
+COPIED = (PACKAGE, "tests", "demo", "scripts", "setup.cfg", "pyproject.toml", "versions.env")
+JARS = ".jars"
 TIMEOUT = 6
 SHORTEST_LIMIT_S = 60.0
 SIMULATION = ("-m", "tests.simulator", "--seeds", "0:12", "--processes", "1")
@@ -261,6 +262,8 @@ def _copy(directory: Path, name: str) -> Path:
             shutil.copytree(source, place / one, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, place / one)
+    (ROOT / JARS).mkdir(exist_ok=True)
+    (place / JARS).symlink_to(ROOT / JARS)  # what a test fetches there serves all copies
     return place
 
 

@@ -11,6 +11,8 @@ CUT_FILES = "tests/contract/test_iceberg_cut_files.py"
 CUT_FILE_READERS = "tests/contract/test_coordination_cut_files.py"
 ESTIMATES = "tests/unit/test_spark_estimates.py"
 CATALOGS = "tests/contract/test_iceberg_catalogs.py"
+LOCATIONS = "tests/unit/test_iceberg_locations.py"
+REST_CATALOGS = "tests/contract/test_iceberg_rest_catalogs.py"
 
 ADDED_FILES = "tests/contract/test_coordination_added_files.py"
 PARTITIONING = "tests/unit/test_partitioning.py"
@@ -350,5 +352,59 @@ PLANTED_IN_TABLES = (
         new="",
         tests=(CATALOGS,),
         by="test_a_lock_of_another_program_is_waited_for_and_named",
+    ),
+    Mutant(
+        name="a pointer in a REST catalog moves from whatever was committed meanwhile",
+        rule="R17",
+        file="tables/iceberg/catalogs/rest_updates.py",
+        old="for name in refs),\n",
+        new="for name in ()),\n",
+        tests=(REST_CATALOGS,),
+        by="test_a_commit_between_look_and_move_is_seen",
+    ),
+    Mutant(
+        name="another program's commit to a REST catalog is taken for the package's version",
+        rule="R17",
+        file="tables/iceberg/catalogs/rest_updates.py",
+        old="return pointer if pointer and digest == _digest(metadata) else location",
+        new="return pointer or location",
+        tests=(REST_CATALOGS,),
+        by="test_what_another_program_committed_is_not_taken_for_the_own_version",
+    ),
+    Mutant(
+        name="a table in a REST catalog is replaced whatever was committed meanwhile",
+        rule="R17",
+        file="tables/iceberg/catalogs/rest.py",
+        old="if moved.metadata_location != loaded.metadata_location:",
+        new="if False:",
+        tests=(REST_CATALOGS,),
+        by="test_a_commit_between_look_and_replacement_stays",
+    ),
+    Mutant(
+        name="the tables of a commit move one after the other in a REST catalog",
+        rule="R17",
+        file="tables/iceberg/following.py",
+        old="moved = catalog.move_together(moves)",
+        new="moved = False",
+        tests=(REST_CATALOGS,),
+        by="test_tables_of_one_commit_are_shown_at_once",
+    ),
+    Mutant(
+        name="snapshots in a REST catalog name columns that the server does not have",
+        rule="R32",
+        file="tables/iceberg/catalogs/rest_updates.py",
+        old="numbers.get(snapshot.schema_id, snapshot.schema_id)",
+        new="snapshot.schema_id",
+        tests=(REST_CATALOGS,),
+        by="test_columns_that_come_back_have_the_servers_number",
+    ),
+    Mutant(
+        name="a warehouse on which no table was ever written is opened",
+        rule="R22",
+        file="tables/locations.py",
+        old="    if scheme not in _SCHEMES:\n",
+        new="    if scheme not in (*_SCHEMES, *_UNTRIED):\n",
+        tests=(LOCATIONS,),
+        by="test_a_warehouse_that_cannot_be_served_is_refused_before_anything_opens",
     ),
 )

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.catalog import Catalog
 
 from airflow_provider import Interval, Job, Table, epoch_run
 from airflow_provider.coordination.service import Settings
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.table_contract import ProjectedTableContract, TableBackend
-from tests.contract.outside_catalogs import GluePlace, HivePlace, OutsidePlace, RestPlace
+from tests.contract.outside_backend import OutsideBackend
+from tests.contract.outside_catalogs import GluePlace, HivePlace, RestPlace
 from tests.contract.test_iceberg_catalogs import CatalogContract, RemarkCases
-from tests.contract.test_table_contract import IcebergBackend
 from tests.servers.aws import Emulator
 from tests.servers.hive import HiveMetastore
 from tests.servers.iceberg_rest import RestCatalogServer
@@ -33,18 +32,6 @@ LOAD = Job(
     cadence="@hourly",
     origin=datetime(2024, 5, 1, tzinfo=UTC),
 )
-
-
-class OutsideBackend(IcebergBackend):
-    """Iceberg tables beside a SQLite store, in a catalog of another kind."""
-
-    def __init__(self, folder: Path, place: OutsidePlace) -> None:
-        super().__init__(folder, elsewhere=True)
-        self.catalog_url = place.url
-        self._place = place
-
-    def _outsider(self) -> Catalog:
-        return self._place.outsider()
 
 
 @pytest.fixture(scope="module")

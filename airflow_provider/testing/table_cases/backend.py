@@ -204,8 +204,7 @@ class Publisher:
     def commit(self, *published: tuple[Publication, Prepared]) -> int:
         """Commit all tables in one transaction, with their pointers or before them; return its CSN."""
         csn = self.record(*published)
-        for publication, prepared in published:
-            self.format.published(publication, prepared)
+        self.format.published_together(published)
         return csn
 
     def record(self, *published: tuple[Publication, Prepared]) -> int:

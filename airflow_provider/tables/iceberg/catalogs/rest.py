@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from pydantic import ValidationError
 from pyiceberg.catalog.rest import Capability, Endpoint, HttpMethod, RestCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -63,7 +62,7 @@ _FAILURES = (
     CommitStateUnknownException,
     NotImplementedError,  # a route that the server does not list, or says that it lacks
     RequestException,
-    ValidationError,
+    ValueError,  # an answer of another form
 )
 _TOGETHER = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
 
