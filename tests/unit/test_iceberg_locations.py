@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.tables.factory import open_formats
 from airflow_provider.tables.locations import checked_warehouse, path_name
 
 
@@ -80,3 +81,15 @@ def test_warehouses(given_one: Any, uri: str) -> None:
 def test_other_warehouses_are_refused_by_name(bad: Any) -> None:
     with pytest.raises(InvalidInput, match="warehouse"):
         checked_warehouse(bad)
+
+
+@pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "oss"])
+def test_a_warehouse_that_cannot_be_served_is_refused_before_anything_opens(scheme: str) -> None:
+    """Arrow ends the process, or waits for minutes, where such a store is opened without its settings."""
+    uri = f"{scheme}://bucket/warehouse"
+    with pytest.raises(
+        InvalidInput, match=r"schemes file, s3, s3a, s3n.*Next step: set the warehouse"
+    ) as refused:
+        open_formats("sqlite:////srv/epochs.db", uri)
+    assert (refused.value.field, refused.value.value) == ("warehouse", uri)
+    assert (f"tables on {scheme}:// are not supported yet" in str(refused.value)) is (scheme != "oss")
