@@ -217,9 +217,12 @@ class EpochService:
         sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
         participants: int = 1,
         shared_ttl: timedelta | None = None,
-    ) -> Attempt | AlreadyCommitted:
-        """Open an attempt at one epoch: see :func:`~.begin.begin`."""
-        return begin(
+    ) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        """Open an attempt at one epoch: see :func:`~.begin.begin`.
+
+        A group whose jobs are all staged is published, where its last member was interrupted.
+        """
+        answer = begin(
             self.context,
             job,
             interval,
@@ -228,6 +231,15 @@ class EpochService:
             participants=participants,
             shared_ttl=shared_ttl,
         )
+        return self._published(answer)
+
+    def _published(
+        self, answer: Attempt | AlreadyCommitted | AlreadyStaged
+    ) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        csn = self.restatements.publish_if_whole(answer) if isinstance(answer, AlreadyStaged) else None
+        if csn is None:
+            return answer
+        return AlreadyCommitted(answer.domain, answer.job, answer.interval, answer.revision, csn=csn)
 
     def begin_within(
         self,
@@ -239,11 +251,17 @@ class EpochService:
         sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Open an attempt at one epoch of *restatement*: see :func:`~.begin_within.begin_within`."""
-        return begin_within(self.context, restatement_id(restatement), job, interval, owner, sources=sources)
+        within = restatement_id(restatement)
+        return self._published(begin_within(self.context, within, job, interval, owner, sources=sources))
 
     def stage(self, attempt: Attempt) -> AlreadyStaged:
-        """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`."""
-        return stage(self.context, attempt)
+        """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`.
+
+        The last member of a group to be staged publishes the group: see :func:`~.grouped.publish_if_whole`.
+        """
+        staged = stage(self.context, attempt)
+        self.restatements.publish_if_whole(staged)
+        return staged
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:
         """Let one of several writers of *attempt* begin: see :func:`~.join.join`."""

@@ -15,7 +15,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import change_set_of_restatement, held
+from airflow_provider.domain.restatement import ChangeSetKind, change_set_of_restatement, held
 from airflow_provider.domain.topology import OnRerun
 
 
@@ -136,7 +136,8 @@ def _decide_within(
 ) -> Beginning:
     """Decide the outcome of a begin within *restatement*: what is staged stays, unless its task was cleared."""
     attempt, committed = epoch.attempt, epoch.committed
-    if committed is not None and committed.change_set == change_set_of_restatement(restatement):
+    change_sets = {change_set_of_restatement(restatement, kind) for kind in ChangeSetKind}
+    if committed is not None and committed.change_set in change_sets:
         return Beginning.COMMITTED
     restating = attempt.restated_by if attempt is not None else None
     if restating not in (None, restatement):

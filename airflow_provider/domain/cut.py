@@ -65,6 +65,12 @@ class State:
     ref: TableRef | None
     staged: tuple[Staged, ...] = ()
 
+    @property
+    def format(self) -> str | None:
+        """Name of the table's format; None where nothing is committed or staged."""
+        parts = [output.committable.format for output in self.staged]
+        return self.ref.format if self.ref is not None else next(iter(parts), None)
+
     def has(self, end: datetime) -> bool:
         """Return True if the slice that ends at *end* belongs to the state."""
         return self.kind.has(end, low=self.low, barrier=self.barrier)

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Protocol
 
 from airflow_provider.domain.checks import Check
-from airflow_provider.domain.format_marks import formerly
+from airflow_provider.domain.format_marks import formerly, since
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence
-from airflow_provider.domain.topology import Determinism, Edge, Job, OnRerun, Source, Table
+from airflow_provider.domain.topology import Determinism, Edge, Group, Job, OnRerun, Source, Table
 
 
 class Declares(Protocol):
@@ -40,6 +40,7 @@ class JobDeclaration:
     determinism: Determinism
     checks: tuple[Check, ...] = ()
     inactive_after: int | None = field(default=None, metadata=formerly("lapses_after"))
+    group: Group | None = field(default=None, metadata=since(2))
 
     @classmethod
     def of(cls, job: Declares) -> JobDeclaration:
@@ -56,4 +57,5 @@ class JobDeclaration:
             determinism=self.determinism,
             checks=self.checks,
             inactive_after=self.inactive_after,
+            group=self.group,
         )

@@ -65,6 +65,14 @@ def restatement_id(value: object) -> RestatementId:
     return RestatementId(_checked(value, "restatement"))
 
 
+def group_name(value: object) -> str:
+    """Return *value* as a checked name of a commit group.
+
+    :raises InvalidInput: not a valid name; names the field ``group``.
+    """
+    return _checked(value, "group")
+
+
 def column_name(value: object) -> str:
     """Return *value* as a checked name of a table's column, which is part of no path: ``price/kg`` is one.
 

@@ -60,6 +60,14 @@ def refuse_together(job: Job, epochs: Sequence[Interval]) -> None:
 
     :raises InvalidInput: an epoch would read the output of those before it, which is not committed yet; or too many.
     """
+    if job.group is not None:
+        raise InvalidInput(
+            f"job {job.name!r} belongs to group {job.group.name!r}, which publishes each of its epochs.",
+            next_step='leave commit="each": the group commits one barrier of all its jobs.',
+            field="commit",
+            value="together",
+            expected="a job outside of groups",
+        )
     own = sorted({edge.table for edge in job.edges} & {table.name for table in job.outputs})
     if own:
         raise InvalidInput(

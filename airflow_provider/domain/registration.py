@@ -12,12 +12,14 @@ from airflow_provider.domain.checks import Check
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.format_marks import formerly, since
+from airflow_provider.domain.group import check_groups
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.topology import (
     Determinism,
     Edge,
     EdgeKind,
+    Group,
     Job,
     OnRerun,
     OnUpstreamRevision,
@@ -65,6 +67,7 @@ class JobRecord:
     past_sources: tuple[str, ...] = field(default=(), metadata=formerly("past_roots"))
     left_sources: tuple[Source, ...] = field(default=(), metadata=since(2, optional=True))
     predecessors: tuple[JobName, ...] = field(default=(), metadata=since(2, optional=True))
+    group: Group | None = field(default=None, metadata=since(2))
 
     @property
     def writers(self) -> tuple[JobName, ...]:
@@ -156,6 +159,7 @@ def check_registration(
         _refuse_changed_history(job, previous)
     everyone = {**active, job.name: job}
     refuse_cycle(everyone)
+    check_groups(job, everyone)
     owners = {table.name: owner for owner in everyone.values() for table in owner.outputs}
     for reader in everyone.values():
         for edge in reader.edges:

@@ -1,6 +1,7 @@
 """Restatements: committed epochs that are computed again with all that has read them, and published whole (R28).
 
-Pure decisions; see docs/decisions/restatement.md.
+A group's barrier has the same record, of another kind: its members are computed for the first time. Pure decisions; see
+docs/decisions/restatement.md and docs/decisions/commit-groups.md.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ REVERTIBLE = timedelta(days=7)
 """Time for which the versions that a restatement has replaced are held, and it can be reverted."""
 _LONGEST = 80
 """Number of characters of a job's, table's or DAG's name in the name of a restatement."""
+
+
+class ChangeSetKind(StrEnum):
+    """Kind of a change set whose members are staged and published by one commit."""
+
+    RESTATEMENT = "restatement"
+    """Committed epochs that are computed again."""
+    GROUP = "group"
+    """The first revisions of the jobs of a commit group, at one barrier."""
 
 
 class RestatementState(StrEnum):
@@ -97,6 +107,7 @@ class RestatementRecord:
     :param ended: why it was abandoned. :param reverts: the restatement whose rows it takes back.
     :param decisions: about epochs that ``hold`` edges hold, oldest first.
     :param rerun_of: the DAG whose runs have opened it, and whose other runs it takes in; empty if a person has.
+    :param kind: of a group's barrier, the members are its jobs, also those that are not registered yet.
     """
 
     reason: str
@@ -113,6 +124,11 @@ class RestatementRecord:
     reverts: RestatementId | None = None
     decisions: tuple[HeldDecision, ...] = field(default=(), metadata=since(2))
     rerun_of: str = field(default="", metadata=since(2))
+    kind: ChangeSetKind = field(default=ChangeSetKind.RESTATEMENT, metadata=since(2))
+
+    @property
+    def is_group(self) -> bool:
+        return self.kind is ChangeSetKind.GROUP
 
     def of(self, job: JobName) -> tuple[Interval, ...]:
         """Return the members of *job*."""
@@ -189,8 +205,10 @@ def as_committed(
     )
 
 
-def change_set_of_restatement(restatement: RestatementId) -> ChangeSetId:
-    return ChangeSetId(f"restatement {restatement}")
+def change_set_of_restatement(
+    restatement: RestatementId, kind: ChangeSetKind = ChangeSetKind.RESTATEMENT
+) -> ChangeSetId:
+    return ChangeSetId(f"{kind} {restatement}")
 
 
 def held_state(table: TableName, record: TableRecord, csn: int) -> State:
@@ -265,9 +283,10 @@ def refuse_stranger(name: RestatementId, record: RestatementRecord, job: JobName
 
 
 def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochBusy:
-    """Return the error for an epoch that *restatement* computes."""
+    """Return the error for an epoch that *restatement*, or the barrier of a group, computes."""
     return EpochBusy(
-        f"{job} {interval} is computed again by restatement {restatement!r}, which is not published yet.",
+        f"{job} {interval} is computed by restatement {restatement!r}, or the group of that name, which is not "
+        "published yet.",
         next_step=f"publish it (`airflow epochs restate publish {restatement}`) or abandon it (`airflow epochs restate "
         f"abandon {restatement} --reason …`); `airflow epochs restate status {restatement}` shows how far it is.",
         job=job,

@@ -22,6 +22,7 @@ from airflow_provider.domain.identifiers import (
     column_name,
     domain_name,
     format_name,
+    group_name,
     job_name,
     table_name,
 )
@@ -29,6 +30,8 @@ from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source as Source  # noqa: PLC0414  (declared with the edges, and imported with them)
 from airflow_provider.domain.table_kind import TableKind
 
+MOST_IN_A_GROUP = 50
+"""Maximum number of jobs of a commit group: any store's transaction holds their epochs."""
 _MOST_EPOCHS = 1_000_000
 _FARTHEST = timedelta(days=36_525)
 """Longest distance into the past that an edge may read: a century."""
@@ -227,6 +230,28 @@ def _edge(
 
 
 @dataclass(frozen=True, slots=True, init=False)
+class Group:
+    """A commit group: the epochs of its jobs up to one barrier become visible in one commit (R28).
+
+    :param name: unique in the domain. :param jobs: names of all its jobs, each of which declares the group. They
+        never change: other jobs are a group of another name.
+    :raises InvalidInput: names the field.
+    """
+
+    name: str
+    jobs: tuple[JobName, ...]
+
+    def __init__(self, name: str, *, jobs: Iterable[str]) -> None:
+        names = sorted(map(job_name, _several(jobs, "jobs", "names of jobs")))
+        _refuse_repeats("jobs", names)
+        if not 2 <= len(names) <= MOST_IN_A_GROUP:
+            expected = f"the names of 2 to {MOST_IN_A_GROUP} jobs, which one commit publishes"
+            raise InvalidInput(field="jobs", value=names, expected=expected)
+        object.__setattr__(self, "name", group_name(name))
+        object.__setattr__(self, "jobs", tuple(names))
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Job:
     """A unit of work that reads inputs and writes output tables, one epoch at a time.
 
@@ -239,6 +264,7 @@ class Job:
     :param inactive_after: number of barriers of its calendar without a commit after which no cut waits for it (R9);
         None for never.
     :param checks: checks that must pass before rows are published (:mod:`airflow_provider.domain.checks`).
+    :param group: commit group that publishes its epochs; None for a job that publishes each by itself.
     :raises InvalidInput: names the field.
     """
 
@@ -251,6 +277,7 @@ class Job:
     determinism: Determinism = Determinism.DETERMINISTIC
     checks: tuple[Check, ...] = ()
     inactive_after: int | None = None
+    group: Group | None = None
     input_tables: tuple[Table, ...] = field(default=(), repr=False, compare=False)
 
     def __init__(
@@ -265,6 +292,7 @@ class Job:
         determinism: Determinism | str = Determinism.DETERMINISTIC,
         checks: Iterable[Check] = (),
         inactive_after: int | None = None,
+        group: Group | None = None,
     ) -> None:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
@@ -280,6 +308,7 @@ class Job:
         put("determinism", _member(Determinism, determinism, "determinism"))
         put("checks", _several(checks, "checks", "row_count(…), not_null(…), no_rows(…) and the like"))
         put("inactive_after", _counted(inactive_after, "inactive_after"))
+        put("group", self._checked_group(group))
         refuse_unknown_tables(
             self.checks, [table.name for table in self.outputs], [edge.table for edge in self.edges]
         )
@@ -318,6 +347,12 @@ class Job:
             expected=f"one of {[str(table.name) for table in self.outputs]}",
             next_step=f"declare {name!r} in the outputs of job {self.name!r}.",
         )
+
+    def _checked_group(self, group: Group | None) -> Group | None:
+        if group is not None and (not isinstance(group, Group) or self.name not in group.jobs):
+            expected = f"a Group that names job {self.name!r}, or None"
+            raise InvalidInput(field="group", value=group, expected=expected)
+        return group
 
     def _checked_origin(self, origin: datetime) -> datetime:
         moment = as_utc(origin, "origin")

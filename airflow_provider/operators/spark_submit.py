@@ -19,7 +19,7 @@ from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.restating.members import uncomputed
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, Published
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
@@ -171,7 +171,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         if len(published) == len(epochs):
             self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
         elif self.batch is None and len(epochs) == 1:
-            published = [self._compute_one(context, service, settings, epochs[0], owner)]
+            one = self._compute_one(context, service, settings, epochs[0], owner)
+            published = [] if one is None else [one]
         else:
             for interval in intervals:
                 batch = Batch(interval=interval, owner=owner)
@@ -229,18 +230,25 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
-    ) -> Published:
+    ) -> Published | None:
+        """Compute an epoch, and publish it; return None where its group waits for other jobs."""
         service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
         with begins(lambda: [interval]):
             answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
             return published_before(service.store, answer)
+        if isinstance(answer, AlreadyStaged):
+            self.log.info("Staged already for its group: %s", answer)
+            return None
         if answer.adopted:
             self.log.info("An earlier try left complete output; it is published as it is: %s", answer)
         else:
             order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
             self._run_attempt(context, service, order, answer)
+        if answer.restatement is not None:
+            self.log.info("Staged for its group: %s", service.stage(answer))
+            return next(iter(published_epochs(service.store, self.job, [interval], owner)), None)
         return self._publish(service, answer)
 
     def _stage_one(

@@ -132,8 +132,8 @@ class EpochRun:
         self.attempt.input(name)
         self._check()
         state, known = self._service.input(self.attempt, name)
-        if state.ref is not None:
-            table_format = self._format(state.ref.format, name)
+        if state.format is not None:
+            table_format = self._format(state.format, name)
             return reads.dataframe(
                 self.spark, table_format, state, known, names=columns, with_epoch=with_epoch
             )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
+from airflow_provider.coordination.attempts.begin import alone
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
 from airflow_provider.domain.interval import Interval
@@ -144,7 +145,7 @@ def begin_shared(
     :param lock_ttl: longest time without a heartbeat of any participant, such as while they wait for workers.
     """
     defaults = service.defaults
-    return service.begin(
+    answer = service.begin(
         job,
         interval,
         owner,
@@ -152,6 +153,7 @@ def begin_shared(
         participants=participants,
         shared_ttl=defaults.shared_lock_ttl if lock_ttl is None else lock_ttl,
     )
+    return alone(answer)
 
 
 def participate(

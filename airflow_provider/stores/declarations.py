@@ -29,14 +29,21 @@ _sorted = msgspec.json.Encoder(order="sorted")
 
 def encoded(job: Job | JobDeclaration) -> bytes:
     """Return *job* as a store would write it, with its parts in the order of their declaration."""
-    plain, _ = without_later(JobDeclaration.of(job), _FIRST_FORMATS)
-    return msgspec.json.encode(plain)
+    return msgspec.json.encode(_plain(JobDeclaration.of(job))[0])
+
+
+def _plain(declaration: JobDeclaration) -> tuple[dict[str, Any], bool]:
+    """Return *declaration* without what came later and is not used, and whether it uses a field of a later format."""
+    plain, is_later = without_later(declaration, _FIRST_FORMATS)
+    if plain["group"] is None:  # came after the first handles
+        del plain["group"]
+    return plain, is_later
 
 
 def fingerprint(job: Job | JobDeclaration) -> str:
     """Return the identity of *job* among all declarations of its name; the order of its parts does not matter."""
     declaration = JobDeclaration.of(job)
-    plain, is_later = without_later(declaration, _FIRST_FORMATS)
+    plain, is_later = _plain(declaration)
     if not is_later:
         return _digest(_first_spelling(declaration).encode())
     for name in ("edges", "roots", "outputs", "checks"):
@@ -89,6 +96,7 @@ def _first_spelling(job: JobDeclaration) -> str:
     later = {
         "checks": _spelled("Check", job.checks, _CHECK),
         "lapses_after": job.inactive_after,
+        "group": job.group and (job.group.name, *map(str, job.group.jobs)),
         "adopting": sorted(
             table.name for table in job.outputs if table.on_foreign_commit is OnForeignCommit.ADOPT
         ),

@@ -30,8 +30,6 @@ def write_rows(service: EpochService, attempt: Attempt, sink: str, rows: pa.Tabl
 
 
 def read_rows(service: EpochService, attempt: Attempt, table: str) -> pa.Table | None:
-    """Return the rows of *table* that the attempt reads; None if the table has no commit."""
+    """Return the rows of *table* that the attempt reads; None if the table has no rows yet."""
     state, schema = service.input(attempt, table)
-    if state.ref is None:
-        return None
-    return service.formats[state.ref.format].read(state, schema)
+    return None if state.format is None else service.formats[state.format].read(state, schema)

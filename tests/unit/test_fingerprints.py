@@ -19,7 +19,7 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.format_marks import FORMAT, since
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import Edge, Job, Table
+from airflow_provider.domain.topology import Edge, Group, Job, Table
 from airflow_provider.spark.handles import declaration_digest
 from airflow_provider.stores import declarations
 from airflow_provider.stores.declarations import encoded, fingerprint
@@ -32,12 +32,13 @@ UNCOUNTED = {
     (Edge, "domain"): "a job's edges are of its own domain, which its tables say",
 }
 """Fields that change no fingerprint, and why."""
-DECLARED = JobDeclaration.of(WHOLE)
+DECLARED = replace(JobDeclaration.of(WHOLE), group=Group("air", jobs=["everything", "more"]))
 CLASSES = list(dict.fromkeys(type(value) for _, value in places(DECLARED)))
 SEVERAL = ("edges", "sources", "outputs", "checks")
 
 
 OTHERS: Mapping[str, Any] = {
+    "Group": None,
     "JobName": "another",
     "TableName": "another",
     "DomainName": "another",

@@ -13,6 +13,7 @@ from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.inputs import Inputs
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.refusals import (
+    participants_in_group,
     refuse_changes,
     refuse_ended,
     refuse_participants,
@@ -21,10 +22,11 @@ from airflow_provider.coordination.attempts.refusals import (
 from airflow_provider.coordination.attempts.resume import attempt_of, committed, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.store_attempt import NewAttempt, store_attempt
 from airflow_provider.coordination.attempts.within import Within
 from airflow_provider.coordination.commits.alter import Alter
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_part
-from airflow_provider.coordination.commits.declare import Declaring
+from airflow_provider.coordination.commits.declare import Declaration, Declaring
 from airflow_provider.coordination.commits.pointers import follow, refuse_ahead, refuse_stopped
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
@@ -47,18 +49,15 @@ from airflow_provider.domain.epoch import (
     AttemptEvent,
     AttemptRecord,
     EpochRecord,
-    EpochState,
-    LockRecord,
-    committed_csn,
 )
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.group import epoch_of_group, group_of
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.records import (
     Stamped,
-    entry_key,
     fence_of,
     job_key,
     lock_of,
@@ -70,9 +69,9 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
-from airflow_provider.domain.topology import Edge, Job, Table
+from airflow_provider.domain.topology import Edge, Group, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
-from airflow_provider.stores.base import Put, Reading, RequirementFailed, SameStore, Transaction, unchanged
+from airflow_provider.stores.base import Reading
 
 _Answer = Callable[[], Attempt | AlreadyCommitted | AlreadyStaged | None]
 
@@ -86,13 +85,14 @@ def begin(
     sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     participants: int = 1,
     shared_ttl: timedelta | None = None,
-) -> Attempt | AlreadyCommitted:
+) -> Attempt | AlreadyCommitted | AlreadyStaged:
     """Open an attempt at one epoch, with inputs that are fixed before they are read.
 
     :param sources: asks sources for bounds, or has them; last, and only where none are recorded yet (I11).
     :param participants: writers of this attempt; with several, each of them joins it (:func:`~.join.join`).
     :param shared_ttl: they are processes of their own, also a single one joins, and all may be silent for so long.
-    :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed.
+    :return: an attempt whose ``adopted`` says that its output is complete already, or that it is committed; of a job
+        in a commit group, an attempt that the group publishes, or that its output is staged for the group.
     :raises NotReady: inputs have not reached the barrier; ``missing`` lists them.
     :raises EpochBusy: another run's live attempt, or an open restatement that computes the epoch.
     :raises Fenced: a newer attempt of the same run exists.
@@ -103,7 +103,7 @@ def begin(
     :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
     asked = request(context, job, interval, owner, sources, participants=participants, shared_ttl=shared_ttl)
-    return alone(asked.run())
+    return asked.run()
 
 
 def request(
@@ -145,7 +145,7 @@ class Begin:
 
     :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
     :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
-    :param restatement: see :func:`begin_within`.
+    :param restatement: see :func:`begin_within`. :param group: the commit group that publishes the epoch.
     """
 
     context: Context
@@ -157,6 +157,7 @@ class Begin:
     skips: str = ""
     shared_ttl: timedelta | None = None
     restatement: RestatementId | None = None
+    group: Group | None = None
 
     @property
     def _edges(self) -> tuple[Edge, ...]:
@@ -172,7 +173,8 @@ class Begin:
     @property
     def _within(self) -> Within:
         """The restatement within which the epoch is computed, or none."""
-        return Within(context=self.context, job=self.job, interval=self.interval, name=self.restatement)
+        name, group = self.restatement, self.group
+        return Within(context=self.context, job=self.job, interval=self.interval, name=name, group=group)
 
     @property
     def _inputs(self) -> Inputs:
@@ -201,6 +203,26 @@ class Begin:
         declaration = Declaring(self.context, self.job).of(self._read())
         if declaration is None:
             raise ReadAgain
+        return self._in_its_group(declaration.reading).under(declaration)
+
+    def _in_its_group(self, reading: Reading) -> Begin:
+        """Return this request within the barrier of the group that publishes the epoch, if one does."""
+        stamped, newest = (
+            reading.get(fence_of(self._epoch)),
+            reading.of(job_key(self.job.domain, self.job.name)),
+        )
+        group = group_of(newest.record, None if stamped is None else stamped.record)
+        if group is None or self.skips or self.restatement is not None:
+            return self
+        if self.participants > 1 or self.shared_ttl is not None:
+            raise participants_in_group(self.job, group)
+        return replace(self, restatement=epoch_of_group(group, self.interval), group=group)
+
+    def under(self, declaration: Declaration) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        """Begin once, by *declaration*.
+
+        :raises ReadAgain: the store is to be read again.
+        """
         reading, job = declaration.reading, declaration.job
         followed = follow(self.context.formats, reading, self.job.outputs)
         for table in followed.beyond:
@@ -282,6 +304,13 @@ class Begin:
         return RollBack(self.context.formats, self.job, self.interval, self._log)
 
     @property
+    def _change_sets(self) -> list[RestatementId]:
+        """The change set within which the epoch is computed, if any."""
+        group = self.job.group
+        named = [] if self.restatement is None else [self.restatement]
+        return named or ([] if group is None else [epoch_of_group(group, self.interval)])
+
+    @property
     def _epoch(self) -> EpochId:
         return self.job.epoch(self.interval)
 
@@ -295,7 +324,7 @@ class Begin:
                 job_key(domain, self.job.name),
                 fence_of(self._epoch),
                 lock_of(self._epoch),
-                *([] if self.restatement is None else [restatement_key(domain, self.restatement)]),
+                *(restatement_key(domain, name) for name in self._change_sets),
                 *(table_key(domain, edge.table) for edge in edges),
                 *(rewrite_log_key(domain, edge.table) for edge in edges),
                 *(table_key(domain, table.name) for table in self.job.outputs),
@@ -372,7 +401,8 @@ class Begin:
     ) -> Attempt | None:
         if stamped is not None:
             self._roll_back.finish(stamped.record)
-        version = self._store(reading, stamped, record, bounded)
+        begun = NewAttempt(epoch=self._epoch, before=stamped, record=record, bounded=bounded, ttl=self._ttl)
+        version = store_attempt(self.context.store, begun, reading, self._within)
         return None if version is None else self._granted(record, reading, version, bounded.bounds)
 
     def _adopted(self, before: AttemptRecord, job: JobRecord) -> int | None:
@@ -398,53 +428,3 @@ class Begin:
             return before.baseline
         refs = ((name, table.record.ref if table else None) for name, table in self._own(reading).items())
         return tuple((name, None if ref is None else ref.lasting()) for name, ref in refs)
-
-    def _store(
-        self,
-        reading: Reading,
-        stamped: Stamped[EpochRecord] | None,
-        record: AttemptRecord,
-        bounded: Bounded,
-    ) -> int | None:
-        """Write the attempt; None when something that was decided on has changed."""
-        domain = self.job.domain
-        before = stamped.record if stamped else None
-        epoch = EpochRecord(
-            interval=self.interval,
-            token=record.token,
-            attempt=record,
-            committed=before.committed if before else None,
-            committed_csn=committed_csn(stamped) if stamped else None,
-            replaced=before.replaced if before else None,
-        )
-        lock = LockRecord(token=record.token, owner=self.owner, ttl=self._ttl)
-        log = AttemptEvent(
-            state=EpochState.OPEN,
-            sink="",
-            token=record.token,
-            participant=0,
-            owner=self.owner,
-            note="".join((record.note, *(f", {note}" for note in bounded.notes))),
-        )
-        name = self._epoch
-        fence = fence_of(name)
-        # Inputs and baselines are claims: none may appear behind the back of retention (R24).
-        required = [topology_key(domain), fence, lock_of(name), retention_key(domain), *bounded.required]
-        if self.restatement is not None:  # it may be abandoned, or get further members
-            required.append(restatement_key(domain, self.restatement))
-        transaction = Transaction(
-            domain=domain,
-            store=SameStore(reading.head.incarnation),
-            requires=(*(unchanged(reading, key) for key in required), *bounded.readers),
-            updates=(
-                Put(fence, epoch),
-                Put(lock_of(name), lock),
-                Put(entry_key(name, log), log),
-                *(Put(key, record) for key, record in bounded.updates.items()),
-            ),
-        )
-        try:
-            receipt = self.context.store.transact(transaction)
-        except RequirementFailed:
-            return None
-        return receipt.versions[fence]

@@ -194,9 +194,9 @@ class _Output:
     def _input(self, table: str) -> Readable | None:
         """Return the state of an input that the epoch read; None for a table without a commit."""
         state, schema = read_input(self.context, self.attempt, table)
-        if state.ref is None:
+        if state.format is None:
             return None
-        return Readable(format=self.context.formats[state.ref.format], state=state, schema=schema)
+        return Readable(format=self.context.formats[state.format], state=state, schema=schema)
 
     def _staged(self, sink: Table) -> Readable:
         interval, output = self.attempt.interval, self.output[sink.name]

@@ -90,11 +90,7 @@ def _refuse_apart(attempt: Attempt, record: AttemptRecord, together: PublishedTo
     if record.restatement != name or record.staged != (together is not None):
         raise InvalidInput(
             f"{attempt} is "
-            + (
-                f"within restatement {record.restatement!r}"
-                if record.restatement
-                else "within no restatement"
-            )
+            + (f"within {record.restatement!r}" if record.restatement else "within no restatement")
             + ", and is published with that alone.",
             next_step=f"`airflow epochs restate publish {record.restatement}`."
             if record.restatement

@@ -155,7 +155,7 @@ class Publish:
     @property
     def _change_set(self) -> ChangeSetId:
         if self.together is not None:
-            return change_set_of_restatement(self.together.name)
+            return change_set_of_restatement(self.together.name, self.together.stamped.record.kind)
         return change_set_of(self.attempts)
 
     def run(self) -> tuple[Published, ...]:

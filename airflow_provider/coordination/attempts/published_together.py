@@ -10,6 +10,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import Beside
 from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Provenance
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
@@ -33,15 +34,18 @@ from airflow_provider.stores.base import Absent, Put, Reading
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedTogether:
-    """Restatement whose members one commit publishes.
+    """Restatement, or barrier of a group, whose members one commit publishes.
 
-    :param stamped: its record. :param epochs: its members. :param staged: these by the table that they write, by time.
+    :param stamped: its record. :param epochs: its members, without those of a group that are committed already.
+    :param staged: these by the table that they write, by time.
+    :param topology: version of the domain's record at which no other member of a group was waited for.
     """
 
     name: RestatementId
     stamped: Stamped[RestatementRecord]
     epochs: frozenset[tuple[JobName, Interval]]
     staged: Mapping[TableName, Sequence[StagedEpoch]]
+    topology: int | None = None
 
     @classmethod
     def of(
@@ -49,14 +53,17 @@ class PublishedTogether:
         name: RestatementId,
         stamped: Stamped[RestatementRecord],
         members: Iterable[tuple[Attempt, StagedEpoch]],
+        topology: int | None = None,
     ) -> PublishedTogether:
         staged: dict[TableName, list[StagedEpoch]] = {}
-        for attempt, epoch in members:
+        published = [*members]
+        for attempt, epoch in published:
             for sink in attempt.sinks:
                 staged.setdefault(sink.name, []).append(epoch)
         for found in staged.values():
             found.sort(key=_end)
-        return cls(name=name, stamped=stamped, epochs=frozenset(stamped.record.epochs), staged=staged)
+        epochs = ((epoch.job, epoch.interval) for _, epoch in published)
+        return cls(name=name, stamped=stamped, epochs=frozenset(epochs), staged=staged, topology=topology)
 
     @property
     def beside(self) -> Beside:
@@ -86,7 +93,7 @@ class PublishedTogether:
         if other:
             raise Conflict(
                 f"{attempt}: {', '.join(other)} was computed again since it was read.",
-                next_step=f"compute the epoch again within restatement {self.name!r}, then publish it.",
+                next_step=f"compute the epoch again within {self.name!r}, which is published then.",
                 tables=tuple(other),
             )
 
@@ -99,9 +106,11 @@ class PublishedTogether:
         """Refuse to publish a restatement that is over, or has other members than were read.
 
         :raises InvalidInput: it is over. :raises Conflict: others have changed it.
-        :raises DomainMoved: the domain is elsewhere.
+        :raises DomainMoved: the domain is elsewhere. :raises ReadAgain: a group may wait for other jobs by now.
         """
         refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
+        if self.topology not in (None, reading.of(topology_key(self._domain)).version):
+            raise ReadAgain
         stamped = reading.of(self.stamped.key)
         refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
         if stamped.version != self.stamped.version:
@@ -116,6 +125,8 @@ class PublishedTogether:
         """
         commit.hold(commit.reading.of(topology_key(self._domain)), self.stamped)
         commit.update(Put(self.stamped.key, replace(self.stamped.record, state=RestatementState.PUBLISHED)))
+        if self.stamped.record.is_group:
+            return  # first revisions replace nothing
         key, csn = lease_key(self._domain, lease_of_restatement(self.name)), commit.reading.head.csn
         states = tuple(held_state(table, record, csn) for table, record in replaced)
         lease = LeaseRecord(

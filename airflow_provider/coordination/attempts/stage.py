@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.attempts.check import check, refuse_unchecked
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.join import unjoined
-from airflow_provider.coordination.attempts.member import open_epoch, refuse_unknown, whole_output
+from airflow_provider.coordination.attempts.member import (
+    commit_event_key,
+    open_epoch,
+    refuse_unknown,
+    whole_output,
+)
 from airflow_provider.coordination.attempts.state_log import checked_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import completed
@@ -51,15 +56,23 @@ class _Stage:
         """:raises RequirementFailed: a participant was begun again: decide again."""
         store, attempt = self.context.store, self.attempt
         fence, lock = fence_of(attempt), lock_of(attempt)
-        reading = store.read(attempt.domain, [fence, lock, checked_key(attempt, attempt.token)])
+        published = commit_event_key(attempt)
+        reading = store.read(attempt.domain, [fence, lock, checked_key(attempt, attempt.token), published])
         refuse_unknown(store, attempt, reading)
         known = reading.of(fence).record.attempt
+        if reading.get(published) is not None:  # by others, after a lost reply
+            return self._answer
         if known is None or known.token != attempt.token or known.restated_by != self.restatement:
             raise fenced(store, attempt)
         if not known.staged:
             self._store(reading)
+        return self._answer
+
+    @property
+    def _answer(self) -> AlreadyStaged:
+        name = self.attempt
         return AlreadyStaged(
-            attempt.domain, attempt.job, attempt.interval, attempt.revision, restatement=self.restatement
+            name.domain, name.job, name.interval, name.revision, restatement=self.restatement
         )
 
     def _store(self, reading: Reading) -> None:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.attempts.bounds import Bounding
 from airflow_provider.coordination.attempts.validate import rewrite_logs
 from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.groups import group_record
 from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key
+from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
     is_over,
@@ -25,9 +27,9 @@ from airflow_provider.domain.restatement import (
     refuse_stranger,
 )
 from airflow_provider.domain.rewrites import invalidated, rewritten_since
-from airflow_provider.domain.topology import Job
+from airflow_provider.domain.topology import Group, Job
 from airflow_provider.domain.version import RewriteLog, TableRecord
-from airflow_provider.stores.base import Reading
+from airflow_provider.stores.base import Put, Reading
 
 
 def rewritten_beside(inputs: Iterable[Provenance], logs: Mapping[TableName, Stamped[RewriteLog]]) -> bool:
@@ -39,12 +41,16 @@ def rewritten_beside(inputs: Iterable[Provenance], logs: Mapping[TableName, Stam
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Within:
-    """The restatement *name* around one epoch; None for an epoch that its own run publishes."""
+    """The restatement *name* around one epoch; None for an epoch that its own run publishes.
+
+    :param group: the commit group whose barrier has that name, if the job declares one.
+    """
 
     context: Context
     job: Job
     interval: Interval
     name: RestatementId | None
+    group: Group | None = None
 
     def members(self, reading: Reading) -> Members | None:
         """Return the members of the restatement, of which the epoch is one; None without a restatement.
@@ -56,12 +62,26 @@ class Within:
         if self.name is None:
             return None
         domain = self.job.domain
+        if self.group is not None:
+            record, _ = group_record(reading, domain, self.group, self.interval)
+            return Members(reader=self.context.store, domain=domain, name=self.name, record=record)
         stamped = reading.get(restatement_key(domain, self.name))
         if stamped is None:
             raise unknown(domain, self.name)
         refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
         refuse_stranger(self.name, stamped.record, self.job.name, self.interval)
         return Members(reader=self.context.store, domain=domain, name=self.name, record=stamped.record)
+
+    def opening(self, reading: Reading) -> tuple[Put, ...]:
+        """Return what the first begin at the group's barrier stores beside its attempt; nothing for others."""
+        if self.group is None or self.name is None:
+            return ()
+        record, is_new = group_record(reading, self.job.domain, self.group, self.interval)
+        if not is_new:
+            return ()
+        topology = reading.of(topology_key(self.job.domain))
+        claimed = replace(topology.record, restating=(*topology.record.restating, self.name))
+        return Put(restatement_key(self.job.domain, self.name), record), Put(topology.key, claimed)
 
     def refuse_unfit(
         self, reading: Reading, job: JobRecord, own: Mapping[TableName, Stamped[TableRecord] | None]
@@ -71,14 +91,16 @@ class Within:
         :param job: the declaration that it is computed by. :param own: the job's tables.
         :raises UnknownName, InvalidInput, TopologyError: as :meth:`members`; or one of the tables lacks the epoch.
         """
-        if self.members(reading) is None:
+        members = self.members(reading)
+        if members is None:
             return
-        refuse_incomplete(self.job.name, self.interval, own)
+        if not members.record.is_group:
+            refuse_incomplete(self.job.name, self.interval, own)
         newest = reading.of(job_key(self.job.domain, self.job.name)).record
         if job.revision != newest.revision:
             raise TopologyError(
-                f"{job.name} {self.interval}: an older version of the DAG declares the job otherwise; restatement "
-                f"{self.name!r} publishes what the newest declaration computes.",
+                f"{job.name} {self.interval}: an older version of the DAG declares the job otherwise; {self.name!r} "
+                f"publishes what the newest declaration computes.",
                 next_step="run the task by the newest declaration of the job.",
                 job=job.name,
                 interval=self.interval,
@@ -87,7 +109,7 @@ class Within:
     def bounding(self, bounding: Bounding, reading: Reading) -> Bounding:
         """Return *bounding* as it is within the restatement, for the jobs that compute the same epoch there."""
         members = self.members(reading)
-        if members is None:
+        if members is None or members.record.is_group:
             return bounding
         beside = (job for job, interval in members.record.epochs if interval == self.interval)
         return replace(bounding, published_with=tuple(beside), restates=True)
@@ -100,14 +122,19 @@ class Within:
         return tuple(entry for entry in found if not members.record.has(entry.job, entry.interval))
 
     def without_others(self, epoch: EpochRecord | None) -> EpochRecord | None:
-        """Return *epoch* without the hold of another restatement that is over: its attempt counts as ended."""
+        """Return *epoch* without the hold of another restatement that is over: its attempt counts as ended.
+
+        Nor does a group hold the epoch of a job that has left it: any other run takes the attempt over.
+        """
         attempt = None if epoch is None else epoch.attempt
         if epoch is None or attempt is None or attempt.restated_by in (None, self.name):
             return epoch
         store, domain = self.context.store, self.job.domain
         record, reading = restatement_of(store, domain, attempt.restated_by).record, store.read(domain, [])
         if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
-            return epoch
+            if not record.is_group or publishes(self.job.group, attempt.restated_by, self.interval):
+                return epoch
+            return replace(epoch, attempt=replace(attempt, restatement=None))
         return replace(epoch, attempt=replace(attempt, aborted="its restatement is over"))
 
     def kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:

@@ -14,7 +14,14 @@ from airflow_provider.domain.errors import Conflict, NotReady, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.records import Stamped, epoch_key, event_partition, job_key, restatement_key
+from airflow_provider.domain.records import (
+    Stamped,
+    epoch_key,
+    event_partition,
+    job_key,
+    restatement_key,
+    table_key,
+)
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of, within
 from airflow_provider.domain.version import TableRecord
@@ -72,7 +79,7 @@ class Members:
         if missing:
             raise NotReady(
                 f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, missing))}.",
-                next_step="wait: the tasks of these jobs compute them within the restatement.",
+                next_step="wait: the tasks of these jobs compute them.",
                 job=epoch.job,
                 interval=epoch.interval,
                 missing=tuple(missing),
@@ -108,7 +115,8 @@ class Members:
         found, missing = [], []
         for interval, attempt in self._in_range(table, writer, low, high):
             if attempt is None:
-                reason = f"restatement {self.name!r} has not computed {interval} of job {writer} yet"
+                what = "group" if self.record.is_group else "restatement"
+                reason = f"{what} {self.name!r} has not computed {interval} of job {writer} yet"
                 missing.append(Missing(name=table, wanted=interval.end, reason=reason))
             else:
                 found.append(_named(writer, interval, attempt))
@@ -144,6 +152,9 @@ class Members:
         job = self.reader.read(self.domain, [key]).of(key).record
         if all(output.name != table for output in job.outputs):
             return  # its rows stay, which publish refuses
+        if self.record.is_group:
+            committed = self.reader.read(self.domain, [stored := table_key(self.domain, table)]).of(stored)
+            intervals = [one for one in intervals if not committed.record.progress.covers(one)]
         for interval, stamped in self.epochs(job, intervals):
             yield interval, None if stamped is None else stamped.record.attempt
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from airflow_provider.coordination.attempts.published_together import PublishedTogether
 from airflow_provider.coordination.attempts.resume import attempt_of
+from airflow_provider.coordination.commits.groups import group_jobs
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.source_dependents import later_keys
 from airflow_provider.coordination.commits.staged import Members, restatement_of
@@ -17,12 +18,14 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, EpochRecord
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import UnknownName
+from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of, job_key, lock_of, rewrite_log_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
+    JobEpochs,
     RestatementRecord,
     RestatementState,
     StagedEpoch,
@@ -89,9 +92,9 @@ class MembersNow:
         store = self.reader
         incarnation = store.read(self.domain, []).head.incarnation
         members = Members(reader=store, domain=self.domain, name=self.name, record=self.record)
-        found, missing = [], []
-        for epochs in self.record.members:
-            job = self._job(epochs.job)
+        found: list[StagedMember] = []
+        missing: list[tuple[JobName, Interval]] = []
+        for job, epochs in self._computed(missing):
             declared = JobDeclaration.of(job).job()
             for interval, stamped in members.epochs(job, epochs.intervals):
                 record = stamped.record.attempt if stamped else None
@@ -113,9 +116,29 @@ class MembersNow:
                 found.append(StagedMember(attempt=attempt, record=record, staged=name))
         return found, missing
 
-    def together(self, staged: Sequence[StagedMember]) -> PublishedTogether:
+    def _computed(self, missing: list[tuple[JobName, Interval]]) -> Iterator[tuple[JobRecord, JobEpochs]]:
+        """Yield the members that may be staged, with their jobs; add those of a group that cannot to *missing*.
+
+        A group leaves out those that it does not wait for.
+        """
+        if not self.record.is_group:
+            yield from ((self._job(epochs.job), epochs) for epochs in self.record.members)
+            return
+        for one in group_jobs(self.reader, self.domain, self.record):
+            if one.settled:
+                continue
+            if one.job is None or not publishes(one.job.group, self.name, one.interval):
+                missing.append((one.name, one.interval))
+            else:
+                yield one.job, JobEpochs(job=one.name, intervals=(one.interval,))
+
+    def together(self, staged: Sequence[StagedMember], topology: int | None = None) -> PublishedTogether:
+        """Return what publishes *staged*.
+
+        :param topology: version of the domain's record before they were found to be all that a group waits for.
+        """
         return PublishedTogether.of(
-            self.name, self.stamped, [(member.attempt, member.staged) for member in staged]
+            self.name, self.stamped, [(member.attempt, member.staged) for member in staged], topology
         )
 
     def output(self, staged: Sequence[StagedMember]) -> str:
@@ -139,7 +162,7 @@ class MembersNow:
         }
         for status in self._unstaged(missing):
             found[status.job, status.interval] = status
-        return [found[place] for place in self.record.epochs]
+        return [found[place] for place in self.record.epochs if place in found]
 
     def _outdated(self, staged: Sequence[StagedMember]) -> list[str]:
         """Return of each member why publish would refuse it; empty where nothing is known against it."""

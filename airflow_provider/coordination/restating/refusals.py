@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.identifiers import RestatementId, validate_text
+from collections.abc import Sequence
+
+from airflow_provider.coordination.restating.opening import told
+from airflow_provider.domain.errors import InvalidInput, NotReady
+from airflow_provider.domain.identifiers import JobName, RestatementId, TableName, validate_text
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, RestatementState, epochs_of
+
+_LISTED = 5
 
 
 def refuse_another(
@@ -47,3 +54,20 @@ def refuse_blank(**texts: str) -> None:
     for field, words in texts.items():
         if not validate_text(words, field).strip():
             raise InvalidInput(field=field, value=words, expected="words that others will understand later")
+
+
+def unstaged(
+    name: RestatementId, record: RestatementRecord, missing: Sequence[tuple[JobName, Interval]]
+) -> NotReady:
+    """Return the error for a restatement whose members *missing* are not staged."""
+    return NotReady(
+        f"restatement {name!r}: {len(missing)} of {record.size} epochs are not computed: "
+        f"{told(f'{job} {interval}' for job, interval in missing)}.",
+        next_step="compute them within it, by runs with the configuration "
+        f'{{"restatement": "{name}"}} or by epoch_runs(…, restatement={name!r}); '
+        f"`airflow epochs restate status {name}` shows how far each is.",
+        missing=tuple(
+            Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
+            for job, interval in missing[:_LISTED]
+        ),
+    )

@@ -18,6 +18,11 @@ from airflow_provider.coordination.reading.differences import Difference
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating import plan as planning
 from airflow_provider.coordination.restating import reruns
+from airflow_provider.coordination.restating.grouped import (
+    publish_group,
+    publish_if_whole,
+    refuse_of_group,
+)
 from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
@@ -27,23 +32,19 @@ from airflow_provider.coordination.restating.opening import (
     refuse_obstacles,
     store_opened,
     store_replaced,
-    told,
 )
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.refusals import (
     refuse_another,
     refuse_blank,
     refuse_unapproved,
+    unstaged,
 )
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.errors import (
-    Conflict,
-    DependentReaders,
-    InvalidInput,
-    NotReady,
-)
+from airflow_provider.domain.epoch import AlreadyStaged
+from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput
 from airflow_provider.domain.identifiers import (
     JobName,
     RestatementId,
@@ -53,7 +54,6 @@ from airflow_provider.domain.identifiers import (
     validate_text,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, restatement_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
@@ -184,7 +184,7 @@ class Restatements:
             members=tuple(now.status()),
             output="" if missing else now.output(staged),
             csn=None,
-            held=planning.holding(self.reader, now.domain, record).held,
+            held=() if record.is_group else planning.holding(self.reader, now.domain, record).held,
         )
 
     def cut(self, domain: str, name: str, tables: Iterable[str], *, at: datetime | None = None) -> Cut:
@@ -192,7 +192,7 @@ class Restatements:
 
         :raises NotReady: members are not staged. :raises InvalidInput: the restatement is over.
         """
-        now = self._open_now(domain, name)
+        now = self._restatement_now(domain, name, "cut")
         return staged_cut(self.cuts, now, self._all_staged(now), names_of(tables), at)
 
     def differences(
@@ -202,7 +202,7 @@ class Restatements:
 
         :raises NotReady: members are not staged. :raises InvalidInput: the restatement is over.
         """
-        now = self._open_now(domain, name)
+        now = self._restatement_now(domain, name, "differences")
         wanted = None if tables is None else names_of(tables)
         return differences(self.cuts, now, self._all_staged(now), wanted)
 
@@ -243,7 +243,7 @@ class Restatements:
         why = validate_text(reason, "reason")
 
         def operation() -> tuple[JobEpochs, ...]:
-            now = self._open_now(domain, name)
+            now = self._restatement_now(domain, name, "decisions")
             reading = self.reader.read(where, claim_keys(where))
             outside = planning.holding(self.reader, where, now.record)
             found = chosen(now.name, now.record, outside, names, decision)
@@ -278,7 +278,7 @@ class Restatements:
             )
 
         def operation() -> None:
-            now = self._open_now(domain, name)
+            now = self._restatement_now(domain, name, "approval")
             staged = self._all_staged(now)
             found = now.output(staged)
             if output != found:
@@ -302,6 +302,8 @@ class Restatements:
         if now.record.state is RestatementState.PUBLISHED:
             self._follow(now)
             return now.stamped.csn or 0
+        if now.record.is_group:
+            return publish_group(now)
         now = self._open_now(domain, name)
         staged = self._all_staged(now)
         refuse_unapproved(now.name, now.record, now.output(staged))
@@ -326,6 +328,7 @@ class Restatements:
         """
         refuse_blank(reason=reason, by=by)
         now = self._now(domain, name)
+        refuse_of_group(now, "revert")
         within = open_revert(self.context, now, reason=reason.strip(), by=by.strip())
         if self._now(domain, within).record.state is RestatementState.OPEN:
             Reverting(self.context, now.domain, now.name, now.stamped).copy(within, by.strip())
@@ -394,17 +397,7 @@ class Restatements:
     def _all_staged(self, now: MembersNow) -> list[StagedMember]:
         staged, missing = now.staged()
         if missing:
-            raise NotReady(
-                f"restatement {now.name!r}: {len(missing)} of {now.record.size} epochs are not computed: "
-                f"{told(f'{job} {interval}' for job, interval in missing)}.",
-                next_step="compute them within it, by runs with the configuration "
-                f'{{"restatement": "{now.name}"}} or by epoch_runs(…, restatement={now.name!r}); '
-                f"`airflow epochs restate status {now.name}` shows how far each is.",
-                missing=tuple(
-                    Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
-                    for job, interval in missing[:_LISTED]
-                ),
-            )
+            raise unstaged(now.name, now.record, missing)
         return staged
 
     def _now(self, domain: str, name: str) -> MembersNow:
@@ -418,6 +411,17 @@ class Restatements:
         reading = self.reader.read(now.domain, [])
         refuse_closed(now.name, now.record, incarnation=reading.head.incarnation, now=reading.now)
         return now
+
+    def _restatement_now(self, domain: str, name: str, what: str) -> MembersNow:
+        """:raises InvalidInput: it is over, or the barrier of a group, which has no *what*."""
+        now = self._open_now(domain, name)
+        refuse_of_group(now, what)
+        return now
+
+    def publish_if_whole(self, staged: AlreadyStaged) -> int | None:
+        """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`."""
+        now = self._now(staged.domain, staged.restatement)
+        return publish_if_whole(now) if now.record.is_group else None
 
     def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
         """Write *record* in place of the one that was read: see :func:`~.opening.store_replaced`."""

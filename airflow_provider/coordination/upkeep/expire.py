@@ -182,7 +182,10 @@ def _refuse_restated(reader: MetadataReader, stamped: Stamped[TableRecord], barr
         return
     for restatement, found in open_restatements(reader, domain):
         for epochs in found.record.members:
-            job = reader.read(domain, [key := job_key(domain, epochs.job)]).of(key).record
+            known = reader.read(domain, [key := job_key(domain, epochs.job)]).get(key)
+            if known is None:
+                continue  # a job of a group that has never run
+            job = known.record
             states = {
                 state
                 for interval in epochs.intervals

@@ -27,7 +27,7 @@ def end_members(context: Context, domain: DomainName, name: RestatementId, recor
     for epochs in record.members:
         stamped = reader.read(domain, [key := job_key(domain, epochs.job)]).get(key)
         if stamped is None:
-            continue  # it was dropped since another process has ended them
+            continue  # a job of a group that has never run, or that was dropped since another process has ended them
         known = stamped.record
         job = JobDeclaration.of(known).job()
         for interval in epochs.intervals:

@@ -17,7 +17,7 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import RECORDS, Kind
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.table_kind import TableKind
-from airflow_provider.domain.topology import Source, Table
+from airflow_provider.domain.topology import Group, Source, Table
 
 HOSTILE_TEXT = 'o\'Hara; DROP TABLE "x" -- % _ \\ \u202e \U0001f40d \n\t\0'
 """Text that careless escaping would change."""
@@ -39,6 +39,7 @@ _SOUND: Mapping[Any, Any] = {
     ColumnChange: rename("dest", "destination"),
     Source: FileSource("landing", "file:///in/*.csv", late="ignore", complete=none_needed()),
     Condition: none_needed(),
+    Group: Group("o'Hara %_ 名", jobs=["o'Hara", "%_ 名"]),
 }
 """Values of types that validate themselves, so that they cannot be built field by field."""
 

@@ -117,6 +117,7 @@ class Try:
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
             return None
+        assert isinstance(begun, Attempt), begun
         self.world.begin(begun, self.version, self.hands.process)
         return begun
 

@@ -1,0 +1,144 @@
+"""Barriers of commit groups: the record of one, what its members read, and which of its jobs it waits for (R28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.errors import EpochBusy, TopologyError
+from airflow_provider.domain.group import epoch_of_group, is_without
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import (
+    Key,
+    Stamped,
+    epoch_key,
+    job_key,
+    restatement_key,
+    table_key,
+    topology_key,
+)
+from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import ChangeSetKind, JobEpochs, RestatementRecord, is_over
+from airflow_provider.domain.topology import Group
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader, Reading
+
+Tables = Mapping[TableName, Stamped[TableRecord] | None]
+
+
+def group_record(
+    reading: Reading, domain: DomainName, group: Group, interval: Interval
+) -> tuple[RestatementRecord, bool]:
+    """Return the record of *group* at the end of *interval*, and whether the first begin is still to store it.
+
+    :param reading: has the record, and the domain's topology.
+    :raises EpochBusy: it was abandoned, or opened before the store was restored, and attempts of it are left.
+    :raises TopologyError: a restatement has the name.
+    """
+    name = epoch_of_group(group, interval)
+    stamped, topology = reading.get(restatement_key(domain, name)), reading.get(topology_key(domain))
+    if stamped is not None:
+        record: RestatementRecord = stamped.record
+        if not record.is_group:
+            raise TopologyError(
+                f"a restatement has the name {name!r}, which group {group.name!r} needs.",
+                next_step="give the group another name, in all of its jobs.",
+            )
+        if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
+            return record, False
+        if topology is not None and name in topology.record.restating:
+            raise EpochBusy(
+                f"{name!r} of group {group.name!r} has ended without a commit, and its attempts have not all ended.",
+                next_step=f"`airflow epochs restate abandon {name!r} --reason …` ends them; then begin again.",
+                holders=(f"group {name}",),
+            )
+    members = tuple(JobEpochs(job=job, intervals=(interval,)) for job in group.jobs)
+    opened = RestatementRecord(
+        reason=f"group {group.name}",
+        by="group",
+        asked=members,
+        members=members,
+        incarnation=reading.head.incarnation,
+        kind=ChangeSetKind.GROUP,
+    )
+    return opened, True
+
+
+def with_staged(tables: Tables, record: RestatementRecord) -> Tables:
+    """Return *tables* as if the members of the group's barrier were committed, for an epoch that reads their output.
+
+    Whoever resolves inputs by it has to find staged output of each, see :func:`lacks_staged`.
+    """
+    return {name: _with_staged(stamped, record) for name, stamped in tables.items()}
+
+
+def _with_staged(
+    stamped: Stamped[TableRecord] | None, record: RestatementRecord
+) -> Stamped[TableRecord] | None:
+    if stamped is None or not record.is_group:
+        return stamped
+    table = stamped.record
+    new = [interval for interval in record.of(table.job) if not table.progress.covers(interval)]
+    return replace(stamped, record=replace(table, progress=table.progress.adding(*new))) if new else stamped
+
+
+def lacks_staged(inputs: Iterable[Provenance], tables: Tables, record: RestatementRecord) -> bool:
+    """Return True if one of *inputs* has a range that neither commits nor staged output covers."""
+    for read in inputs:
+        stamped = tables.get(read.table)
+        if stamped is None or read.staged or not record.is_group:
+            continue
+        table = stamped.record
+        wanted = (one for one in record.of(table.job) if not table.progress.covers(one))
+        if any(one.end <= read.high and (read.low is None or read.low < one.end) for one in wanted):
+            return True
+    return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupJob:
+    """One job of a group's barrier, as the store has it.
+
+    :param job: its newest declaration; None before its first begin. :param epoch: its record, if it has one.
+    :param settled: the group does not wait for it: it is committed, or never computes the epoch.
+    """
+
+    name: JobName
+    interval: Interval
+    job: JobRecord | None
+    epoch: Stamped[EpochRecord] | None
+    settled: bool
+
+
+def group_jobs(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> list[GroupJob]:
+    """Return all jobs of the group's barrier *record*.
+
+    Whoever publishes by it requires the topology of before: registering and retiring write it. What is settled stays
+    so.
+    """
+    keys: list[Key[Any]] = [
+        key
+        for name, interval in record.epochs
+        for key in (job_key(domain, name), epoch_key(domain, name, interval.start))
+    ]
+    reading = reader.read(domain, keys)
+    jobs = [reading.get(job_key(domain, name)) for name, _ in record.epochs]
+    outputs = {table.name for stamped in jobs if stamped is not None for table in stamped.record.outputs}
+    tables = reader.read(domain, [table_key(domain, table) for table in sorted(outputs)])
+    found = []
+    for (name, interval), stamped in zip(record.epochs, jobs, strict=True):
+        epoch = reading.get(epoch_key(domain, name, interval.start))
+        job = None if stamped is None else stamped.record
+        own = () if job is None else [tables.get(table_key(domain, table.name)) for table in job.outputs]
+        settled = (epoch is not None and epoch.record.committed is not None) or (
+            job is not None
+            and (
+                is_without(job, interval)
+                or all(table is not None and table.record.progress.covers(interval) for table in own)
+            )
+        )
+        found.append(GroupJob(name=name, interval=interval, job=job, epoch=epoch, settled=settled))
+    return found
