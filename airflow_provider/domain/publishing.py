@@ -12,7 +12,7 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import ChangeSetId
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable, SliceRecord, TableRecord, TableRef
@@ -83,6 +83,20 @@ def refuse_together(job: Job, epochs: Sequence[Interval]) -> None:
             value=f"{len(epochs)} epochs",
             expected=f"at most {MOST_TOGETHER} epochs in one commit",
             next_step="run shorter intervals, such as a `batch` of a day.",
+        )
+
+
+def refuse_batch(job: Job, batch: Cadence | None) -> None:
+    """Refuse a task that computes several epochs of a job in a group, one after the other.
+
+    :raises InvalidInput: its second epoch may wait for the commit of the first, which waits for tasks after this one.
+    """
+    if job.group is not None and batch is not None:
+        raise InvalidInput(
+            field="batch",
+            value=str(batch),
+            expected=f"no batch: tasks of group {job.group.name!r} compute one epoch each",
+            next_step="run the DAG by the cadence of the group.",
         )
 
 

@@ -285,8 +285,8 @@ def refuse_stranger(name: RestatementId, record: RestatementRecord, job: JobName
 def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochBusy:
     """Return the error for an epoch that *restatement*, or the barrier of a group, computes."""
     return EpochBusy(
-        f"{job} {interval} is computed by restatement {restatement!r}, or the group of that name, which is not "
-        "published yet.",
+        f"{job} {interval} is computed by restatement {restatement!r}, or the group of that name, "
+        "which is not published yet.",
         next_step=f"publish it (`airflow epochs restate publish {restatement}`) or abandon it (`airflow epochs restate "
         f"abandon {restatement} --reason …`); `airflow epochs restate status {restatement}` shows how far it is.",
         job=job,

@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_provider.domain.epoch import Published
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
 
 
@@ -25,11 +26,16 @@ def with_assets(job: Job, outlets: Any) -> list[Any]:
     return [*given, *(asset for asset in map(asset_of, job.outputs) if asset not in given)]
 
 
-def announce(context: Mapping[str, Any], job: Job, published: Iterable[Published]) -> None:
+def announce(
+    context: Mapping[str, Any], job: Job, published: Iterable[Published], staged: Sequence[Interval] = ()
+) -> None:
     """Fill in the extra of each table's event.
 
     ``csn`` is the newest commit; ``epochs`` lists the epochs that this task published, by time, each with ``start``,
     ``end``, ``revision``, ``csn`` and the table's ``version`` in its own format.
+
+    :param staged: epochs that a group publishes later; their entries have ``start`` and ``end`` alone. The event has
+        the other jobs of the group begin, and readers wait for the commit.
     """
     done = sorted(published, key=lambda epoch: epoch.interval)
     for table in job.outputs:
@@ -38,7 +44,10 @@ def announce(context: Mapping[str, Any], job: Job, published: Iterable[Published
             "table": table.name,
             "job": job.name,
             "csn": max((epoch.csn for epoch in done), default=None),
-            "epochs": [_entry(table, epoch) for epoch in done],
+            "epochs": [
+                *(_entry(table, epoch) for epoch in done),
+                *({"start": one.start.isoformat(), "end": one.end.isoformat()} for one in staged),
+            ],
         }
 
 

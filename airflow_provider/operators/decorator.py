@@ -28,7 +28,7 @@ from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.publishing import CommitMode, refuse_together
+from airflow_provider.domain.publishing import CommitMode, refuse_batch, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
@@ -50,9 +50,10 @@ from airflow_provider.operators.outcome import (
     kept_epochs,
     published_epochs,
     refuse_unpublished,
+    staged_epochs,
     tell_ignored,
     tell_kept,
-    unpublished_epochs,
+    to_compute,
 )
 from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
 from airflow_provider.operators.waiting import (
@@ -165,6 +166,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
             if self.commit is CommitMode.TOGETHER:
                 refuse_together(self.job, [])
             refuse_schedule(self, self.job, self.batch, interval)
+            refuse_batch(self.job, self.batch)
 
     def execute(self, context: Context) -> Any:
         """Compute and publish the run's epochs.
@@ -211,15 +213,17 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
         refuse_reruns(service.store, self.job, epochs, owner)
-        left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
+        left = partial(to_compute, service.store, self.job, epochs, owner)
         returned: list[Any] = []
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner)
             returned = self._compute(context, intervals, settings, owner, left)
         published = published_epochs(service.store, self.job, epochs, owner)
-        refuse_unpublished(self.job, epochs, published, f"function {self.python_callable.__name__}")
+        staged = staged_epochs(service.store, self.job, epochs)
+        others = [epoch for epoch in epochs if epoch not in staged]
+        refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")
         tell_ignored(self.log, service, self.job, epochs[-1].end)
-        announce(context, self.job, published)
+        announce(context, self.job, published, staged)
         return returned
 
     def _restate(

@@ -27,6 +27,7 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
+from airflow_provider.domain.group import publishes
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of
@@ -80,6 +81,31 @@ def unpublished_epochs(
     """Return those of *epochs* that are not published for *owner*, by time."""
     done = {published.interval for published in published_epochs(reader, job, epochs, owner)}
     return [epoch for epoch in epochs if epoch not in done]
+
+
+def staged_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval]) -> list[Interval]:
+    """Return those of *epochs* that wait for other jobs of their group: its commit brings them."""
+    if job.group is None:
+        return []
+    found = _read(reader, job, epochs)[1]
+    waits = ((stamped.record, stamped.record.attempt) for stamped in found)
+    return sorted(
+        record.interval
+        for record, attempt in waits
+        if attempt is not None
+        and attempt.staged
+        and attempt.restated_by
+        and publishes(job.group, attempt.restated_by, record.interval)
+    )
+
+
+def to_compute(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:
+    """Return those of *epochs* that are neither published for *owner* nor staged; without any, those that are staged.
+
+    A begin of what is staged publishes a group whose last job was interrupted.
+    """
+    left, staged = unpublished_epochs(reader, job, epochs, owner), staged_epochs(reader, job, epochs)
+    return [epoch for epoch in left if epoch not in staged] or left
 
 
 def kept_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:

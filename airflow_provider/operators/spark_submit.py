@@ -24,6 +24,7 @@ from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.publishing import refuse_batch
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.domain.watermark import merged
@@ -49,8 +50,10 @@ from airflow_provider.operators.outcome import (
     published_epochs,
     refuse_incomplete,
     refuse_unpublished,
+    staged_epochs,
     tell_ignored,
     tell_kept,
+    to_compute,
     unpublished_epochs,
 )
 from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
@@ -119,6 +122,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         if is_parsed(self):
             known_interval(job.cadence, interval, self.batch)
             refuse_schedule(self, job, self.batch, interval)
+            refuse_batch(job, self.batch)
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.grid_query: dict[str, str] = {}
@@ -170,9 +174,12 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         published = published_epochs(service.store, self.job, epochs, owner)
         if len(published) == len(epochs):
             self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
-        elif self.batch is None and len(epochs) == 1:
-            one = self._compute_one(context, service, settings, epochs[0], owner)
-            published = [] if one is None else [one]
+        elif self.job.group is not None or (self.batch is None and len(epochs) == 1):
+            computed = [
+                self._compute_one(context, service, settings, epoch, owner)
+                for epoch in to_compute(service.store, self.job, epochs, owner)
+            ]
+            published = [one for one in computed if one is not None]
         else:
             for interval in intervals:
                 batch = Batch(interval=interval, owner=owner)
@@ -180,7 +187,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
                 self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
             published = published_epochs(service.store, self.job, epochs, owner)
         tell_ignored(self.log, service, self.job, epochs[-1].end)
-        announce(context, self.job, published)
+        announce(context, self.job, published, staged_epochs(service.store, self.job, epochs))
 
     def on_kill(self) -> None:
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""

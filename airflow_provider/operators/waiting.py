@@ -22,6 +22,7 @@ from airflow_provider.coordination.reading.wait import (
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
+from airflow_provider.domain.group import epoch_of_group
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -55,6 +56,15 @@ class Held(Exception):
         self.error = error
         self.epoch = epoch
         self.restatement = restatement
+
+    def within(self, job: Job) -> RestatementId | None:
+        """Return the restatement, or the barrier of the group of *job*, within which the epoch is to begin."""
+        return within(job, self.epoch, self.restatement)
+
+
+def within(job: Job, epoch: Interval, restatement: RestatementId | None) -> RestatementId | None:
+    """Return *restatement*, or else the barrier of the group of *job* that *epoch* ends at."""
+    return epoch_of_group(job.group, epoch) if restatement is None and job.group is not None else restatement
 
 
 def checked_wait(value: object) -> timedelta:
@@ -114,7 +124,7 @@ def refuse_held(
         inputs,
         run,
         source_readers=source_readers,
-        restatement=restatement,
+        restatement=within(job, epoch, restatement),
     )
     if not answer.ready:
         raise Held(
@@ -173,7 +183,7 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
                     inputs,
                     run,
                     source_readers=source_readers,
-                    restatement=held.restatement,
+                    restatement=held.within(job),
                 ),
                 left,
             )
@@ -203,7 +213,7 @@ def _defer(
             job=job.name,
             run=[owner.dag_id, owner.run_id],
             until=(datetime.now(UTC) + left).isoformat(),
-            restatement=held.restatement,
+            restatement=held.within(job),
             **as_plain_values(inputs),
         ),
         method_name="resumed",

@@ -215,6 +215,13 @@ def _waited(tables: Iterable[Table] | Table, job: Job | None) -> list[Table]:
         raise InvalidInput(field="job", value=job, expected="a Job")
     if bool(given) == (job is not None):
         raise InvalidInput(field="tables", value=given, expected="either tables or a job to wait for")
+    if job is not None and job.group is not None:
+        raise InvalidInput(
+            field="job",
+            value=str(job.name),
+            expected=f"tables, or a job outside of groups: those of {job.group.name!r} read what is not committed yet",
+            next_step="leave the sensor out: the task of the job waits by itself.",
+        )
     if job is not None:
         given = [Table(edge.table, job.domain) for edge in job.edges]
         if not given and job.sources:

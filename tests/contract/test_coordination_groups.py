@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.restating.members import MemberState
+from airflow_provider.coordination.reading.barrier_state import barrier_state
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.cut import Level
-from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, EpochState
 from airflow_provider.domain.errors import EpochBusy, Fenced, InvalidInput, NotReady, TopologyError
-from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.topology import Group, Job, increment, previous, state
+from airflow_provider.domain.topology import Group, Job, increment, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
-from tests.contract.restating import read, sound
-
-WHY = {"reason": "no more", "by": "me"}
-DAY_1 = "flights 2024-01-02T00:00:00Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A group of three: a base, a job that reads its day, and one that adds to its own past; and who reads outside."""
-
-    world: World
-    jobs: tuple[Job, Job, Job]
-
-    @classmethod
-    def of(cls, world: World, **options: Any) -> Chain:
-        group = Group("flights", jobs=["b", "d", "t"])
-        return cls(world, declared(world, group, **options))
-
-    def stage(
-        self, job: Job, number: int = 1, by: Owner | None = None, values: list[int] | None = None
-    ) -> Attempt:
-        attempt = self.world.begin(job, day(number), by)
-        if not attempt.adopted:
-            found = [10 * number] if job is self.jobs[0] else [sum(read(self.world, attempt)) + 1]
-            self.world.write(attempt, values or found)
-            self.world.coordinator.complete(attempt)
-        self.world.coordinator.stage(attempt)
-        return attempt
-
-    def run(self, *numbers: int) -> None:
-        for number in numbers:
-            for job in self.jobs:
-                self.stage(job, number)
-
-    def ask(self, job: Job, number: int = 1, by: Owner | None = None) -> object:
-        return self.world.coordinator.begin(job, day(number), by or owner("other"))
-
-
-def declared(world: World, group: Group | None, **options: Any) -> tuple[Job, Job, Job]:
-    base = world.job("b", group=group, **options)
-    daily = world.job("d", inputs=[increment(world.table("b"))], group=group, **options)
-    inputs = [increment(world.table("d")), previous(world.table("t"))]
-    return base, daily, world.job("t", inputs=inputs, group=group, **options)
-
-
-def states(world: World, name: str = DAY_1) -> dict[str, MemberState]:
-    status = world.coordinator.restatements.status(DOMAIN, name)
-    return {member.job: member.state for member in status.members}
-
-
-def committed(world: World) -> list[list[str]]:
-    """The jobs of each commit with members, in their order."""
-    found = ([str(member.job) for member in one.record.members] for one in world.commits())
-    return [sorted(jobs) for jobs in found if jobs]
+from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, states
+from tests.contract.restating import sound
 
 
 def test_a_barrier_of_a_group_is_one_commit(table_world: World) -> None:
@@ -478,3 +425,46 @@ def test_two_last_members_publish_once(world: World) -> None:
     other.stage(attempt)
     assert other.restatements.publish(DOMAIN, DAY_1) == len(world.commits())
     assert committed(world) == [["b", "d", "t"]]
+
+
+def test_explain_says_which_jobs_a_barrier_waits_for(world: World) -> None:
+    """R28: the barrier's state over the group is the lowest of its jobs."""
+    chain = Chain.of(world)
+    base, daily, total = chain.jobs
+    group = Group("flights", jobs=["b", "d", "t"])
+
+    def state_now() -> EpochState:
+        return barrier_state(world.store, DOMAIN, group, day(1)).state
+
+    chain.stage(base)
+    told = explain(world.store, DOMAIN, "b", day(1))
+    assert told.summary == (
+        "staged; flights 2024-01-02T00:00:00Z of group flights: 1 of 3 jobs are staged; job d has not begun; "
+        "job t has not begun"
+    )
+    assert state_now() is EpochState.NOTHING
+    world.begin(daily, day(1))
+    world.coordinator.register(total)
+    told = explain(world.store, DOMAIN, "t", day(1))
+    assert told.waiting_for == (f"d: group {DAY_1!r} has not computed {day(1)} of job d yet",)
+    assert "job d is being computed" in told.summary
+    chain.stage(daily, by=owner(try_number=2))
+    attempt = world.begin(total, day(1))
+    assert state_now() is EpochState.OPEN
+    world.write(attempt)
+    assert state_now() is EpochState.PRECOMMIT
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    assert state_now() is EpochState.COMMIT
+
+
+def test_explain_names_the_command_that_resumes_a_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = Chain.of(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(Restatements, "publish_if_whole", lambda *_: None)
+        chain.run(1)
+    told = explain(world.store, DOMAIN, "d", day(1))
+    assert told.state is EpochState.WRITTEN
+    assert f"restate publish '{DAY_1}'" in told.next_step

@@ -78,11 +78,15 @@ def with_staged(tables: Tables, record: RestatementRecord) -> Tables:
 def _with_staged(
     stamped: Stamped[TableRecord] | None, record: RestatementRecord
 ) -> Stamped[TableRecord] | None:
-    if stamped is None or not record.is_group:
-        return stamped
-    table = stamped.record
+    return stamped and replace(stamped, record=table_with_staged(stamped.record, record))
+
+
+def table_with_staged(table: TableRecord, record: RestatementRecord) -> TableRecord:
+    """Return *table* as if the members of the group's barrier were committed; as it is for a restatement."""
+    if not record.is_group:
+        return table
     new = [interval for interval in record.of(table.job) if not table.progress.covers(interval)]
-    return replace(stamped, record=replace(table, progress=table.progress.adding(*new))) if new else stamped
+    return replace(table, progress=table.progress.adding(*new))
 
 
 def lacks_staged(inputs: Iterable[Provenance], tables: Tables, record: RestatementRecord) -> bool:

@@ -86,6 +86,15 @@ class Members:
             )
         return found
 
+    def missing(
+        self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
+    ) -> list[Missing]:
+        """Return the members that are read for *inputs* and are not staged."""
+        missing: dict[Missing, None] = {}
+        for read in inputs:
+            self._with_staged(read, tables, missing)
+        return [*missing]
+
     def reread(
         self, inputs: Iterable[Provenance], tables: Mapping[TableName, Stamped[TableRecord] | None]
     ) -> tuple[Provenance, ...]:

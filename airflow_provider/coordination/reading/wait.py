@@ -9,6 +9,7 @@ from functools import partial
 
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import expired_states
+from airflow_provider.coordination.commits.groups import table_with_staged
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.staged import Members, restatement_of
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
@@ -39,8 +40,15 @@ from airflow_provider.domain.identifiers import (
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import Stamped, epoch_key, lock_key, source_key, table_key
-from airflow_provider.domain.restatement import held, is_over
+from airflow_provider.domain.records import (
+    Stamped,
+    epoch_key,
+    lock_key,
+    restatement_key,
+    source_key,
+    table_key,
+)
+from airflow_provider.domain.restatement import RestatementState, held, is_over
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
@@ -142,9 +150,16 @@ def check_inputs(
 
 
 def inputs_readiness(
-    reader: MetadataReader, domain: str, inputs: JobInputs, source_readers: SourceReaders | None = None
+    reader: MetadataReader,
+    domain: str,
+    inputs: JobInputs,
+    source_readers: SourceReaders | None = None,
+    members: Members | None = None,
 ) -> Readiness:
-    """Answer as :func:`check_inputs`, without retries: for callers that retry."""
+    """Answer as :func:`check_inputs`, without retries: for callers that retry.
+
+    :param members: of the group within which the epoch is computed: what they stage need not be committed.
+    """
     name, interval = domain_name(domain), inputs.interval
     reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
     retention, missing = expired_states(reader, name, reading), list[Missing]()
@@ -154,6 +169,8 @@ def inputs_readiness(
             past = edge.kind is EdgeKind.PREVIOUS
             missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
+        if members is not None:
+            known = _with_staged(known, members)
         low, high = edge_range(edge, interval, known[0])
         if starts_with(edge, known[0], high):
             continue
@@ -181,16 +198,18 @@ def begin_readiness(
     """Answer as :func:`inputs_readiness`, and require that no other run is computing the epoch of *inputs*.
 
     :param run: ids of the asking DAG and run: begin takes over the lock of an earlier try of the same run.
-    :param restatement: the restatement within which it is to begin: members that it reads must be staged.
+    :param restatement: the restatement, or barrier of a group, within which it is to begin: members that it reads must
+        be staged.
     """
     name, maker = domain_name(domain), job_name(job)
     start = inputs.interval.start
     epoch, lock = epoch_key(name, maker, start), lock_key(name, maker, start)
     reading = reader.read(name, [epoch, lock])
-    answer = inputs_readiness(reader, domain, inputs, source_readers)
     stamped = reading.get(epoch)
-    if restatement is not None:
-        answer = replace(answer, missing=(*answer.missing, *_unstaged(reader, name, restatement, inputs)))
+    members = None if restatement is None else _members(reader, name, restatement)
+    answer = inputs_readiness(reader, domain, inputs, source_readers, members)
+    if members is not None:
+        answer = replace(answer, missing=(*answer.missing, *_unstaged(reader, members, inputs)))
     answer = replace(
         answer, missing=(*answer.missing, *_restated(reader, reading, maker, stamped, restatement))
     )
@@ -224,11 +243,27 @@ def _restated(
         yield Missing(name=f"epoch of {job}", wanted=stamped.record.interval.end, reason=error.message)
 
 
-def _unstaged(
-    reader: MetadataReader, domain: DomainName, restatement: str, inputs: JobInputs
-) -> Iterator[Missing]:
-    """Yield the members of *restatement* that are read for *inputs* and are not staged."""
-    members = Members.of(reader, domain, restatement_id(restatement))
+def _members(reader: MetadataReader, domain: DomainName, restatement: str) -> Members | None:
+    """Return the members within which an epoch is to begin; None where none of its group has begun, or all are done."""
+    name = restatement_id(restatement)
+    stamped = reader.read(domain, [key := restatement_key(domain, name)]).get(key)
+    if stamped is None:
+        return None
+    is_done = stamped.record.is_group and stamped.record.state is not RestatementState.OPEN
+    return None if is_done else Members(reader=reader, domain=domain, name=name, record=stamped.record)
+
+
+def _with_staged(
+    known: tuple[TableRecord, TableVersion], members: Members
+) -> tuple[TableRecord, TableVersion]:
+    record = table_with_staged(known[0], members.record)
+    progress = record.progress
+    return record, replace(known[1], origin=progress.origin, watermark=progress.watermark)
+
+
+def _unstaged(reader: MetadataReader, members: Members, inputs: JobInputs) -> Iterator[Missing]:
+    """Yield the *members* that are read for *inputs* and are not staged."""
+    domain = members.domain
     keys = {edge.table: table_key(domain, edge.table) for edge in inputs.edges}
     tables = reader.read(domain, list(keys.values()))
     for edge in inputs.edges:

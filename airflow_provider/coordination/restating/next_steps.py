@@ -69,6 +69,13 @@ def next_step(commands: Commands, found: RestatementStatus, *, is_over: bool) ->
         joining = commands("join", name, *jobs)
         return f"{joining}\n{commands('release', name, *jobs, more='--reason …')}"
     states = Counter(member.state for member in found.members)
+    if record.is_group:
+        done = set(states) <= {MemberState.STAGED}
+        return (
+            commands("publish", name)
+            if done
+            else "run the tasks of the jobs that are not staged; the last publishes."
+        )
     if states[MemberState.WAITING] or states[MemberState.OUTDATED]:
         return f"{compute(name)}."
     if states[MemberState.COMPUTING]:

@@ -10,7 +10,9 @@ from airflow_provider.coordination.attempts.missing_inputs import Resolving, wit
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
+from airflow_provider.coordination.commits.groups import with_staged
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
+from airflow_provider.coordination.reading.barrier_state import barrier_state, members_of_group
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
 from airflow_provider.coordination.retrying_reader import retrying_reader
@@ -31,6 +33,7 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.filling import skip_of_rest
+from airflow_provider.domain.group import group_of
 from airflow_provider.domain.identifiers import DomainName, domain_name, job_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -137,6 +140,7 @@ def explain(
         told = [f"source {found.source.name}: {found}" for found in late]
         explained = replace(explained, summary="; ".join([explained.summary, *told]))
     explained = replace(explained, outdated=_outdated(reader, name, record, epoch, reading))
+    explained = _in_its_group(reader, explained, record, None if found is None else found.record)
     gone = retention.expired_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
         step = f"nothing; `airflow epochs revive {owner}` brings the job back."
@@ -153,6 +157,32 @@ def _first_open(reader: MetadataReader, domain: DomainName, job: JobRecord) -> I
     if start is None:
         return job.cadence.ended_by(reading.now)
     return Interval(start, job.cadence.next_after(start))
+
+
+def _in_its_group(
+    reader: MetadataReader, explained: Explanation, job: JobRecord, epoch: EpochRecord | None
+) -> Explanation:
+    """Add the state of the barrier over the group that publishes the epoch, and who brings it on."""
+    group = group_of(job, epoch)
+    if group is None:
+        return explained
+    found = barrier_state(reader, explained.domain, group, explained.interval)
+    own = dict(found.jobs).get(job.name)
+    if own is not EpochState.WRITTEN:
+        return replace(explained, summary=f"{explained.summary}; {found}")
+    is_whole = found.state is EpochState.WRITTEN
+    step = (
+        f"`airflow epochs restate publish {found.name!r}`, or run the task again: the last job was interrupted."
+        if is_whole
+        else f"run the tasks of the other jobs; `airflow epochs restate status {found.name!r}` shows each."
+    )
+    return replace(
+        explained,
+        state=EpochState.WRITTEN,
+        summary=f"staged; {found}",
+        waiting_for=() if is_whole else (str(found),),
+        next_step=step,
+    )
 
 
 def _outdated(
@@ -227,7 +257,11 @@ def _not_begun(
     domain = retention.domain
     tables = {edge.table: reading.get(table_key(domain, edge.table)) for edge in job.edges}
     behind = behind_of(reading, domain)
-    ready, missing, _ = resolve_inputs(job.edges, epoch, tables, reading.head.csn, behind=behind)
+    group = group_of(job, None)
+    members = None if group is None else members_of_group(reader, domain, group, epoch)
+    known = tables if members is None else with_staged(tables, members.record)
+    ready, missing, _ = resolve_inputs(job.edges, epoch, known, reading.head.csn, behind=behind)
+    missing += [] if members is None else members.missing(ready, tables)
     gone = expired_inputs(ready, tables, retention)
     resolving = Resolving(
         domain=domain,
