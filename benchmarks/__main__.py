@@ -12,6 +12,7 @@ from benchmarks import (
     catalog,
     cut,
     files,
+    group,
     growth,
     protocol,
     publish,
@@ -34,6 +35,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "starve": starve.measure,
     "cut": cut.measure,
     "swap": swap.measure,
+    "group": group.measure,
     "stale": stale.measure,
 }
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}

@@ -254,12 +254,12 @@ class EpochService:
         within = restatement_id(restatement)
         return self._published(begin_within(self.context, within, job, interval, owner, sources=sources))
 
-    def stage(self, attempt: Attempt) -> AlreadyStaged:
+    def stage(self, attempt: Attempt, *, completes: bool = False) -> AlreadyStaged:
         """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`.
 
         The last member of a group to be staged publishes the group: see :func:`~.grouped.publish_if_whole`.
         """
-        staged = stage(self.context, attempt)
+        staged = stage(self.context, attempt, completes=completes)
         self.restatements.publish_if_whole(staged)
         return staged
 

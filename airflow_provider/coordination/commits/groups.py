@@ -117,6 +117,27 @@ class GroupJob:
     settled: bool
 
 
+def surely_waits(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> bool:
+    """Return True if the group's barrier *record* waits for a job; by one read, and False where that does not tell."""
+    keys: dict[JobName, tuple[Key[Any], Key[Any]]] = {
+        name: (job_key(domain, name), epoch_key(domain, name, interval.start))
+        for name, interval in record.epochs
+    }
+    reading = reader.read(domain, [key for pair in keys.values() for key in pair])
+    for name, interval in record.epochs:
+        job, epoch = (reading.get(key) for key in keys[name])
+        if job is None:
+            return True
+        attempt = None if epoch is None else epoch.record.attempt
+        done = epoch is not None and (
+            epoch.record.committed is not None or (attempt is not None and attempt.staged)
+        )
+        # A table that the job has taken over may have the epoch from the job before.
+        if not (done or job.record.predecessors or is_without(job.record, interval)):
+            return True
+    return False
+
+
 def group_jobs(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> list[GroupJob]:
     """Return all jobs of the group's barrier *record*.
 

@@ -157,13 +157,14 @@ class Members:
         intervals = within(self.record.of(writer), low, high)
         if not intervals:
             return
-        key = job_key(self.domain, writer)
-        job = self.reader.read(self.domain, [key]).of(key).record
+        key, own = job_key(self.domain, writer), table_key(self.domain, table)
+        reading = self.reader.read(self.domain, [key, own])
+        job = reading.of(key).record
         if all(output.name != table for output in job.outputs):
             return  # its rows stay, which publish refuses
         if self.record.is_group:
-            committed = self.reader.read(self.domain, [stored := table_key(self.domain, table)]).of(stored)
-            intervals = [one for one in intervals if not committed.record.progress.covers(one)]
+            progress = reading.of(own).record.progress
+            intervals = [one for one in intervals if not progress.covers(one)]
         for interval, stamped in self.epochs(job, intervals):
             yield interval, None if stamped is None else stamped.record.attempt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_provider.coordination.attempts.publish import publish_members
-from airflow_provider.coordination.commits.staged import restatement_of
+from airflow_provider.coordination.commits.groups import surely_waits
 from airflow_provider.coordination.restating.members import MembersNow, MemberState
 from airflow_provider.coordination.restating.opening import told
 from airflow_provider.coordination.retrying import ReadAgain
@@ -30,8 +30,8 @@ def publish_group(now: MembersNow) -> int:
 
     def operation() -> int:
         # The topology before the members: a job that registers or retires meanwhile makes publish decide anew.
-        topology = now.reader.read(domain, [key := topology_key(domain)])
-        current = replace(now, stamped=restatement_of(now.reader, domain, name))
+        topology = now.reader.read(domain, [key := topology_key(domain), now.stamped.key])
+        current = replace(now, stamped=topology.of(now.stamped.key))
         if current.record.state is RestatementState.PUBLISHED:
             return current.stamped.csn or 0
         refuse_closed(name, current.record, incarnation=topology.head.incarnation, now=topology.now)
@@ -52,6 +52,8 @@ def publish_if_whole(now: MembersNow) -> int | None:
 
     Errors are those of :func:`publish_group`, but for these.
     """
+    if surely_waits(now.reader, now.domain, now.record):
+        return None
     try:
         return publish_group(now)
     except NotReady:

@@ -70,12 +70,8 @@ def next_step(commands: Commands, found: RestatementStatus, *, is_over: bool) ->
         return f"{joining}\n{commands('release', name, *jobs, more='--reason …')}"
     states = Counter(member.state for member in found.members)
     if record.is_group:
-        done = set(states) <= {MemberState.STAGED}
-        return (
-            commands("publish", name)
-            if done
-            else "run the tasks of the jobs that are not staged; the last publishes."
-        )
+        is_whole = set(states) <= {MemberState.STAGED}
+        return commands("publish", name) if is_whole else "run the tasks of the jobs that are not staged."
     if states[MemberState.WAITING] or states[MemberState.OUTDATED]:
         return f"{compute(name)}."
     if states[MemberState.COMPUTING]:
