@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.topology import (
         Determinism,
         Edge,
+        Group,
         Job,
         OnForeignCommit,
         OnRerun,
@@ -121,6 +122,7 @@ _HOMES = {
     # Declarations
     "Table": "domain.topology",
     "Job": "domain.topology",
+    "Group": "domain.topology",
     "increment": "domain.topology",
     "window": "domain.topology",
     "state": "domain.topology",
@@ -252,6 +254,7 @@ __all__ = [
     "FileSource",
     "FinalError",
     "ForeignCommit",
+    "Group",
     "HeldLease",
     "IcebergSource",
     "Interval",

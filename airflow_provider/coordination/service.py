@@ -254,12 +254,12 @@ class EpochService:
         within = restatement_id(restatement)
         return self._published(begin_within(self.context, within, job, interval, owner, sources=sources))
 
-    def stage(self, attempt: Attempt, *, completes: bool = False) -> AlreadyStaged:
+    def stage(self, attempt: Attempt) -> AlreadyStaged:
         """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`.
 
         The last member of a group to be staged publishes the group: see :func:`~.grouped.publish_if_whole`.
         """
-        staged = stage(self.context, attempt, completes=completes)
+        staged = stage(self.context, attempt)
         self.restatements.publish_if_whole(staged)
         return staged
 

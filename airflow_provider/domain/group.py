@@ -1,4 +1,4 @@
-"""Commit groups: jobs whose epochs up to one barrier are published by one commit (R28). Pure decisions.
+"""Commit groups: jobs whose epochs up to one barrier are published by one commit (R40). Pure decisions.
 
 See docs/decisions/commit-groups.md.
 """
@@ -6,18 +6,39 @@ See docs/decisions/commit-groups.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import Protocol
 
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import JobName, RestatementId, TableName, restatement_id
-from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.topology import EdgeKind
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.topology import Edge, EdgeKind, Group, Table
 
-if TYPE_CHECKING:
-    from airflow_provider.domain.epoch import EpochRecord
-    from airflow_provider.domain.registration import JobRecord
-    from airflow_provider.domain.topology import Group
+
+class Registered(Protocol):
+    """What a group asks of a job's record."""
+
+    @property
+    def name(self) -> JobName: ...
+
+    @property
+    def group(self) -> Group | None: ...
+
+    @property
+    def cadence(self) -> Cadence: ...
+
+    @property
+    def origin(self) -> datetime | None: ...
+
+    @property
+    def retired(self) -> str: ...
+
+    @property
+    def edges(self) -> tuple[Edge, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[Table, ...]: ...
 
 
 def epoch_of_group(group: Group, interval: Interval) -> RestatementId:
@@ -30,7 +51,7 @@ def publishes(group: Group | None, name: RestatementId, interval: Interval) -> b
     return group is not None and epoch_of_group(group, interval) == name
 
 
-def group_of(job: JobRecord, epoch: EpochRecord | None) -> Group | None:
+def group_of(job: Registered, epoch: EpochRecord | None) -> Group | None:
     """Return the group that publishes *epoch* of *job*; None for an epoch that is published by itself.
 
     A group publishes first revisions. What is committed is computed again as any other epoch.
@@ -40,12 +61,12 @@ def group_of(job: JobRecord, epoch: EpochRecord | None) -> Group | None:
     return job.group if epoch is None or epoch.committed is None else None
 
 
-def is_without(job: JobRecord, interval: Interval) -> bool:
+def is_without(job: Registered, interval: Interval) -> bool:
     """Return True if *job* will never compute *interval*: its group does not wait for it."""
     return bool(job.retired) or (job.origin is not None and interval.start < job.origin)
 
 
-def check_groups(job: JobRecord, jobs: Mapping[JobName, JobRecord]) -> None:
+def check_groups(job: Registered, jobs: Mapping[JobName, Registered]) -> None:
     """Refuse a declaration by which a group could not publish its jobs together.
 
     :param jobs: all active jobs of the domain, as they will be, *job* too.
@@ -66,7 +87,7 @@ def check_groups(job: JobRecord, jobs: Mapping[JobName, JobRecord]) -> None:
         _refuse_between(group, jobs)
 
 
-def _refuse_unlike(job: JobRecord, group: Group, other: JobRecord, known: Group) -> None:
+def _refuse_unlike(job: Registered, group: Group, other: Registered, known: Group) -> None:
     if known.jobs != group.jobs:
         raise TopologyError(
             f"group {group.name!r} has the jobs {', '.join(known.jobs)} for job {other.name!r}, and "
@@ -87,7 +108,7 @@ def _refuse_unlike(job: JobRecord, group: Group, other: JobRecord, known: Group)
         )
 
 
-def _refuse_between(group: Group, jobs: Mapping[JobName, JobRecord]) -> None:
+def _refuse_between(group: Group, jobs: Mapping[JobName, Registered]) -> None:
     """Refuse a job outside of *group* that reads its tables, and whose own are read by the group: both would wait."""
     own = {job.name for job in jobs.values() if job.name in group.jobs}
     owners = {table.name: job.name for job in jobs.values() for table in job.outputs}
@@ -110,7 +131,7 @@ def _refuse_between(group: Group, jobs: Mapping[JobName, JobRecord]) -> None:
             )
 
 
-def _upstream(job: JobRecord, owners: Mapping[TableName, JobName]) -> set[JobName]:
+def _upstream(job: Registered, owners: Mapping[TableName, JobName]) -> set[JobName]:
     """Return the jobs whose epoch of the same barrier *job* reads. :param owners: jobs by their tables."""
     edges: Iterable[TableName] = (
         edge.table

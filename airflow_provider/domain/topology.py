@@ -231,7 +231,7 @@ def _edge(
 
 @dataclass(frozen=True, slots=True, init=False)
 class Group:
-    """A commit group: the epochs of its jobs up to one barrier become visible in one commit (R28).
+    """A commit group: the epochs of its jobs up to one barrier become visible in one commit (R40).
 
     :param name: unique in the domain. :param jobs: names of all its jobs, each of which declares the group. They
         never change: other jobs are a group of another name.

@@ -359,13 +359,12 @@ class EpochRun:
         try:
             self._check_complete()
             self._service.check(self.attempt, self._answer)
-            if self._publishes and self.attempt.restatement is not None:
-                log.info("staged: %s", self._service.stage(self.attempt, completes=not is_complete))
-                return
             if not is_complete:
                 self._service.complete(self.attempt)
                 is_complete = True
-            if self._publishes:
+            if self._publishes and self.attempt.restatement is not None:
+                log.info("staged: %s", self._service.stage(self.attempt))
+            elif self._publishes:
                 self.published = self._service.publish(self.attempt)
                 log.info("published %s at CSN %d", self.attempt, self.published.csn)
         except (StoreUnavailable, OutcomeUnknown):

@@ -1,4 +1,4 @@
-"""A commit group of three jobs, for the tests of R28."""
+"""A commit group of three jobs, for the tests of R40."""
 
 from __future__ import annotations
 
@@ -74,11 +74,19 @@ def committed(world: World) -> list[list[str]]:
     return [sorted(jobs) for jobs in found if jobs]
 
 
-def work(own: EpochService, world: World, jobs: tuple[Job, ...], by: Owner, number: int = 1) -> None:
-    """Compute all epochs of a day in a process of its own, as the tasks of the jobs do."""
+def work(
+    own: EpochService,
+    world: World,
+    jobs: tuple[Job, ...],
+    by: Owner,
+    number: int = 1,
+    *,
+    only: Job | None = None,
+) -> None:
+    """Compute the epochs of a day, or *only* one, in a process of its own, as the tasks of the jobs do."""
     twin = copy(world)
     twin.coordinator = own
-    for job in jobs:
+    for job in jobs if only is None else [only]:
         attempt = own.begin(job, day(number), by)
         if not isinstance(attempt, Attempt):
             continue

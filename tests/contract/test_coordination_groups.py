@@ -1,4 +1,4 @@
-"""Commit groups: the epochs of several jobs up to one barrier are published by one commit (R28)."""
+"""Commit groups: the epochs of several jobs up to one barrier are published by one commit (R40)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from airflow_provider.domain.errors import EpochBusy, Fenced, InvalidInput, NotR
 from airflow_provider.domain.topology import Group, Job, increment, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, states
+from tests.contract.interruptions import interrupted
 from tests.contract.restating import sound
 
 
 def test_a_barrier_of_a_group_is_one_commit(table_world: World) -> None:
-    """R28: members read each other's staged output; nothing of it is visible before the last one is staged."""
+    """R40: members read each other's staged output; nothing of it is visible before the last one is staged."""
     world, chain = table_world, Chain.of(table_world)
     base, daily, total = chain.jobs
     with pytest.raises(NotReady):
@@ -51,7 +52,7 @@ def test_a_barrier_of_a_group_is_one_commit(table_world: World) -> None:
 
 
 def test_a_full_table_is_read_staged(table_world: World) -> None:
-    """R28: also its first state, which no commit has; and the one beside a committed one."""
+    """R40: also its first state, which no commit has; and the one beside a committed one."""
     world, group = table_world, Group("flights", jobs=["f", "r"])
     full = world.job("f", [world.table("f", kind="full")], group=group)
     reading = world.job("r", inputs=[state(world.table("f", kind="full"))], group=group)
@@ -92,7 +93,7 @@ def test_a_failing_member_holds_back_its_group_only(world: World) -> None:
 
 
 def test_a_member_that_is_computed_again_makes_its_readers_outdated(world: World) -> None:
-    """R28: no commit has rows that were computed from other rows than it has."""
+    """R40: no commit has rows that were computed from other rows than it has."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     chain.stage(base)
@@ -109,7 +110,7 @@ def test_a_member_that_is_computed_again_makes_its_readers_outdated(world: World
 
 
 def test_what_is_staged_stays_for_others(world: World) -> None:
-    """R28: another run finds it; it is not published by itself."""
+    """R40: another run finds it; it is not published by itself."""
     chain = Chain.of(world)
     base, *_ = chain.jobs
     attempt = chain.stage(base)
@@ -133,7 +134,7 @@ def test_an_attempt_of_a_group_is_not_published_by_itself(world: World) -> None:
 def test_whoever_comes_publishes_what_is_staged(
     world: World, monkeypatch: pytest.MonkeyPatch, retried: int
 ) -> None:
-    """R28: the last member was interrupted between its staging and the commit."""
+    """R40: the last member was interrupted between its staging and the commit."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     chain.stage(base)
@@ -166,7 +167,7 @@ def test_an_incomplete_group_is_not_published(world: World) -> None:
 
 
 def test_a_job_that_has_never_run_is_waited_for(world: World) -> None:
-    """R28: the group's jobs are declared, so that no first day shows a part of it."""
+    """R40: the group's jobs are declared, so that no first day shows a part of it."""
     chain = Chain.of(world)
     chain.stage(chain.jobs[0])
     assert committed(world) == []
@@ -240,7 +241,7 @@ def test_a_skip_makes_what_has_read_the_staged_output_outdated(world: World) -> 
 
 
 def test_barriers_are_independent(world: World) -> None:
-    """R28: the next one begins while one waits; what reads it waits for the commit of the one before."""
+    """R40: the next one begins while one waits; what reads it waits for the commit of the one before."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     chain.stage(base, 1)
@@ -285,7 +286,7 @@ def test_an_interrupted_abandon_is_finished_first(world: World, monkeypatch: pyt
 
 
 def test_a_job_that_leaves_its_group_takes_its_epoch_with_it(world: World) -> None:
-    """R28: it publishes by itself; what has read its staged output is computed again."""
+    """R40: it publishes by itself; what has read its staged output is computed again."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     chain.stage(base, values=[5])
@@ -314,7 +315,7 @@ def test_an_older_declaration_does_not_compute_for_the_group(world: World) -> No
 
 
 def test_what_is_committed_is_computed_again_as_ever(world: World) -> None:
-    """R28: a group publishes first revisions."""
+    """R40: a group publishes first revisions."""
     chain, operations = Chain.of(world), world.coordinator.restatements
     chain.run(1)
     _, _, total = chain.jobs
@@ -336,7 +337,7 @@ def test_what_is_committed_is_computed_again_as_ever(world: World) -> None:
 
 
 def test_an_open_group_is_honoured(world: World) -> None:
-    """R24, R28, R33: retention leaves what it has staged, and its domain does not move away."""
+    """R24, R40, R33: retention leaves what it has staged, and its domain does not move away."""
     chain = Chain.of(world)
     chain.stage(chain.jobs[0])
     world.clock.advance(timedelta(days=3))
@@ -412,7 +413,7 @@ def test_a_restatement_with_the_groups_name_is_refused(world: World) -> None:
 
 
 def test_two_last_members_publish_once(world: World) -> None:
-    """R15, R28: another process has published meanwhile."""
+    """R15, R40: another process has published meanwhile."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     chain.stage(base)
@@ -428,7 +429,7 @@ def test_two_last_members_publish_once(world: World) -> None:
 
 
 def test_explain_says_which_jobs_a_barrier_waits_for(world: World) -> None:
-    """R28: the barrier's state over the group is the lowest of its jobs."""
+    """R40: the barrier's state over the group is the lowest of its jobs."""
     chain = Chain.of(world)
     base, daily, total = chain.jobs
     group = Group("flights", jobs=["b", "d", "t"])
@@ -468,3 +469,26 @@ def test_explain_names_the_command_that_resumes_a_commit(
     told = explain(world.store, DOMAIN, "d", day(1))
     assert told.state is EpochState.WRITTEN
     assert f"restate publish '{DAY_1}'" in told.next_step
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_skip_between_the_reads_of_a_begin_is_noticed(world: World, number: int) -> None:
+    """R40: what was staged a moment ago, and is committed by itself now, is read as committed."""
+    chain = Chain.of(world)
+    base, daily, total = chain.jobs
+    chain.run(1)
+    chain.stage(base, 2)
+    chain.stage(daily, 2)
+
+    def skip_it() -> None:
+        again = world.begin(daily, day(2), owner(generation=1))
+        world.coordinator.abort(again, "it failed")
+        world.coordinator.skip(DOMAIN, "d", day(2), "nothing came", by="me")
+
+    try:
+        attempt = interrupted(world, skip_it, "store.read", number).begin(total, day(2), owner())
+    except NotReady:
+        attempt = world.begin(total, day(2))
+    assert isinstance(attempt, Attempt)
+    if not attempt.input("d").staged:
+        assert attempt.input("d").csn == len(world.commits())

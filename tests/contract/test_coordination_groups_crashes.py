@@ -1,4 +1,4 @@
-"""Processes of a commit group die, or others come in between, at each of their calls (R2, R15, R16, R28)."""
+"""Processes of a commit group die, or others come in between, at each of their calls (R2, R15, R16, R40)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def last_is_complete(world: World) -> tuple[Jobs, Attempt]:
 
 
 def test_a_group_dies_at_each_of_its_calls(backend: Backend) -> None:
-    """R28: no reader gets a part of it; once its tasks are tried again all of it is there, once."""
+    """R40: no reader gets a part of it; once its tasks are tried again all of it is there, once."""
     counter = Interruption(-1, lambda: None)
     first = backend.world()
     jobs = chain(first)
@@ -87,7 +87,7 @@ def _alone(world: World, job: Job) -> None:
 
 @pytest.mark.parametrize("act", ACTS)
 def test_others_come_between_the_calls_of_the_last_member(backend: Backend, act: str) -> None:
-    """R28: what is visible then is one commit, of rows that were computed from each other."""
+    """R40: what is visible then is one commit, of rows that were computed from each other."""
 
     def stage(own: EpochService, given: tuple[Jobs, Attempt]) -> None:
         with suppress(EpochError):

@@ -1,4 +1,4 @@
-"""Tasks of a commit group: each ends once its epoch is staged, and the last one publishes all of them (R28)."""
+"""Tasks of a commit group: each ends once its epoch is staged, and the last one publishes all of them (R40)."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.catalog import PLANTED_IN_CATALOG
 from tests.mutants.dropping import PLANTED_IN_DROPS
+from tests.mutants.groups import PLANTED_IN_GROUPS
 from tests.mutants.holding import PLANTED_IN_HOLDING
 from tests.mutants.labels import PLANTED_IN_LABELS
 from tests.mutants.mutant import ATTEMPTS, REWRITES
@@ -590,6 +591,7 @@ PLANTED = (
     *PLANTED_IN_SETS,
     *PLANTED_IN_RESTATEMENTS,
     *PLANTED_IN_HOLDING,
+    *PLANTED_IN_GROUPS,
     *PLANTED_IN_LABELS,
     *PLANTED_IN_RUNS,
     *PLANTED_IN_SERVERS,

@@ -395,8 +395,8 @@ _ENDS = (
     Mutant(
         name="an attempt in vain takes away what its epoch's restatement replaced",
         rule="R30",
-        file="coordination/attempts/begin.py",
-        old="            replaced=before.replaced if before else None,\n",
+        file="coordination/attempts/store_attempt.py",
+        old="        replaced=before.replaced if before else None,\n",
         new="",
         tests=(WHOLE,),
         by="test_a_restatement_is_taken_back",

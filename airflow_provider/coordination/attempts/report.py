@@ -51,9 +51,7 @@ def complete(context: Context, attempt: Attempt) -> None:
     def operation() -> None:
         shared = attempt.is_shared
         log = state_log(context.store, attempt) if shared else []
-        report(
-            context.store, attempt, completion_of(attempt), whole(attempt, [entry.record for entry in log])
-        )
+        report(context.store, attempt, _completion(attempt), whole(attempt, [entry.record for entry in log]))
 
     context.retry(operation)
 
@@ -88,7 +86,7 @@ def _entry(
     )
 
 
-def completion_of(attempt: Attempt) -> AttemptEvent:
+def _completion(attempt: Attempt) -> AttemptEvent:
     """Return the report that all writers of *attempt* have ended: WRITTEN without a sink."""
     return AttemptEvent(
         state=EpochState.WRITTEN, sink="", token=attempt.token, participant=0, owner=attempt.owner

@@ -13,21 +13,18 @@ from airflow_provider.coordination.attempts.member import (
     refuse_unknown,
     whole_output,
 )
-from airflow_provider.coordination.attempts.report import completion_of
 from airflow_provider.coordination.attempts.state_log import checked_key, state_log
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.attempt_events import completed
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt, committed_csn
 from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
-from airflow_provider.domain.records import entry_key, fence_of, lock_of
+from airflow_provider.domain.records import fence_of, lock_of
 from airflow_provider.stores.base import Delete, Put, Reading, SameStore, Transaction, unchanged
 
 
-def stage(context: Context, attempt: Attempt, *, completes: bool = False) -> AlreadyStaged:
+def stage(context: Context, attempt: Attempt) -> AlreadyStaged:
     """End *attempt*, whose output is complete, and keep the output until its restatement is published or abandoned.
-
-    :param completes: record also that the attempt's code came to its end, in the same transaction.
 
     Nothing renews its lock any more, and none is needed: only another attempt within the restatement replaces it.
 
@@ -44,7 +41,7 @@ def stage(context: Context, attempt: Attempt, *, completes: bool = False) -> Alr
         )
     check(context, attempt)
     lost = Conflict.of_others(str(attempt), "changing the epoch", job=attempt.job)
-    return context.retry(_Stage(context, attempt, attempt.restatement, completes).run, lost)
+    return context.retry(_Stage(context, attempt, attempt.restatement).run, lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,6 @@ class _Stage:
     context: Context
     attempt: Attempt
     restatement: RestatementId
-    completes: bool
 
     def run(self) -> AlreadyStaged:
         """:raises RequirementFailed: a participant was begun again: decide again."""
@@ -85,10 +81,7 @@ class _Stage:
         log = [entry.record for entry in state_log(store, attempt)]
         whole_output(attempt, record, log)
         refuse_unchecked(store, attempt, reading, record)
-        completion = (
-            completion_of(attempt) if self.completes and not completed(log, record.output_token) else None
-        )
-        if completion is None and not completed(log, record.output_token):
+        if not completed(log, record.output_token):
             raise InvalidInput(
                 f"{attempt}: its code has not come to its end.",
                 next_step="call complete before stage.",
@@ -102,10 +95,6 @@ class _Stage:
                 domain=attempt.domain,
                 store=SameStore(attempt.incarnation),
                 requires=(unchanged(reading, fence_of(attempt)), *unjoined(attempt, log)),
-                updates=(
-                    Put(fence_of(attempt), now),
-                    Delete(lock_of(attempt)),
-                    *([] if completion is None else [Put(entry_key(attempt, completion), completion)]),
-                ),
+                updates=(Put(fence_of(attempt), now), Delete(lock_of(attempt))),
             )
         )

@@ -1,4 +1,4 @@
-"""Barriers of commit groups: the record of one, what its members read, and which of its jobs it waits for (R28)."""
+"""Barriers of commit groups: the record of one, what its members read, and which of its jobs it waits for (R40)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of a barrier over all jobs of a commit group: the lowest that one of its jobs has (R28)."""
+"""State of a barrier over all jobs of a commit group: the lowest that one of its jobs has (R40)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""Wrong rules about commit groups."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+GROUPS = "tests/contract/test_coordination_groups.py"
+CRASHES = "tests/contract/test_coordination_groups_crashes.py"
+
+PLANTED_IN_GROUPS = (
+    Mutant(
+        name="a group is published without the jobs that have never run",
+        rule="R40",
+        file="coordination/restating/members.py",
+        old="                missing.append((one.name, one.interval))\n            else:",
+        new="                continue\n            else:",
+        tests=(GROUPS,),
+        by="test_an_incomplete_group_is_not_published",
+    ),
+    Mutant(
+        name="a skip between two reads makes a member take staged rows for committed ones",
+        rule="R40",
+        file="coordination/commits/groups.py",
+        old="        if stamped is None or read.staged or not record.is_group:\n            continue",
+        new="        if stamped is not None or read.staged or not record.is_group:\n            continue",
+        tests=(GROUPS,),
+        by="test_a_skip_between_the_reads_of_a_begin_is_noticed",
+    ),
+    Mutant(
+        name="a barrier that begins anew takes up what was staged for the one that was abandoned",
+        rule="R40",
+        file="coordination/commits/groups.py",
+        old="        if topology is not None and name in topology.record.restating:",
+        new="        if topology is None and name in topology.record.restating:",
+        tests=(GROUPS,),
+        by="test_an_interrupted_abandon_is_finished_first",
+    ),
+    Mutant(
+        name="a job that is retired is waited for",
+        rule="R40",
+        file="domain/group.py",
+        old="    return bool(job.retired) or (job.origin",
+        new="    return (job.origin",
+        tests=(GROUPS,),
+        by="test_a_retired_job_is_not_waited_for",
+    ),
+    Mutant(
+        name="what an interrupted publish has left is published by nobody",
+        rule="R40",
+        file="coordination/service.py",
+        old="        csn = self.restatements.publish_if_whole(answer) if isinstance(answer, AlreadyStaged) else None",
+        new="        csn = None",
+        tests=(GROUPS,),
+        by="test_whoever_comes_publishes_what_is_staged",
+    ),
+    Mutant(
+        name="a job outside of a group may lie between two of its jobs",
+        rule="R40",
+        file="domain/group.py",
+        old="        between = sorted(_upstream(jobs[name], owners) & behind)",
+        new="        between = sorted(_upstream(jobs[name], owners) & behind & own)",
+        tests=(GROUPS,),
+        by="test_a_declaration_by_which_a_group_could_not_publish_is_refused",
+    ),
+)
