@@ -58,6 +58,22 @@ def refuse_large(job: JobRecord) -> None:
             raise RecordFull.of(f"{what} of job {job.name!r}", number, limit, next_step=step)
 
 
+def refuse_large_group(job: JobRecord, others: Iterable[JobRecord]) -> None:
+    """Refuse a job with which one barrier of its group would be more than one commit holds.
+
+    :raises RecordFull: with the size of the commit's record.
+    """
+    jobs = [job, *(other for other in others if other.group == job.group and not other.retired)]
+    size = restated_bytes([known.name for known in jobs], sum(len(known.outputs) for known in jobs))
+    if job.group is not None and size > MOST_RESTATED_BYTES:
+        raise RecordFull.of(
+            f"bytes of the commit of group {job.group.name!r}",
+            size,
+            MOST_RESTATED_BYTES,
+            next_step="leave jobs with many tables out of the group.",
+        )
+
+
 def refuse_gaps(interval: Interval, tables: Mapping[TableName, TableRecord], most: int) -> None:
     """Refuse an epoch that would add a stretch of committed time beyond the limit of a table.
 

@@ -32,6 +32,7 @@ from airflow_provider.domain.table_kind import TableKind
 
 MOST_IN_A_GROUP = 50
 """Maximum number of jobs of a commit group: any store's transaction holds their epochs."""
+_LONGEST_GROUP = 200
 _MOST_EPOCHS = 1_000_000
 _FARTHEST = timedelta(days=36_525)
 """Longest distance into the past that an edge may read: a century."""
@@ -247,7 +248,11 @@ class Group:
         if not 2 <= len(names) <= MOST_IN_A_GROUP:
             expected = f"the names of 2 to {MOST_IN_A_GROUP} jobs, which one commit publishes"
             raise InvalidInput(field="jobs", value=names, expected=expected)
-        object.__setattr__(self, "name", group_name(name))
+        if (
+            len(group_name(name).encode()) > _LONGEST_GROUP
+        ):  # its barriers have the name, with their time behind it
+            raise InvalidInput(field="group", value=name, expected=f"at most {_LONGEST_GROUP} bytes of UTF-8")
+        object.__setattr__(self, "name", name)
         object.__setattr__(self, "jobs", tuple(names))
 
 

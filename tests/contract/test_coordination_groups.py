@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.reading.barrier_state import barrier_state
+from airflow_provider.coordination.restating.members import joined
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain
@@ -440,8 +441,8 @@ def test_explain_says_which_jobs_a_barrier_waits_for(world: World) -> None:
     chain.stage(base)
     told = explain(world.store, DOMAIN, "b", day(1))
     assert told.summary == (
-        "staged; flights 2024-01-02T00:00:00Z of group flights: 1 of 3 jobs are staged; job d has not begun; "
-        "job t has not begun"
+        "staged; flights 2024-01-02T00:00:00Z of group flights: 1 of 3 jobs are staged; job d has not begun, "
+        "or has to begin again; job t has not begun, or has to begin again"
     )
     assert state_now() is EpochState.NOTHING
     world.begin(daily, day(1))
@@ -492,3 +493,28 @@ def test_a_skip_between_the_reads_of_a_begin_is_noticed(world: World, number: in
     assert isinstance(attempt, Attempt)
     if not attempt.input("d").staged:
         assert attempt.input("d").csn == len(world.commits())
+
+
+def test_an_epoch_that_was_skipped_meanwhile_is_run_by_itself(world: World) -> None:
+    """R40: a run of it joins no group: nothing would publish it."""
+    chain = Chain.of(world)
+    base, daily, total = chain.jobs
+    chain.run(1)
+    chain.stage(base, 2)
+    world.coordinator.skip(DOMAIN, "d", day(2), "nothing came", by="me")
+    assert joined(world.store, daily, [day(2)], owner("after all")) == {}
+    with pytest.raises(InvalidInput, match="the barrier of a group"):
+        world.coordinator.begin_within("flights 2024-01-03T00:00:00Z", daily, day(2), owner("after all"))
+    with pytest.raises(NotReady):
+        world.begin(daily, day(2), owner("after all"))
+    chain.stage(total, 2)
+    assert committed(world)[-1] == ["b", "t"]
+    assert sound(world)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"), [("x" * 201, ["a", "b"]), ("", ["a", "b"]), ("g", ["a"]), ("g", "ab")]
+)
+def test_a_bad_group_is_refused(name: str, jobs: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Group(name, jobs=jobs)

@@ -14,7 +14,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
-from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
@@ -68,6 +68,13 @@ class Within:
         stamped = reading.get(restatement_key(domain, self.name))
         if stamped is None:
             raise unknown(domain, self.name)
+        if stamped.record.is_group:
+            raise InvalidInput(
+                field="restatement",
+                value=self.name,
+                expected="a restatement: this is the barrier of a group",
+                next_step="leave it out: the epochs of a group's jobs begin within their group by themselves.",
+            )
         refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)
         refuse_stranger(self.name, stamped.record, self.job.name, self.interval)
         return Members(reader=self.context.store, domain=domain, name=self.name, record=stamped.record)

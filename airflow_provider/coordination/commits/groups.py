@@ -26,6 +26,9 @@ from airflow_provider.domain.topology import Group
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading
 
+MOST_OPEN = 500
+"""Maximum number of open change sets at which a group opens one more: the domain's record names each."""
+
 Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
@@ -35,7 +38,8 @@ def group_record(
     """Return the record of *group* at the end of *interval*, and whether the first begin is still to store it.
 
     :param reading: has the record, and the domain's topology.
-    :raises EpochBusy: it was abandoned, or opened before the store was restored, and attempts of it are left.
+    :raises EpochBusy: it was abandoned, or opened before the store was restored, and attempts of it are left; or too
+        many are open.
     :raises TopologyError: a restatement has the name.
     """
     name = epoch_of_group(group, interval)
@@ -55,6 +59,12 @@ def group_record(
                 next_step=f"`airflow epochs restate abandon {name!r} --reason …` ends them; then begin again.",
                 holders=(f"group {name}",),
             )
+    if topology is not None and len(topology.record.restating) >= MOST_OPEN:
+        raise EpochBusy(
+            f"{MOST_OPEN} barriers of groups and restatements are open in domain {domain!r}.",
+            next_step="`airflow epochs restate list` names them: mend the jobs that they wait for.",
+            holders=tuple(f"group {held}" for held in topology.record.restating[:1]),
+        )
     members = tuple(JobEpochs(job=job, intervals=(interval,)) for job in group.jobs)
     opened = RestatementRecord(
         reason=f"group {group.name}",

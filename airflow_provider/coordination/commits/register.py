@@ -49,7 +49,7 @@ from airflow_provider.domain.registration import (
     declared,
     serves_once,
 )
-from airflow_provider.domain.sizes import refuse_large
+from airflow_provider.domain.sizes import refuse_large, refuse_large_group
 from airflow_provider.domain.source_bounds import Source, SourceRecord
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.topology_record import TopologyRecord
@@ -162,6 +162,7 @@ class Register:
         refuse_from_the_beginning(self.context.store, job.domain, job, before)
         record = inheriting(record, taken_over)
         refuse_large(record)
+        refuse_large_group(record, others.values())
         if current is not None:
             check_change(current.record.cadence, record.cadence, self._computed(reading, current.record))
             refuse_leaving(behind_of(reading, job.domain), current.record, record)

@@ -310,6 +310,8 @@ def joined(
     """
     found: dict[RestatementId, list[Interval]] = {}
     for name, stamped in open_restatements(reader, job.domain):
+        if stamped.record.is_group:
+            continue  # it publishes first revisions: a committed epoch is none of its
         members = [epoch for epoch in epochs if stamped.record.has(job.name, epoch)]
         keys = [fence_of(job.epoch(epoch)) for epoch in members]
         reading = reader.read(job.domain, keys) if keys else None
