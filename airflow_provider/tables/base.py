@@ -187,6 +187,8 @@ class TableFormat(ABC):
 
     name: str
     capabilities: frozenset[TableCapability]
+    moves_together: bool = False
+    """Whether :meth:`published_together` can move pointers of several tables at once."""
 
     @abstractmethod
     def describe(self, table: Table) -> TableInfo | None:

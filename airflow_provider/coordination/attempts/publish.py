@@ -202,8 +202,7 @@ class Publish:
         except RequirementFailed:
             self.context.note_contention(self._domain)
             return None
-        for name, published in _by_format(prepared).items():
-            self.context.formats[name].published_together(published)
+        _follow(self.context, prepared)
         csn, at = receipt.csn or 0, receipt.at
         return tuple(_answer(attempt, csn, at, commit.deltas) for attempt in attempts)
 
@@ -400,6 +399,17 @@ def _changed(sinks: Sequence[_Sink]) -> dict[Interval, dict[TableName, Interval 
             if piece.changes != piece.member.interval:
                 changed.setdefault(piece.member.interval, {})[sink.table.name] = piece.changes
     return changed
+
+
+def _follow(context: Context, prepared: Sequence[tuple[Publication, Prepared]]) -> None:
+    """Tell the formats that a commit is visible: tables of one format at once where its pointers move so."""
+    for name, published in _by_format(prepared).items():
+        table_format = context.formats[name]
+        if len(published) > 1 and table_format.moves_together:
+            table_format.published_together(published)
+            continue
+        for publication, version in published:
+            table_format.published(publication, version)
 
 
 def _by_format(

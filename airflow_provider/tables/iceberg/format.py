@@ -94,6 +94,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
         pointers = open_catalog(catalog_url, self._warehouse, makes_tables=not swaps)
         self._catalog = IcebergCatalog(self._io, pointers, self._warehouse)
         self._swaps = swaps
+        self.moves_together = not swaps and pointers.moves_together
         self._lists = Remembered(self._io, manifest_files.read_list)
         self._reader = StateReader(self._io)
 

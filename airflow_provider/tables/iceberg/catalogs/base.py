@@ -39,6 +39,9 @@ class PointerCatalog(ABC):
     refuses the request; nothing has changed then, or what a repeated call finds done.
     """
 
+    moves_together: bool = False
+    """Whether :meth:`move_together` may move pointers."""
+
     @abstractmethod
     def pointers(self, tables: Sequence[Table]) -> list[str | None]:
         """Return the pointers of *tables* in their order; None for a table that the catalog lacks.

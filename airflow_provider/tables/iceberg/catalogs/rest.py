@@ -77,6 +77,8 @@ class RestPointerCatalog(PointerCatalog):
     :raises InvalidInput: *url* has another form.
     """
 
+    moves_together = True
+
     def __init__(self, url: str, warehouse: str) -> None:  # noqa: ARG002 - tables say where they lie
         self._properties = _properties(url)
         self._opened: tuple[int, _Client] | None = None
