@@ -42,8 +42,8 @@ class HolderState(StrEnum):
     """Its attempt has not ended, and its lock has expired."""
     FAILED = "failed"
     """Its attempt has ended without a commit, also by a failed check."""
-    RESTATED = "restated"
-    """A restatement computes it again."""
+    STAGED = "staged"
+    """It is computed, and waits for its restatement or commit group to be published."""
     WAITING = "waiting"
     """It waits for what does not come by itself."""
     INCOMPLETE = "incomplete"
@@ -369,8 +369,8 @@ class _Holders:
         if attempt is None:
             why = f"its commit lacks {table}"
             return self._of_epoch(table, HolderState.INCOMPLETE, since=epoch.at, because=why)
-        if attempt.restated_by is not None:
-            state, why = HolderState.RESTATED, f"restatement {attempt.restated_by}"
+        if attempt.staged and attempt.restated_by is not None:
+            state, why = HolderState.STAGED, f"{attempt.restated_by} publishes it"
             return self._of_epoch(table, state, since=epoch.at, because=why, owner=attempt.owner)
         if attempt.aborted is not None:
             why, state = attempt.aborted, HolderState.FAILED

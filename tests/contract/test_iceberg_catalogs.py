@@ -118,19 +118,6 @@ class CatalogContract:
         assert [field.name for field in loaded.schema().fields] == [*COLUMNS.names, "_epoch"]
         assert tables.create(TABLE, COLUMNS) == made, "once"
 
-    def test_an_entry_is_removed_once_and_by_its_pointer(
-        self, place: OutsidePlace, tables: IcebergFormat, catalog: PointerCatalog
-    ) -> None:
-        """R39: an entry that another program has moved since stays, and so does each file."""
-        made = tables.create(TABLE, COLUMNS)
-        assert made.pointer is not None
-        assert not catalog.remove(TABLE, made.pointer.replace(".metadata.json", "-moved.metadata.json"))
-        assert place.outsider().list_tables("shop") == [("shop", "flights")]
-        assert catalog.remove(TABLE, made.pointer)
-        assert not catalog.remove(TABLE, made.pointer)
-        assert (catalog.pointers([TABLE]), place.outsider().list_tables("shop")) == ([None], [])
-        assert Path(made.pointer.removeprefix("file://")).exists()
-
     def test_a_table_that_is_not_there_has_no_pointer(self, catalog: PointerCatalog) -> None:
         assert catalog.pointers([TABLE, replace(TABLE, name=TableName("delays"))]) == [None, None]
 

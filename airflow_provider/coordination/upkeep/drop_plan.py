@@ -192,8 +192,9 @@ def restatements_of(
 ) -> Iterator[tuple[RestatementId, Stamped[RestatementRecord]]]:
     """Yield the published restatements with members of *jobs*: a revert would bring rows of them back."""
     for stamped in pages(reader, domain, RestatementRecord):
-        is_of = any(members.job in jobs for members in stamped.record.members)
-        if is_of and stamped.record.state is RestatementState.PUBLISHED:
+        record = stamped.record
+        is_of = any(members.job in jobs for members in record.members) and not record.is_group
+        if is_of and record.state is RestatementState.PUBLISHED:
             yield RestatementId(stamped.key.item), stamped
 
 
