@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer
     """A REST catalog, for tables that are cleared by each test which uses it."""
     if (jar := iceberg_runtime.jar()) is None:
         pytest.skip("Maven Central does not answer")
+    if shutil.which("javac") is None:
+        pytest.skip("no Java compiler is installed: apt-get install default-jdk-headless")
     with RestCatalogServer(jar, tmp_path_factory.mktemp("rest")) as server:
         yield server
 

@@ -22,7 +22,17 @@ class RestCatalogServer(ManagedServer):
 
     def __init__(self, jar: Path, home: Path) -> None:
         port = free_port()
-        self._compile = ["javac", "-proc:none", "-cp", str(jar), "-d", f"{home}/classes", str(PROGRAM)]
+        self._compile = [
+            "javac",
+            "--release",
+            "17",
+            "-proc:none",
+            "-cp",
+            str(jar),
+            "-d",
+            f"{home}/classes",
+            str(PROGRAM),
+        ]
         logging = spark_home() / "jars" / "slf4j-api-*.jar"
         (found,) = logging.parent.glob(logging.name)
         command = ["java", *JAVA, "-cp", f"{home}/classes:{jar}:{found}"]
