@@ -355,7 +355,7 @@ _COMMANDS = (
     _command("revive", "Let a retired job go on", (ARG_JOB, *_ON_DOMAIN), calls="retire.revive"),
     _command(
         "drop",
-        "Start over: delete jobs with their tables; their names are free then",
+        "Start over: delete jobs with their tables, free their names",
         (ARG_SUBJECT, ARG_DROPPED, ARG_REASON, ARG_CASCADE, ARG_YES, *_ANSWERS_ON_DOMAIN),
         calls="drop.drop",
         more="Shows what goes and what is in the way, then asks. Readers lose all of it by one commit; the files go "

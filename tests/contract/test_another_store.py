@@ -208,6 +208,6 @@ def test_a_connection_can_name_it_and_the_form_the_hook_and_the_upgrade_know_it(
     assert found["package"].startswith(str(copy))
     assert (found["url"], found["domains"], found["refused"]) == ("toy://bear", [], "backend")
     assert (found["schema"], found["catalog"]) == ([None, None, None], True)
-    assert found["backends"] == ["sqlite", "postgresql", "zookeeper", "toy", "hive", "glue"]
+    assert found["backends"] == ["sqlite", "postgresql", "zookeeper", "toy", "hive", "glue", "rest"]
     assert found["colour"] == "toy: any."
     assert "toy: bear" in found["host"]

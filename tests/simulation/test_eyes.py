@@ -85,7 +85,7 @@ def test_a_source_that_is_read_twice_by_two_names(monkeypatch: pytest.MonkeyPatc
     else:
         monkeypatch.setattr(renamed_sources, "open_source", lambda *_given: 0)
     found = first_violation(RENAMED, "I11: ")
-    files, rows = "has read ['memory:" in found, "as landing and as" in found
+    files, rows = "has read ['memory:" in found, " and as landing" in found
     assert {"files": files, "rows": rows, "open": files or rows}[left]
 
 

@@ -71,8 +71,8 @@ class World:
         return {table: self.rows(table) for table in ("rows", "copies", "tallies")}
 
     def run_of(self, dag_id: str, day: int) -> str:
-        """Return the run of a DAG whose date is *day*."""
-        date_of = f"2013-02-{day:02}"
+        """Return the run of a DAG whose date is the midnight that begins *day*."""
+        date_of = f"2013-02-{day:02}T00:00:00"
         runs = [run for run in self.rest.dag_runs(dag_id) if str(run["logical_date"]).startswith(date_of)]
         (found,) = {str(run["dag_run_id"]) for run in runs}
         return found
