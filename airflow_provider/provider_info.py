@@ -36,6 +36,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_provider.operators.spark_submit",
                 "airflow_provider.operators.decorator",
                 "airflow_provider.operators.participants",
+                "airflow_provider.operators.restatements",
             )
         ],
         "sensors": [_modules("airflow_provider.sensors.epochs")],

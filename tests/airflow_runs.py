@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from airflow.cli import cli_parser
+from airflow.models.dag import DagModel
 from airflow.sdk.api.datamodels._generated import (
     AssetEventDagRunReference,
     AssetReferenceAssetEventDagRun,
@@ -20,6 +21,9 @@ from airflow.sdk.api.datamodels._generated import (
     DagRunType,
 )
 from airflow.sdk.execution_time.context import OutletEventAccessors
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import StaticPool
 
 DAY_END = datetime(2013, 2, 8, tzinfo=UTC)
 
@@ -100,6 +104,13 @@ def epochs_connection(folder: Path) -> str:
             "extra": {"backend": "sqlite", "warehouse": f"file://{folder}/warehouse"},
         }
     )
+
+
+def airflow_database() -> Callable[[], AbstractContextManager[Session]]:
+    """Return what opens sessions, as Airflow's ``create_session`` does, of an empty database of Airflow in memory."""
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    DagModel.metadata.create_all(engine)
+    return sessionmaker(engine).begin
 
 
 class Done(NamedTuple):

@@ -27,6 +27,7 @@ from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.identifiers import domain_name, restatement_id
 from airflow_provider.domain.restatement import RestatementState
+from airflow_provider.hooks.asset_events import announce_restatement
 
 _PUBLISHES = 20
 """Publishes that epochs which join at the last moment may refuse before the command gives up."""
@@ -77,6 +78,9 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
         except (NotReady, Conflict) as error:
             progress(error.message)  # Airflow computes the epochs that have joined, or were computed again
             continue
+        if not arguments.no_events:
+            sent = announce_restatement(service, restatement.domain, restatement.name, csn)
+            progress(f"{several(sent or 0, 'asset event')} sent")
         _tell_published(restatement, dags, csn, arguments)
         return
     raise NotReady(

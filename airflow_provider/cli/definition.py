@@ -80,6 +80,11 @@ ARG_AFTER = _arg(
     help="position of the last line that you have processed; default: from the beginning",
     default=None,
 )
+ARG_NO_EVENTS = _arg(
+    "--no-events",
+    help="send no asset event: start no run of a DAG that follows the tables",
+    action="store_true",
+)
 ARG_FOLLOW = _arg("--follow", help="wait for further commits", action="store_true")
 ARG_NEW_CATALOG = _arg(
     "--new-catalog",
@@ -266,9 +271,10 @@ _RESTATE_COMMANDS = (
     _command(
         "publish",
         "Publish all epochs of a restatement in one commit",
-        (ARG_RESTATEMENT, *_ANSWERS_ON_DOMAIN),
+        (ARG_RESTATEMENT, ARG_NO_EVENTS, *_ANSWERS_ON_DOMAIN),
         calls="restate.publish",
-        more="All of them or none. Safe to repeat.",
+        more="All of them or none; then Airflow gets an asset event of each table. Safe to repeat: that sends the "
+        "events again.",
     ),
     _command(
         "abandon",
@@ -280,7 +286,7 @@ _RESTATE_COMMANDS = (
     _command(
         "revert",
         "Take a published restatement back: the former rows return",
-        (ARG_RESTATEMENT, ARG_REASON, *_ANSWERS_ON_DOMAIN),
+        (ARG_RESTATEMENT, ARG_REASON, ARG_NO_EVENTS, *_ANSWERS_ON_DOMAIN),
         calls="restate.revert",
         more="Refused once other epochs have read its rows, once one of its epochs was computed again, and seven days "
         "after it was published. The rows are copied. If it is interrupted, run it again.",
@@ -395,6 +401,7 @@ _COMMANDS = (
             ARG_NEEDS_APPROVAL,
             ARG_DEADLINE,
             ARG_MAX_ACTIVE_RUNS,
+            ARG_NO_EVENTS,
             ARG_YES,
             *_ANSWERS_ON_DOMAIN,
         ),

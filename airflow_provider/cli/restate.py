@@ -36,6 +36,7 @@ from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
+from airflow_provider.hooks.asset_events import announce_restatement
 
 _MOST_ROWS = 1_000
 
@@ -203,6 +204,7 @@ def publish(arguments: Namespace) -> None:
     with _service(arguments) as service:
         found = _restatement(service, arguments)
         csn = found.publish()
+        events = _events(service, arguments, found, csn)
         members = found.record.members
     told = {
         "domain": found.domain,
@@ -210,8 +212,15 @@ def publish(arguments: Namespace) -> None:
         "csn": csn,
         "epochs": sum(len(epochs.intervals) for epochs in members),
         "jobs": len(members),
+        "events": events,
     }
-    seen = {"domain": found.domain, "published": found.name, "CSN": csn, "members": size(members)}
+    seen = {
+        "domain": found.domain,
+        "published": found.name,
+        "CSN": csn,
+        "members": size(members),
+        "asset events": _told(arguments, events),
+    }
     answer(arguments, told, facts(seen))
 
 
@@ -228,9 +237,12 @@ def abandon(arguments: Namespace) -> None:
 def revert(arguments: Namespace) -> None:
     """Take a published restatement back."""
     with _service(arguments) as service:
-        csn = _restatement(service, arguments).revert(arguments.reason)
-    told = {"restatement": arguments.name, "csn": csn}
-    answer(arguments, told, facts({"taken back": arguments.name, "CSN": csn}))
+        found = _restatement(service, arguments)
+        csn = found.revert(arguments.reason)
+        events = _events(service, arguments, found, csn)
+    told = {"restatement": arguments.name, "csn": csn, "events": events}
+    seen = {"taken back": arguments.name, "CSN": csn, "asset events": _told(arguments, events)}
+    answer(arguments, told, facts(seen))
 
 
 def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
@@ -251,6 +263,17 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
 
 def _service(arguments: Namespace) -> EpochService:
     return hook_of(arguments).get_conn(create=False)
+
+
+def _events(service: EpochService, arguments: Namespace, found: Restatement, csn: int) -> int | None:
+    """Send the asset events of a commit; return their number, None if none could be, or was to be sent."""
+    return None if arguments.no_events else announce_restatement(service, found.domain, found.name, csn)
+
+
+def _told(arguments: Namespace, events: int | None) -> str:
+    if events is not None:
+        return str(events)
+    return "" if arguments.no_events else "none: Airflow has no database here"
 
 
 def _restatement(service: EpochService, arguments: Namespace) -> Restatement:

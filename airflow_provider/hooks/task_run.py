@@ -25,7 +25,9 @@ from airflow_provider.domain.schedule import (
 from airflow_provider.domain.topology import EdgeKind, Job
 
 RESTATEMENT = "restatement"
-"""Key of a run's configuration that names the restatement within which the run computes its epochs."""
+"""Key of a run's configuration that names the restatement within which the run computes its epochs, and of the extra
+of the event that tells of a restatement's commit.
+"""
 _ASSET_TRIGGERED = "asset_triggered"
 _BACKFILL = "backfill"
 _BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", _BACKFILL})
@@ -102,6 +104,27 @@ def task_intervals(
     if is_set(explicit) or run.partition_key or not started_by_assets(run):
         return [task_interval(context, cadence, explicit=explicit, batch=batch)]
     return _caused(run, batch or cadence, cadence, job.domain, leave_out=_not_driving(job))
+
+
+def asked_intervals(
+    context: Mapping[str, Any],
+    job: Job,
+    *,
+    explicit: ExplicitInterval | None = None,
+    batch: Cadence | None = None,
+) -> list[Interval] | None:
+    """Return those intervals of a run that ask for committed epochs of *job* again; None for all of them.
+
+    The event of a restatement asks for none: it has computed its members, and what it left alone stays, whatever
+    ``on_rerun`` says. A run that such events alone have started computes what is not committed.
+    """
+    run = context["dag_run"]
+    if not started_by_assets(run):
+        return None
+    extras = [extra for extra in _extras(run) if not extra.get(RESTATEMENT)]
+    if is_set(explicit) or run.partition_key:
+        return None if extras else []
+    return caused_intervals(batch or job.cadence, _named(extras, job.domain, leave_out=_not_driving(job)))
 
 
 def task_interval(
@@ -264,16 +287,10 @@ def _named_epochs(
 
     :raises InvalidInput: no event names one.
     """
-    events = list(getattr(run, "consumed_asset_events", None) or ())
-    extras = [event.extra or {} for event in events]
-    found = [
-        epoch
-        for extra in extras
-        if extra.get("domain") == domain and extra.get("table") not in leave_out
-        for epoch in published_intervals(extra)
-    ]
+    found = _named(_extras(run), domain, leave_out=leave_out)
     if found:
         return found
+    events = _events(run)
     names = sorted({str(getattr(event.asset, "name", event.asset)) for event in events})
     raise InvalidInput(
         f"run {run.run_id!r} was started by {len(events)} asset events, and none says which epoch of domain "
@@ -284,6 +301,25 @@ def _named_epochs(
         value=names,
         expected="an event whose extra names epochs, as the tables' assets send it",
     )
+
+
+def _named(
+    extras: Iterable[Mapping[str, Any]], domain: DomainName, *, leave_out: frozenset[TableName]
+) -> list[Interval]:
+    return [
+        epoch
+        for extra in extras
+        if extra.get("domain") == domain and extra.get("table") not in leave_out
+        for epoch in published_intervals(extra)
+    ]
+
+
+def _events(run: Any) -> list[Any]:
+    return list(getattr(run, "consumed_asset_events", None) or ())
+
+
+def _extras(run: Any) -> list[Mapping[str, Any]]:
+    return [event.extra or {} for event in _events(run)]
 
 
 def _not_driving(job: Job) -> frozenset[TableName]:

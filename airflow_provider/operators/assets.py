@@ -44,18 +44,28 @@ def announce(
             "table": table.name,
             "job": job.name,
             "csn": max((epoch.csn for epoch in done), default=None),
-            "epochs": [
-                *(_entry(table, epoch) for epoch in done),
-                *({"start": one.start.isoformat(), "end": one.end.isoformat()} for one in staged),
-            ],
+            "epochs": [*(_entry(table, epoch) for epoch in done), *map(span_of, staged)],
         }
+
+
+def withhold(task: Any, job: Job) -> None:
+    """Have Airflow send no event of the job's tables at the success of *task*, which has published nothing.
+
+    Airflow sends one for each outlet, with an extra or without; runs that it starts would have no epoch to compute.
+    """
+    own = [asset_of(table) for table in job.outputs]
+    task.outlets = [outlet for outlet in task.outlets if outlet not in own]
+
+
+def span_of(interval: Interval) -> dict[str, str]:
+    """Return *interval* as an event's extra has it."""
+    return {"start": interval.start.isoformat(), "end": interval.end.isoformat()}
 
 
 def _entry(table: Table, published: Published) -> dict[str, Any]:
     ref = dict(published.tables).get(table.name)
     return {
-        "start": published.interval.start.isoformat(),
-        "end": published.interval.end.isoformat(),
+        **span_of(published.interval),
         "revision": published.revision,
         "csn": published.csn,
         "version": None if ref is None else ref.version,

@@ -36,6 +36,7 @@ from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
+    asked_intervals,
     grid_query,
     hull,
     named,
@@ -45,7 +46,7 @@ from airflow_provider.hooks.task_run import (
     task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
-from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.outcome import (
     kept_epochs,
     published_epochs,
@@ -192,11 +193,16 @@ class EpochDecoratedOperator(EpochFunctionOperator):
             returned: list[Any] = []
             wanted = task_restatement(context)
             why = task_cause(context)
-            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted, cause=why)
+            asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+            found = run_epochs(
+                self.log, service, self.job, epochs, owner, named=wanted, cause=why, asked=asked
+            )
             for restatement, members in found.within.items():
                 returned += self._restate(context, service, settings, members, restatement)
             if found.alone:
                 returned += self._publish(context, service, settings, found.alone, owner)
+            else:
+                withhold(self, self.job)
         if self.batch is None and len(epochs) == 1:
             return returned[0] if returned else None
         return returned

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.coordination.attempts.refusals import refuse_participants, refuse_shared_ttl
 from airflow_provider.coordination.service import EpochService
@@ -40,6 +41,7 @@ from airflow_provider.hooks.arguments import (
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
+    asked_intervals,
     final_errors_end_retries,
     grid_query,
     hull,
@@ -147,7 +149,12 @@ class EpochBeginOperator(BaseOperator):
         with _opened(self.epochs_conn_id, self.job) as service:
             owner, ttl = task_owner(context), self.lock_ttl
             named = task_restatement(context)
-            found = run_epochs(self.log, service, self.job, [interval], owner, named=named)
+            asked = asked_intervals(context, self.job, explicit=self.interval)
+            found = run_epochs(self.log, service, self.job, [interval], owner, named=named, asked=asked)
+            if asked is not None and not found.within and not found.alone:
+                raise AirflowSkipException(
+                    f"{interval} is committed, and events of restatements alone name it: nothing is to be computed."
+                )
             refuse_participants_within(found, named)
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
             with begins(lambda: [interval]):

@@ -50,6 +50,7 @@ def run_epochs(
     *,
     named: RestatementId | None,
     cause: str = "",
+    asked: Sequence[Interval] | None = None,
 ) -> RunEpochs:
     """Return which of the run's *epochs* it computes, and within which restatement.
 
@@ -64,6 +65,7 @@ def run_epochs(
 
     :param named: the restatement in the run's configuration.
     :param cause: why the run may ask for a committed epoch again; empty for one that opens no restatement.
+    :param asked: intervals in which the run asks for committed epochs again; None for everywhere.
     :raises UnknownName: no restatement *named*. :raises InvalidInput: it was not published, and is over, and no open
         restatement has its members. :raises TopologyError: obstacles keep the DAG's restatement from taking epochs in.
     """
@@ -88,10 +90,31 @@ def run_epochs(
                 named,
                 told,
             )
+    if asked is not None:
+        others = _asked(log, service, job, others, owner=owner, within=asked)
     if cause and others and service.restatements.of_rerun(job, others, owner, reason=cause) is not None:
         within = joined(reader, job, epochs, owner)
         others = [epoch for epoch in others if not any(epoch in own for own in within.values())]
     return _told(log, RunEpochs(within=within, alone=merged(others)))
+
+
+def _asked(
+    log: Any,
+    service: EpochService,
+    job: Job,
+    epochs: Sequence[Interval],
+    *,
+    owner: Owner,
+    within: Sequence[Interval],
+) -> list[Interval]:
+    """Return *epochs* without those that others have committed and that lie in none of the intervals *within*."""
+    asked = {epoch for interval in within for epoch in epochs if interval.start <= epoch.start < interval.end}
+    others = [epoch for epoch in epochs if epoch not in asked]
+    kept = set(committed_epochs(service.store, job, others, but=owner))
+    if kept:
+        told = ", ".join(map(str, sorted(kept)))
+        log.info("Left as committed, since events of restatements alone name them: %s", told)
+    return [epoch for epoch in epochs if epoch not in kept]
 
 
 def _told(log: Any, found: RunEpochs) -> RunEpochs:

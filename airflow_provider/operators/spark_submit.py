@@ -33,6 +33,7 @@ from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
+    asked_intervals,
     grid_query,
     hull,
     named,
@@ -42,7 +43,7 @@ from airflow_provider.hooks.task_run import (
     task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
-from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.outcome import (
     is_complete,
     kept_epochs,
@@ -153,11 +154,16 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             self._refuse_cluster_mode(service)
             wanted = task_restatement(context)
             why = task_cause(context)
-            found = run_epochs(self.log, service, self.job, epochs, owner, named=wanted, cause=why)
+            asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
+            found = run_epochs(
+                self.log, service, self.job, epochs, owner, named=wanted, cause=why, asked=asked
+            )
             for restatement, members in found.within.items():
                 self._restate(context, service, settings, members, restatement)
             if found.alone:
                 self._compute(context, service, settings, found.alone, owner)
+            else:
+                withhold(self, self.job)
 
     def _compute(
         self,

@@ -34,6 +34,7 @@ def test_there_are_enough_mutants_with_names_of_their_own() -> None:
         "domain",
         "coordination",
         "hooks",
+        "operators",
         "rest_catalog",
         "stores",
         "tables",

@@ -10,19 +10,15 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from airflow.models.dag import DagModel
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable
 from airflow.serialization.serialized_objects import DagSerialization
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
-from sqlalchemy.pool import StaticPool
 
 from airflow_provider.cli import airflow_dags
 from airflow_provider.cli.airflow_dags import ScheduledDag
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
-from tests.airflow_runs import epochs_connection, typed
+from tests.airflow_runs import airflow_database, epochs_connection, typed
 from tests.integration.flights import published
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -75,9 +71,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
     with EpochService.open(settings) as service:
         published(service, 0)
-    airflow = create_engine("sqlite://", poolclass=StaticPool)
-    DagModel.metadata.tables["dag"].create(airflow)
-    monkeypatch.setattr(airflow_dags, "create_session", lambda: Session(airflow))
+    monkeypatch.setattr(airflow_dags, "create_session", airflow_database())
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Asset, task
 from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pyspark.errors import PySparkException
@@ -23,12 +23,13 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
 from demo.spark_connect import SparkConnectServer
-from tests.airflow_runs import epochs_connection, task_context
+from tests.airflow_runs import epochs_connection, published, task_context
 
 HOURS, DAYS = Table("hours"), Table("days")
 HOURLY = Job("hourly", outputs=[HOURS], cadence="0 */6 * * *", on_rerun="new_revision")
 KEPT = Job("hourly", outputs=[HOURS], cadence="0 */6 * * *")
 DAILY = Job("daily", inputs=[HOURS], outputs=[DAYS], cadence="@daily")
+MINE = Asset("mine")
 SEVENTH = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 
 
@@ -160,7 +161,7 @@ def test_spark_in_the_task_is_spark_of_this_process(
 @pytest.mark.parametrize("named", [True, False])
 def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, named: bool) -> None:
     """R28: the run's configuration names it, or the task is cleared while it is open; a reader waits for what it reads;
-    nothing is announced before.
+    Airflow is told of nothing before.
     """
     made(hours, job=KEPT, batch="@daily").execute(task_context())
     made(days, 1, job=DAILY).execute(task_context())
@@ -176,9 +177,9 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, 
     reading = made(days, 1, job=DAILY, deferrable=False, wait_timeout=timedelta(0))
     with pytest.raises(NotReady, match="has not computed .* of job hourly yet"):
         reading.execute(task_context(**within))
-    context = task_context(**within)
-    made(more_hours, job=KEPT, batch="@daily").execute(context)
-    assert not named or not context["outlet_events"][asset_of(HOURS)].extra
+    staging = made(more_hours, job=KEPT, batch="@daily", outlets=[MINE])
+    staging.execute(task_context(**within))
+    assert staging.outlets == [MINE] if named else [MINE, asset_of(HOURS)]
     reading.execute(task_context(**within))
     assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
     csn = operations.publish("default", "fix")
@@ -208,9 +209,10 @@ def test_a_run_that_asks_for_a_read_day_again_is_restated(
         epoch.write(HOURS, epoch.spark.range(10).selectExpr("id"))
 
     context = task_context(**run)
-    made(more_hours, job=again, batch="@daily").execute(context)
+    staging = made(more_hours, job=again, batch="@daily")
+    staging.execute(context)
     made(must_not_run, job=again, batch="@daily").execute(task_context(**run | {"try_number": 3}))
-    assert not context["outlet_events"][asset_of(HOURS)].extra
+    assert staging.outlets == [], "nothing is announced before the commit"
     ((name, stamped),) = service.restatements.all("default")
     record = stamped.record
     assert (record.size, record.rerun_of) == (5, "pipeline")
@@ -232,6 +234,34 @@ def test_a_run_that_asks_for_a_read_day_again_is_restated(
     made(must_not_run, job=again, batch="@daily").execute(task_context(**run | {"try_number": 4}))
     assert [known for known, _ in service.restatements.all("default")] == [name]
     assert service.store.read(KEPT.domain, []).head.csn == csn
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_run_that_the_event_of_a_restatement_starts_leaves_what_is_committed(
+    service: EpochService, *, explicit: bool
+) -> None:
+    """R37: it computes what is not committed, and announces that alone, a retry of it, too; an event of a task asks for
+    the day again.
+    """
+    again = Job("daily", outputs=[DAYS], cadence="@daily", on_rerun="new_revision")
+    made(number, 1, job=again).execute(task_context())
+    both = (SEVENTH.start, SEVENTH.end + timedelta(days=1))
+    options = {"batch": "0 0 */2 * *", "interval": Interval(*both)} if explicit else {}
+    restated = {**published("hours", both), "restatement": "fix"}
+    run: dict[str, Any] = {"events": [restated], "run_id": "asset_triggered__1"}
+    for number_of_try in (1, 2):
+        context = task_context(**run, try_number=number_of_try)
+        made(number, 2, job=again, **options).execute(context)
+        (entry,) = context["outlet_events"][asset_of(DAYS)].extra["epochs"]
+        assert (entry["start"], entry["csn"]) == (SEVENTH.end.isoformat(), 2)
+    idle = made(must_not_run, job=again, **options)
+    idle.execute(task_context(**run | {"run_id": "asset_triggered__2"}))
+    assert idle.outlets == []
+    assert service.restatements.all("default") == []
+    asked = [restated, published("hours", (SEVENTH.start, SEVENTH.end))]
+    if not explicit:
+        made(number, 3, job=again).execute(task_context(events=asked, run_id="asset_triggered__3"))
+        assert sorted(row["n"] for row in rows(service, "days")) == [2, 3]
 
 
 @pytest.mark.parametrize("end", ["open", "published", "abandoned"])

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,14 +16,28 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.models.asset import (
+    AssetActive,
+    AssetDagRunQueue,
+    AssetEvent,
+    AssetModel,
+    DagScheduleAssetReference,
+)
+from airflow.models.dag import DagModel
+from airflow.sdk.exceptions import AirflowFailException
+from sqlalchemy.orm import Session
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, state
+from airflow_provider.hooks import asset_events
+from airflow_provider.operators.assets import asset_of
+from airflow_provider.operators.restatements import RESTATED, PublishRestatementOperator
 from airflow_provider.testing.arrow_attempts import write_rows
-from tests.airflow_runs import Done, epochs_connection, typed
+from tests.airflow_runs import Done, airflow_database, epochs_connection, task_context, typed
 from tests.integration.flights import ORIGIN
 
 FLIGHTS, TOTALS = Table("flights"), Table("totals", kind="full")
@@ -40,6 +55,7 @@ NAMED = ("load", "--interval", "2013-02-06")
 OPEN = ("open", *NAMED, "--reason", "the airport sent wrong hours", "--name", "hours")
 
 Restate = Callable[..., Done]
+Sessions = Callable[[], AbstractContextManager[Session]]
 
 
 def day(number: int) -> Interval:
@@ -96,10 +112,25 @@ def home(cascade: Path) -> Path:
 
 
 @pytest.fixture
-def restate(home: Path, monkeypatch: pytest.MonkeyPatch) -> Restate:
+def airflow() -> Sessions:
+    """Airflow's database: a DAG writes the flights, another follows them, and no DAG of this Airflow has totals."""
+    opening = airflow_database()
+    with opening() as session:
+        for dag_id in ("flights", "board"):
+            session.add(DagModel(dag_id=dag_id, bundle_name="dags", is_paused=False, is_stale=False))
+        session.add(asset := AssetModel(name=asset_of(FLIGHTS).name, uri=asset_of(FLIGHTS).uri))
+        session.flush()
+        session.add(AssetActive.for_asset(asset))
+        session.add(DagScheduleAssetReference(asset_id=asset.id, dag_id="board"))
+    return opening
+
+
+@pytest.fixture
+def restate(home: Path, airflow: Sessions, monkeypatch: pytest.MonkeyPatch) -> Restate:
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(asset_events, "create_session", airflow)
     return lambda *arguments: typed("restate", *arguments)
 
 
@@ -267,6 +298,77 @@ def test_output_is_approved_and_published_once(restate: Restate, complete: Path)
     with opened(complete) as service:
         cut = service.cuts.cut("default", ["totals"])
         assert service.cuts.read(cut, "totals", ["hours"]).to_pylist() == [{"hours": 7}]
+
+
+def test_one_asset_event_of_each_table_follows_the_commit(
+    restate: Restate, home: Path, airflow: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R28, R35: it names the time that was computed again, and starts the DAGs that follow the table; a repetition and
+    a revert send one, too; one that Airflow's database did not take is sent by a repetition.
+    """
+    assert restate(*OPEN).returncode == 0
+    with opened(home) as service:
+        staged(service, LOAD, 0, [1, 5])
+        staged(service, COUNT, 0, [6])
+        staged(service, COUNT, 1, [9])
+    monkeypatch.setattr(asset_events, "create_session", lost)
+    failed = restate("publish", "hours")
+    assert failed.returncode == 1
+    assert "'hours' is published at CSN 5, and Airflow's database did not take its asset events: lost" in (
+        failed.stderr
+    )
+    assert "`airflow epochs restate publish hours`" in failed.stderr
+    monkeypatch.setattr(asset_events, "create_session", airflow)
+    assert answer(restate("publish", "hours", "--no-events", "-o", "json"))["events"] is None
+    assert told(airflow) == []
+    assert answer(restate("publish", "hours", "-o", "json"))["events"] == 1
+    (event,) = told(airflow)
+    assert event == {
+        "domain": "default",
+        "table": "flights",
+        "job": "load",
+        "csn": 5,
+        "restatement": "hours",
+        "epochs": [{"start": "2013-02-06T00:00:00+00:00", "end": "2013-02-07T00:00:00+00:00"}],
+    }
+    with airflow() as session:
+        assert [queued.target_dag_id for queued in session.query(AssetDagRunQueue)] == ["board"]
+    assert "asset events  1" in restate("revert", "hours", "--reason", "the first hours were right").stdout
+    assert [extra["csn"] for extra in told(airflow)] == [5, 6]
+
+
+@pytest.mark.usefixtures("complete")
+def test_an_operator_approves_publishes_and_tells_of_each_table(restate: Restate) -> None:
+    """R29, R35: what a person has looked at, in the person's name; a retry sends the same events."""
+    seen = answer(restate("status", "hours", "-o", "json"))["output"]
+    options = {"task_id": "publish", "restatement": "hours", "outlets": [asset_of(FLIGHTS)]}
+    with pytest.raises(AirflowFailException, match="nobody has approved"):
+        PublishRestatementOperator(**options).execute(task_context())
+    with pytest.raises(Conflict, match="was looked at"):
+        PublishRestatementOperator(**options, digest="0" * 64).execute(task_context())
+    operator = PublishRestatementOperator(**options, digest=seen, by="ann")
+    assert operator.outlets == [asset_of(FLIGHTS), RESTATED]
+    extras = []
+    for number in (1, 2):
+        context = task_context(try_number=number)
+        assert operator.execute(context) == 5
+        events = context["outlet_events"][RESTATED].asset_alias_events
+        assert [event.dest_asset_key.name for event in events] == ["default.flights", "default.totals"]
+        extras.append([event.extra for event in events])
+    assert extras[0] == extras[1]
+    assert [len(extra["epochs"]) for extra in extras[0]] == [1, 1], "two days that touch are one range"
+    assert answer(restate("status", "hours", "-o", "json"))["approved_by"] == "ann"
+    with pytest.raises(InvalidInput, match="restatement"):
+        PublishRestatementOperator(task_id="publish", restatement=" ")
+
+
+def lost() -> Session:
+    raise ConnectionError("lost\nin detail")
+
+
+def told(airflow: Sessions) -> list[dict[str, Any]]:
+    with airflow() as session:
+        return [event.extra for event in session.query(AssetEvent).order_by(AssetEvent.id)]
 
 
 def test_held_epochs_are_named_until_somebody_decides(restate: Restate, home: Path) -> None:

@@ -417,7 +417,9 @@ def test_restatement_is_approved_published_and_reverted(rides: Rides, ask: Ask, 
     seen = ask("restatement", name="mend").json()
     assert (seen["approved"], seen["approved_by"]) == (True, "ann the user")
     assert seen["next_step"] == [f"airflow epochs restate publish mend --domain {rides.domain}"]
-    csn = decide("publish").json()["csn"]
+    done = decide("publish").json()
+    csn = done["csn"]
+    assert done["events"] == 0, "no DAG of this Airflow has its tables"
     seen = ask("restatement", name="mend").json()
     assert (seen["state"], seen["csn"], seen["next_step"], seen["reverted_by"]) == (
         "published",
@@ -429,7 +431,7 @@ def test_restatement_is_approved_published_and_reverted(rides: Rides, ask: Ask, 
     assert decide("abandon", reason="too late").status_code == 400
     assert decide("revert", reason="  ").json()["error"] == "InvalidInput"
     back = decide("revert", reason="the first rows were right").json()
-    assert (back["within"], back["csn"]) == ("mend-reverted", csn + 1)
+    assert (back["within"], back["csn"], back["events"]) == ("mend-reverted", csn + 1, 0)
     seen = ask("restatement", name="mend").json()
     assert seen["reverted_by"] == {"name": "mend-reverted", "state": "published"}
     back_record = record(rides, "mend-reverted")

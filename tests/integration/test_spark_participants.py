@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import is_true, row_count
@@ -35,7 +35,7 @@ from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_participant,
 from airflow_provider.spark.handles import handles
 from airflow_provider.spark.shared_run import ParticipantRun, begin_shared
 from demo.spark_connect import SparkConnectServer
-from tests.airflow_runs import epochs_connection, task_context
+from tests.airflow_runs import epochs_connection, published, task_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -262,6 +262,9 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
         assert [keep.write(number, run_id="manual") for number in range(PARTS)] == [None, None, None]
         assert keep.commit(run_id="manual") == [epoch]
         assert service.store.read("default", []).head.csn == 2  # type: ignore[arg-type]
+        restated = {**published(NUMBERS.name, (DAY.start, DAY.end)), "restatement": "fix"}
+        with pytest.raises(AirflowSkipException, match="events of restatements alone name it"):
+            group.begin(events=[restated], run_id="asset_triggered__1")
         again = group.begin(cleared_after=2, try_number=3)
         assert {json.loads(one)["revision"] for one in again} == {2}, "the whole group is cleared"
 

@@ -89,6 +89,11 @@ class World:
         ]
         return found
 
+    def events(self, table: str) -> list[dict[str, Any]]:
+        """Return the asset events of a table."""
+        found = self.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
+        return [event for event in found if event["uri"] == f"epoch://default/{table}"]
+
     def finished(self, dag_id: str, run_id: str) -> str:
         return self.rest.wait_for_run(dag_id, run_id)
 
@@ -211,17 +216,12 @@ def _a_run_that_an_event_has_started_computes_the_day_of_the_event(world: World)
 
 
 def _events_tell_what_was_published(world: World) -> None:
-    events = world.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
-    copied = [event for event in events if event["uri"] == "epoch://default/copies"]
+    copied = world.events("copies")
     assert [[one["revision"] for one in event["extra"]["epochs"]] for event in copied] in (
         [[1], [2]],
         [[2], [1]],
     )
-    made = [
-        event["extra"]["epochs"][0]["start"][:10]
-        for event in events
-        if event["uri"] == "epoch://default/rows"
-    ]
+    made = [event["extra"]["epochs"][0]["start"][:10] for event in world.events("rows")]
     assert sorted(made) == ["2013-02-07", "2013-02-08", "2013-02-09"]
     links = world.rest.request(
         "GET", f"/dags/copy/dagRuns/{copied[0]['source_run_id']}/taskInstances/copy/links"
@@ -277,6 +277,10 @@ def _a_backfill_restates_days(world: World) -> None:
     world.rest.request("PATCH", path, json={"chosen_options": ["Approve"]})
     assert world.finished("publish_restatement", publish) == "success"
     assert world.rows("rows") == [7, 7, 8, 8, 9, 9]
+    told = [event["extra"] for event in world.events("rows") if event["extra"].get("restatement")]
+    span = {"start": "2013-02-08T00:00:00+00:00", "end": "2013-02-10T00:00:00+00:00"}
+    assert [(extra["restatement"], extra["epochs"]) for extra in told] == [("again", [span])]
+    assert all(event["extra"].get("epochs") for event in world.events("rows")), "of what is published alone"
 
 
 def _one_command_restates_a_cascade(world: World) -> None:

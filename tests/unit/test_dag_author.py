@@ -38,6 +38,7 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.hooks.task_run import (
+    asked_intervals,
     final_errors_end_retries,
     task_barrier,
     task_interval,
@@ -45,7 +46,7 @@ from airflow_provider.hooks.task_run import (
     task_owner,
 )
 from airflow_provider.links.epochs import EpochGridLink, grid_link
-from airflow_provider.operators.assets import asset_of
+from airflow_provider.operators.assets import asset_of, withhold
 from airflow_provider.operators.decorator import epoch_task
 from airflow_provider.operators.participants import EpochCommitOperator, epoch_task_group
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
@@ -414,6 +415,25 @@ def test_ast1_an_interval_or_a_key_decides_over_events() -> None:
     events = [told("a", days(7))]
     assert task_intervals(task_context(events=events), DAILY, explicit="2013-02-03") == [days(3)]
     assert task_intervals(task_context(events=events, partition_key="2013-02-04"), DAILY) == [days(4)]
+
+
+def test_ast1_the_event_of_a_restatement_asks_for_no_committed_epoch_again() -> None:
+    """R37: with the event of a task beside it, the run asks for what that one names; an interval asks then, too."""
+    restated = {**told("a", days(7, 9)), "restatement": "fix"}
+    assert asked_intervals(task_context(), DAILY) is None
+    for events, asked in (([restated], []), ([restated, told("b", days(8))], [days(8)])):
+        context = task_context(events=events)
+        assert task_intervals(context, DAILY) == [days(7, 9)]
+        assert asked_intervals(context, DAILY) == asked
+        assert asked_intervals(context, DAILY, explicit="2013-02-03") == (None if asked else [])
+
+
+def test_a_task_that_has_published_nothing_sends_no_event() -> None:
+    """R35: what it stages is not there yet; outlets of the author's own stay."""
+    mine = Asset("mine")
+    operator = submit(job=JOB, outlets=[mine])
+    withhold(operator, JOB)
+    assert operator.outlets == [mine]
 
 
 def test_ast1_sensor_waits_for_the_epochs_of_the_events() -> None:

@@ -254,12 +254,19 @@ def member_epochs(
     return [epoch for epoch in epochs if record.has(job.name, epoch)]
 
 
-def committed_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval]) -> list[Interval]:
-    """Return those of *epochs* that are committed."""
+def committed_epochs(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], *, but: Owner | None = None
+) -> list[Interval]:
+    """Return those of *epochs* that are committed. :param but: leave out what this run has committed."""
     keys = {epoch: fence_of(job.epoch(epoch)) for epoch in epochs}
-    reading = reader.read(job.domain, list(keys.values()))
-    found = ((epoch, reading.get(key)) for epoch, key in keys.items())
-    return [epoch for epoch, known in found if known is not None and known.record.committed is not None]
+    reading = reader.read(job.domain, list(keys.values())) if keys else None
+    known = {epoch: reading.get(key) for epoch, key in keys.items()} if reading is not None else {}
+    commits = {epoch: stamped.record.committed for epoch, stamped in known.items() if stamped is not None}
+    return [
+        epoch
+        for epoch, committed in commits.items()
+        if committed is not None and not (but is not None and committed.owner.same_generation(but))
+    ]
 
 
 def is_open(reader: MetadataReader, domain: DomainName, name: RestatementId) -> bool:

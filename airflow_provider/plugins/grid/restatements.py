@@ -15,7 +15,6 @@ from fastapi import APIRouter, Body, Depends, HTTPException, Query, Request
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.staged import restatement_of, unknown
 from airflow_provider.coordination.restating.next_steps import Commands, next_step, state_of, why_over
-from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_members
 from airflow_provider.coordination.upkeep.grid import Grid
@@ -30,6 +29,7 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.records import Stamped, epoch_key, restatement_key, topology_key
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, epochs_of
+from airflow_provider.hooks.asset_events import announce_restatement
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
 from airflow_provider.plugins.access import DagAccess, allowed_hook
 from airflow_provider.plugins.grid.answers import Restated
@@ -310,8 +310,8 @@ def _audited(event: str) -> list[Any]:
 
 
 @contextmanager
-def _deciding(decision: Decision, what: str) -> Iterator[tuple[Restatements, DomainName, RestatementId, str]]:
-    """Open the domain for a decision that the user may take; yield the operations and their first arguments.
+def _deciding(decision: Decision, what: str) -> Iterator[tuple[EpochService, DomainName, RestatementId, str]]:
+    """Open the domain for a decision that the user may take; yield its service, and what the decision is about.
 
     :raises UnknownName: as :meth:`Asked.record`. :raises NotAllowed: the user may see the restatement only.
     """
@@ -323,7 +323,7 @@ def _deciding(decision: Decision, what: str) -> Iterator[tuple[Restatements, Dom
         told = {"domain": asked.domain, "restatement": known, "decision": what, "user": by}
         log.info("restatement %s: %s decides to %s it", known, by, what, extra=told)
         try:
-            yield asked.service.restatements, asked.domain, known, by
+            yield asked.service, asked.domain, known, by
         except (NotReady, DependentReaders) as error:
             _refuse_hidden(asked, known, error)
             raise
@@ -345,29 +345,31 @@ def _refuse_hidden(asked: Asked, name: RestatementId, error: NotReady | Dependen
 @router.post("/api/restatement/approve", dependencies=_audited("approve"))
 def approve(decision: Decided, output: Annotated[str, Body(max_length=64, embed=True)]) -> dict[str, Any]:
     """Approve what is staged. :param output: digest of what was looked at."""
-    with _deciding(decision, "approve") as (restatements, domain, name, by):
-        restatements.approve(domain, name, output=output, by=by)
+    with _deciding(decision, "approve") as (service, domain, name, by):
+        service.restatements.approve(domain, name, output=output, by=by)
     return {"approved": output}
 
 
 @router.post("/api/restatement/publish", dependencies=_audited("publish"))
 def publish(decision: Decided) -> dict[str, Any]:
     """Publish all members in one commit."""
-    with _deciding(decision, "publish") as (restatements, domain, name, _):
-        return {"csn": restatements.publish(domain, name)}
+    with _deciding(decision, "publish") as (service, domain, name, _):
+        csn = service.restatements.publish(domain, name)
+        return {"csn": csn, "events": announce_restatement(service, domain, name, csn)}
 
 
 @router.post("/api/restatement/abandon", dependencies=_audited("abandon"))
 def abandon(decision: Decided, reason: Reason) -> dict[str, Any]:
     """End it without a commit."""
-    with _deciding(decision, "abandon") as (restatements, domain, name, by):
-        restatements.abandon(domain, name, reason=reason, by=by)
+    with _deciding(decision, "abandon") as (service, domain, name, by):
+        service.restatements.abandon(domain, name, reason=reason, by=by)
     return {"abandoned": name}
 
 
 @router.post("/api/restatement/revert", dependencies=_audited("revert"))
 def revert(decision: Decided, reason: Reason) -> dict[str, Any]:
     """Give its epochs their former rows back."""
-    with _deciding(decision, "revert") as (restatements, domain, name, by):
-        csn = restatements.revert(domain, name, reason=reason, by=by)
-    return {"csn": csn, "within": f"{name}-reverted"}
+    with _deciding(decision, "revert") as (service, domain, name, by):
+        csn = service.restatements.revert(domain, name, reason=reason, by=by)
+        events = announce_restatement(service, domain, name, csn)
+    return {"csn": csn, "events": events, "within": f"{name}-reverted"}

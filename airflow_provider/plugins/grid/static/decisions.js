@@ -37,9 +37,10 @@ const KINDS = {
     label: "Publish", busy: "Publishing …", primary: true,
     says: (one) => [
       `All ${count(one.epochs, "epoch")} become visible in one commit: from then on readers get their new rows.`,
+      "DAGs that follow its tables are told by asset events.",
       "It can be reverted for seven days, unless other epochs have read the new rows.",
     ],
-    done: (body) => `Published at CSN ${body.csn}: readers get the new rows.`,
+    done: (body) => `Published at CSN ${body.csn}: readers get the new rows; ${count(body.events, "asset event")} sent.`,
   },
   abandon: {
     label: "Abandon", busy: "Abandoning …", danger: true, reason: true,
@@ -55,7 +56,7 @@ const KINDS = {
       `Its ${count(one.epochs, "epoch")} get their former rows back by one commit, as restatement ${one.name}-reverted.`,
       "Airflow's API server copies the rows, which may take minutes; the code of the jobs stays as it is.",
     ],
-    done: (body) => `Taken back at CSN ${body.csn}: readers get the former rows.`,
+    done: (body) => `Taken back at CSN ${body.csn}: readers get the former rows; ${count(body.events, "asset event")} sent.`,
   },
 };
 
