@@ -37,6 +37,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_provider.operators.decorator",
                 "airflow_provider.operators.participants",
                 "airflow_provider.operators.restatements",
+                "airflow_provider.operators.lag",
             )
         ],
         "sensors": [_modules("airflow_provider.sensors.epochs")],

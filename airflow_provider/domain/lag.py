@@ -73,6 +73,7 @@ class TableLag:
     :param lacking: number of due epochs that it lacks, at most :data:`MOST_COUNTED`; None if it has no origin yet.
     :param ready: of these, the first ones, whose inputs in the domain are there: its own job is behind them.
     :param local: time by which its job is behind its calendar.
+    :param overdue: time since the first due epoch that it lacks was due.
     :param global_: time by which it is ahead of what cuts of the whole domain read of it.
     :param wall_clock: time since its watermark.
     :param end_to_end: time since the barrier up to which it has the data of each source. :param slowest: the source,
@@ -87,6 +88,7 @@ class TableLag:
     lacking: int | None
     ready: int = 0
     local: timedelta | None = None
+    overdue: timedelta | None = None
     global_: timedelta | None = None
     wall_clock: timedelta | None = None
     end_to_end: timedelta | None = None
@@ -185,6 +187,7 @@ class Lags:
             lacking=len(due) if record.ended or start is not None else None,
             ready=self._ready(name, due),
             local=record.cadence.floor(self.now) - start if due and start is not None else _NOTHING,
+            overdue=self.now - due[0] if due else _NOTHING,
             global_=None if watermark is None else self._ahead(record, watermark, limit),
             wall_clock=None if watermark is None else self.now - watermark,
             end_to_end=None if content is None else self.now - content[0],

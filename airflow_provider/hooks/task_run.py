@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.observability import stats
 
 from airflow_provider.coordination.reading.wait import Bringer
-from airflow_provider.domain.errors import FinalError, InvalidInput, LeaseExpired, StoreReplaced
+from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
@@ -28,6 +29,8 @@ RESTATEMENT = "restatement"
 """Key of a run's configuration that names the restatement within which the run computes its epochs, and of the extra
 of the event that tells of a restatement's commit.
 """
+ERRORS = "epochs.errors"
+"""Counter: errors of this package that have ended a task's try; tag ``error``, the class, such as ``Conflict``."""
 _ASSET_TRIGGERED = "asset_triggered"
 _BACKFILL = "backfill"
 _BY_HAND = frozenset({"manual", "operator_triggered", "asset_materialization", "scheduled", _BACKFILL})
@@ -202,12 +205,15 @@ def final_errors_end_retries() -> Iterator[None]:
 
     Two final errors stay as they are, because the task's next try begins anew: a claim that has ended (the next try
     makes its own), and a store that was restored or taken over by a standby (the next try begins in it).
+
+    Each error that ends a try is counted in Airflow's metrics, as :data:`ERRORS`.
     """
     try:
         yield
-    except (LeaseExpired, StoreReplaced):
-        raise
-    except FinalError as error:
+    except EpochError as error:
+        stats.incr(ERRORS, tags={"error": type(error).__name__})
+        if not isinstance(error, FinalError) or isinstance(error, LeaseExpired | StoreReplaced):
+            raise
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 
 

@@ -6,6 +6,7 @@ from tests.mutants.mutant import REWRITES, Mutant
 
 AUTHOR = "tests/unit/test_dag_author.py"
 ERRORS = "tests/unit/test_errors.py"
+ASSET_RUNS = "tests/unit/test_asset_runs.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
 
 PLANTED_IN_RUNS = (
@@ -15,7 +16,7 @@ PLANTED_IN_RUNS = (
         file="domain/schedule.py",
         old="        end = runs.next_after(event.start)\n",
         new="        end = runs.floor(event.start)\n",
-        tests=(AUTHOR,),
+        tests=(ASSET_RUNS,),
         by="test_ast1_run_started_by_assets_computes_the_epochs_of_their_events",
     ),
     Mutant(
@@ -24,7 +25,7 @@ PLANTED_IN_RUNS = (
         file="domain/schedule.py",
         old="        if joined and joined[-1].end == start:\n",
         new="        if joined:\n",
-        tests=(AUTHOR,),
+        tests=(ASSET_RUNS,),
         by="test_ast1_run_started_by_assets_computes_the_epochs_of_their_events",
     ),
     Mutant(
@@ -33,7 +34,7 @@ PLANTED_IN_RUNS = (
         file="hooks/task_run.py",
         old="[extra for extra in _extras(run) if not extra.get(RESTATEMENT)]",
         new="_extras(run)",
-        tests=(AUTHOR,),
+        tests=(ASSET_RUNS,),
         by="test_ast1_the_event_of_a_restatement_asks_for_no_committed_epoch_again",
     ),
     Mutant(
@@ -42,7 +43,7 @@ PLANTED_IN_RUNS = (
         file="operators/assets.py",
         old="    own = [asset_of(table) for table in job.outputs]\n",
         new="    own = [asset_of(table) for table in job.outputs[1:]]\n",
-        tests=(AUTHOR,),
+        tests=(ASSET_RUNS,),
         by="test_a_task_that_has_published_nothing_sends_no_event",
     ),
     Mutant(
