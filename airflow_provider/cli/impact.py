@@ -53,7 +53,7 @@ def _rows(found: Impact) -> Iterator[Sequence[object]]:
     yield from _stretches(found.followers, "computed again")
     for epochs in found.plan.held:
         read = ", ".join(epochs.tables)
-        yield from _stretches([epochs], f"held: somebody decides, since they have read {read} (hold)")
+        yield from _stretches([epochs], f"held until you decide: they have read {read} (hold)")
     for epochs in found.ignored:
         read = ", ".join(epochs.tables)
         yield from _stretches([epochs], f"stay, with a label: they have read {read} (ignore)")

@@ -50,7 +50,7 @@ class SliceRead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRead:
-    """What epochs of one job have read of a table by one kind of edge: the union of their reads.
+    """Union of the reads of a table by epochs of one job, through edges of one kind.
 
     :param low: None for the beginning. :param csns: commits at which their first and their last read were resolved.
     :param epochs: number of epochs that have read it.
@@ -67,7 +67,7 @@ class TableRead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceRead:
-    """What epochs of one job have read of a source.
+    """Reads of a source by epochs of one job.
 
     :param bounds: recorded bounds, with the interval for which they were recorded, oldest first.
     """
@@ -141,7 +141,7 @@ def lineage(reader: MetadataReader, domain: str, table: str, barrier: datetime) 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one table while the search goes on. :param all: its slices, by end and then by CSN."""
+    """Slices of one table that the search knows so far. :param all: its slices, by end and then by CSN."""
 
     all: dict[datetime, list[SliceRead]]
     slices: dict[tuple[datetime, int], SliceRead] = field(default_factory=dict)

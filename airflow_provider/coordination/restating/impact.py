@@ -22,7 +22,7 @@ Spans = Mapping[TableName, Sequence[Interval]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Impact:
-    """What would follow if epochs were computed again.
+    """Consequences of computing epochs again.
 
     :param plan: of a restatement of them. :param ignored: committed epochs that have read what changes by ``ignore``
         edges, and by no other: they stay, and their rows carry a label.
