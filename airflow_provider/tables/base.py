@@ -348,13 +348,16 @@ class TableFormat(ABC):
         """
 
     @abstractmethod
-    def forget(self, table: Table, recorded: TableRef | None) -> bool:
+    def forget(
+        self, table: Table, recorded: TableRef | None, lasts: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Remove the entry of a table that the store has dropped; return whether none of that table is left.
 
         Only by compare-and-delete, only an entry of that identity, and only without rows of other programs. No file is
         deleted. Idempotent.
 
         :param recorded: its last commit; None for a table that was never published.
+        :param lasts: returns whether the drop has not ended: after it the entry may be that of another table.
         """
 
     @abstractmethod

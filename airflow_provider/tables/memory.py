@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -220,11 +220,13 @@ class MemoryFormat(TableFormat):
 
         return projection.restore(self, table, recorded, move)
 
-    def forget(self, table: Table, recorded: TableRef | None) -> bool:
+    def forget(
+        self, table: Table, recorded: TableRef | None, lasts: Callable[[], bool] = lambda: True
+    ) -> bool:
         def remove(pointer: str) -> bool:
             return self._catalog.remove(table.domain, table.name, pointer)
 
-        return projection.forget(self, table, recorded, remove, lambda: True)
+        return projection.forget(self, table, recorded, remove, lasts)
 
     def _compared(self, table: Table, pointer: str, recorded: TableRef | None) -> Compared:
         pointed, base = self._description(pointer), 0 if recorded is None else recorded.version

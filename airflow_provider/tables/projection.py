@@ -143,12 +143,13 @@ def forget(
     table: Table,
     recorded: TableRef | None,
     remove: Callable[[str], bool],
-    is_own: Callable[[], bool],
+    may_go: Callable[[], bool],
 ) -> bool:
     """Remove the entry of a table that the store has dropped; see :meth:`TableFormat.forget`.
 
     :param remove: compare-and-delete of the entry with the pointer of its argument; returns its success.
-    :param is_own: returns whether this package has made the entry, if there is one.
+    :param may_go: returns whether this package has made the entry, if there is one, and the drop lasts. It is asked
+        after the entry was read: what is removed was there before the drop ended.
     """
     if recorded is not None and recorded.metadata and remove(recorded.metadata):
         return True  # also where the files are gone
@@ -161,7 +162,7 @@ def forget(
             return True
         except (TableRecreated, Unavailable):
             return False
-        if found.status not in _OWN or (recorded is None and found.version) or not is_own():
+        if found.status not in _OWN or (recorded is None and found.version) or not may_go():
             return False
         if remove(found.pointer):
             return True

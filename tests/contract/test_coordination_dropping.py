@@ -432,12 +432,19 @@ def test_a_drop_that_dies_anywhere_is_ended_by_the_next(backend: Backend) -> Non
     assert seen == {(True, False), (False, True)}
 
 
-@pytest.mark.parametrize("call", ["store.transact", "table.forget"])
+@pytest.mark.parametrize("call", ["store.transact", "store.read", "table.forget"])
 def test_a_drop_that_stood_still_while_another_process_ended_it(backend: Backend, call: str) -> None:
     """R39: it deletes nothing of the jobs that have the names since, before whichever call it stood still."""
 
+    def unpublished(world: World) -> None:
+        """The catalog has a table that no commit names: nothing tells it from the next one of that name."""
+        written = world.begin(world.job("u", inputs=[increment(world.table("d"))]), day(1))
+        world.write(written, [1])
+        world.coordinator.abort(written, "enough")
+
     def prepare(world: World) -> None:
         pipeline(world)
+        unpublished(world)
 
     case = Prepared.of(backend, prepare, lambda own, _: dropped(own, cascade=True))
     counter = Interruption(-1, lambda: None)
@@ -452,6 +459,7 @@ def test_a_drop_that_stood_still_while_another_process_ended_it(backend: Backend
         def act(world: World = world, anew: list[object] = anew) -> None:
             if world.coordinator.finish_drop(DOMAIN) is not None:
                 pipeline(world, 1)
+                unpublished(world)
                 anew.append(world.exactly())
 
         with suppress(TopologyError, Conflict):  # before its commit nothing is to be ended

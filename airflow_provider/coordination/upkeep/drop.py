@@ -229,8 +229,8 @@ class Finishing:
             return None
         for keys in _in_parts(self._gone(found)):
             if not self._written(found, [Delete(key) for key in keys]):
-                break
-        left = tuple(leaving.table for leaving in found.tables if not self._forgotten(leaving))
+                return None  # another process has ended it: what has its names now is not what was dropped
+        left = tuple(leaving.table for leaving in found.tables if not self._forgotten(found, leaving))
         self._written(found, [], ends=True)
         tables = tuple(leaving.table for leaving in found.tables)
         return Dropped(csn=found.csn, jobs=found.jobs, tables=tables, left=left)
@@ -282,12 +282,17 @@ class Finishing:
 
         return self.context.retry(request, _lost(self.domain))
 
-    def _forgotten(self, leaving: LeavingTable) -> bool:
+    def _lasts(self, found: Dropping) -> bool:
+        """Return whether the store still says that *found* is being dropped: its names are nobody else's yet."""
+        now = unfinished_drop(self.context, self.domain)
+        return now is not None and now.csn == found.csn
+
+    def _forgotten(self, found: Dropping, leaving: LeavingTable) -> bool:
         """Remove the table's entry from its catalog; return whether none of it is left."""
         if not leaving.format:
             return True  # no format was declared, so that nothing was written
         table = Table(leaving.table, domain=self.domain, kind=leaving.kind, format=leaving.format)
-        return self.context.formats[leaving.format].forget(table, leaving.ref)
+        return self.context.formats[leaving.format].forget(table, leaving.ref, lambda: self._lasts(found))
 
 
 def _ended(topology: Stamped[TopologyRecord], found: Dropping) -> TopologyRecord:

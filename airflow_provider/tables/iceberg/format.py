@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -319,9 +319,13 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
     def restore(self, table: Table, recorded: TableRef) -> bool:
         return projection.restore(self, table, recorded, self._catalog.mover(table, recorded.metadata))
 
-    def forget(self, table: Table, recorded: TableRef | None) -> bool:
-        remove, is_own = partial(self._catalog.remove, table), partial(self._catalog.is_own, table)
-        return projection.forget(self, table, recorded, remove, is_own)
+    def forget(
+        self, table: Table, recorded: TableRef | None, lasts: Callable[[], bool] = lambda: True
+    ) -> bool:
+        def may_go() -> bool:
+            return self._catalog.is_own(table) and lasts()
+
+        return projection.forget(self, table, recorded, partial(self._catalog.remove, table), may_go)
 
     def published(self, publication: Publication, prepared: Prepared) -> None:
         if self._swaps or following.follow(self, self._catalog, publication.table, prepared):
