@@ -133,6 +133,23 @@ def readers(
     )
 
 
+def group_mates(
+    jobs: Mapping[JobName, JobRecord], names: Collection[JobName], shown: Collection[JobName] = ()
+) -> list[JobName]:
+    """Return the jobs beside *names* whose commit group has one of them: it would wait for a job that is gone (R40).
+
+    A retired job waits for none. :param shown: jobs that a drop under way takes, and may have retired itself.
+    """
+    return sorted(
+        name
+        for name, job in jobs.items()
+        if name not in names
+        and (not job.retired or name in shown)
+        and job.group is not None
+        and not set(names).isdisjoint(job.group.jobs)
+    )
+
+
 def own_sources(jobs: Mapping[JobName, JobRecord], names: Collection[JobName]) -> tuple[str, ...]:
     """Return the sources of *names* that no other job declares or has declared."""
     others = {source for name, job in jobs.items() if name not in names for source in job.all_sources}

@@ -168,7 +168,8 @@ class Drop:
 
     def _look(self) -> Look:
         seen = self.seen
-        return looked_at(self.context, self.domain, seen.subject, seen.name, cascade=self.cascade)
+        cascade, shown = self.cascade, seen.jobs
+        return looked_at(self.context, self.domain, seen.subject, seen.name, cascade=cascade, shown=shown)
 
     def _refuse_other(self, look: Look) -> None:
         """:raises Conflict: what would be dropped is not what was shown."""

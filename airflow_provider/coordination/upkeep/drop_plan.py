@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider.coordination.commits.dropped import refuse_unfinished
@@ -10,7 +10,14 @@ from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.dropping import LeavingTable, Subject, own_sources, readers, with_tables
+from airflow_provider.domain.dropping import (
+    LeavingTable,
+    Subject,
+    group_mates,
+    own_sources,
+    readers,
+    with_tables,
+)
 from airflow_provider.domain.epoch import EpochRecord, LockRecord, has_expired
 from airflow_provider.domain.errors import EpochBusy, ForeignCommit, TopologyError, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import (
@@ -59,6 +66,7 @@ class DropPlan:
     :param csn: of the last commit before it. :param epochs: number of epochs of its jobs, committed or not.
     :param beyond: jobs and tables beside the named one that share tables with it: they go only with ``cascade``.
     :param readers: jobs that stay and have read its tables.
+    :param mates: jobs that stay and commit in one group with it, which would wait for it.
     :param holders: live attempts, leases and open restatements, as text.
     :param foreign: tables to which other programs have written.
     :param reverts: published restatements that cannot be taken back any more.
@@ -72,6 +80,7 @@ class DropPlan:
     epochs: int
     beyond: tuple[str, ...]
     readers: tuple[JobName, ...]
+    mates: tuple[JobName, ...]
     holders: tuple[str, ...]
     foreign: tuple[TableName, ...]
     reverts: tuple[str, ...]
@@ -82,6 +91,7 @@ class DropPlan:
         return (
             *(f"{other} shares tables with it" for other in self.beyond),
             *(f"job {reader} has read its tables" for reader in self.readers),
+            *(f"the commit group of job {mate} would wait for it" for mate in self.mates),
             *(f"{holder} is in use" for holder in self.holders),
             *(f"another program has written to table {table}" for table in self.foreign),
         )
@@ -103,9 +113,18 @@ class Look:
     token: int
 
 
-def looked_at(context: Context, domain: DomainName, subject: Subject, name: str, *, cascade: bool) -> Look:
+def looked_at(
+    context: Context,
+    domain: DomainName,
+    subject: Subject,
+    name: str,
+    *,
+    cascade: bool,
+    shown: Collection[JobName] = (),
+) -> Look:
     """Return what dropping *name* takes.
 
+    :param shown: jobs that the drop takes, some of which it may have retired already.
     :raises UnknownName: the domain has no such job or table. :raises EpochBusy: an earlier drop has not ended.
     :raises RequirementFailed: jobs were registered meanwhile.
     """
@@ -122,10 +141,10 @@ def looked_at(context: Context, domain: DomainName, subject: Subject, name: str,
     known = {table: stamped.record for table, stamped in tables.items()}
     asked = _asked(domain, subject, name, records, known)
     names, found = with_tables(asked, records, known)
-    left = readers(records, names, found)
-    while cascade and left:
-        names, found = with_tables({*names, *left}, records, known)
-        left = readers(records, names, found)
+    left, mates = readers(records, names, found), group_mates(records, names, shown)
+    while cascade and (left or mates):
+        names, found = with_tables({*names, *left, *mates}, records, known)
+        left, mates = readers(records, names, found), group_mates(records, names, shown)
     chosen = tuple(jobs[job] for job in sorted(names) if job in jobs)
     doomed = tuple(tables[table] for table in sorted(found))
     leaving = tuple(_leaving(stamped, [job.record for job in chosen]) for stamped in doomed)
@@ -139,6 +158,7 @@ def looked_at(context: Context, domain: DomainName, subject: Subject, name: str,
         epochs=epochs,
         beyond=() if cascade else _beyond(subject, name, asked, names, found),
         readers=tuple(left),
+        mates=tuple(mates),
         holders=tuple(_holders(store, topology, names, found)),
         foreign=tuple(_foreign(context.formats, doomed)),
         reverts=tuple(sorted(found for found, _ in restatements_of(store, domain, names))),
@@ -158,7 +178,8 @@ def looked_at(context: Context, domain: DomainName, subject: Subject, name: str,
 def refuse(plan: DropPlan) -> None:
     """Refuse what is in the way of *plan*.
 
-    :raises TopologyError: jobs that stay have its tables, or have read them. :raises EpochBusy: it is in use.
+    :raises TopologyError: jobs that stay have its tables, have read them, or commit with it. :raises EpochBusy: it is
+        in use.
     :raises ForeignCommit: other programs have written to its tables.
     """
     what = f"{plan.subject} {plan.name!r}"
@@ -170,6 +191,15 @@ def refuse(plan: DropPlan) -> None:
             "this one.",
             tables=tuple(table.name for table in plan.tables),
             found=", ".join(also),
+        )
+    if plan.mates:
+        mates = ", ".join(f"job {mate}" for mate in plan.mates)
+        raise TopologyError(
+            f"{what} cannot be dropped alone: the commit group of {mates} would wait for it.",
+            next_step="let these jobs declare no group, or one of another name without it, and run each once; or drop "
+            "all of them with --cascade.",
+            tables=tuple(table.name for table in plan.tables),
+            found=mates,
         )
     if plan.holders:
         raise EpochBusy(
