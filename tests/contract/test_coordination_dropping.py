@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.reading.differences import diff
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.drop import unfinished_drop
@@ -305,6 +306,10 @@ def test_cuts_sessions_and_leases_of_before_are_not_of_the_new_table(table_world
     with pytest.raises(Unavailable, match="another table") as refused:
         world.cuts.cut(DOMAIN, ["d"], session=session)
     assert refused.value.tables == ("d",)
+    with pytest.raises(
+        Unavailable, match="another table"
+    ):  # whose columns have the numbers of the former one's
+        diff(world.cuts, cut, world.cut("d"))
     assert world.rows("d") == {"d": [(1, 100), (2, 200), (3, 300)]}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut, State
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import TableName
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def diff(
 
     :param tables: the tables to compare; None for all that both cuts have.
     :raises LeaseExpired: one of the cuts is over. :raises InvalidInput: one of the cuts lacks a table.
+    :raises Unavailable: a table was dropped between the cuts, and the later one has another table of its name.
     """
     common = [table for table in before.states if table in after.states]
     wanted = common if tables is None else [TableName(table) for table in tables]
@@ -49,6 +50,7 @@ def diff(
 
 def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Difference:
     old, new = before.states[table], after.states[table]
+    _refuse_another(old, new)
     had, has = set(cuts.files(before, table)), set(cuts.files(after, table))
     schema = cuts.schema(after.domain, new) or cuts.schema(before.domain, old)
     table_format = cuts.format_of(new if new.ref or new.staged else old)
@@ -69,6 +71,16 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     cuts.check(before, [table])
     cuts.check(after, [table])
     return Difference(table=table, added=added, removed=removed)
+
+
+def _refuse_another(old: State, new: State) -> None:
+    """:raises Unavailable: the states are of two tables: columns of one do not say what files of the other have."""
+    if old.ref is not None and new.ref is not None and old.ref.table_uuid != new.ref.table_uuid:
+        raise Unavailable(
+            f"table {old.table!r} was dropped between the two cuts: what has its name in one is another table.",
+            next_step="read each cut for itself.",
+            tables=(old.table,),
+        )
 
 
 def _only_grew(old: State, new: State) -> bool:
