@@ -360,9 +360,11 @@ def test_files_of_what_was_dropped_go_after_the_grace_and_no_other(table_world: 
     world.retention.vacuum(DOMAIN)
     assert world.data() == everything
     world.clock.advance(PAST_GRACE)
+    world.coordinator.register(job)
     vacuumed = world.retention.vacuum(DOMAIN)
     assert world.data() == kept
     assert vacuumed.orphans
+    assert list(missing_files(world.store, world.formats, DOMAIN)) == []
     topology = world.store.read(DOMAIN, [key := topology_key(DOMAIN)]).of(key).record
     assert [(one.table, one.deleted, one.why) for one in topology.dropped] == [
         ("d", True, "the first declarations were wrong (ada)")

@@ -248,7 +248,10 @@ def _readable(
     """Return the versions of each table that may be read."""
     found: dict[TableName, list[TableRef]] = {}
     now, newest = reader.read(domain, []).now, dict[TableName, TableRef]()
-    for table, ref, at in _versions(reader, domain):
+    born = {TableName(one.key.item): one.record.born for one in pages(reader, domain, TableRecord)}
+    for csn, table, ref, at in _versions(reader, domain):
+        if csn < born.get(table, 0):
+            continue  # of a table that was dropped: who has no claim on it opens none of its files
         if at + defaults.read_grace > now and table in newest:
             found.setdefault(table, []).append(newest[table])  # a cut may have been made of it just before
         newest[table] = ref
@@ -259,15 +262,17 @@ def _readable(
     }
 
 
-def _versions(reader: MetadataReader, domain: DomainName) -> Iterator[tuple[TableName, TableRef, datetime]]:
-    """Yield the versions of all tables in the order of their commits, each with the time of its commit."""
+def _versions(
+    reader: MetadataReader, domain: DomainName
+) -> Iterator[tuple[int, TableName, TableRef, datetime]]:
+    """Yield the versions of all tables in the order of their commits, each with number and time of its commit."""
     after = 0
     while page := reader.changes(domain, after, limit=500):
         for commit in page:
             after = commit.csn or after
             for delta in commit.record.tables:
                 if delta.ref is not None:
-                    yield delta.table, delta.ref.lasting(), commit.at
+                    yield after, delta.table, delta.ref.lasting(), commit.at
 
 
 def _missing_output(
