@@ -269,6 +269,7 @@ def test_a_zombie_of_the_dropped_job_reaches_nothing_of_the_new_one(table_world:
         lambda: world.coordinator.publish(zombie),
         lambda: world.coordinator.heartbeat(zombie),
         lambda: world.coordinator.written(zombie, "d", old["d"]),
+        lambda: world.coordinator.columns(zombie, "d"),
         lambda: world.coordinator.abort(zombie, "late"),
     ):
         with pytest.raises(Fenced):

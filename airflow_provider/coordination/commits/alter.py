@@ -12,7 +12,7 @@ from airflow_provider.coordination.commits.table_commits import prepared_or_move
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.columns import ColumnChange, first_unknown, pending_changes
 from airflow_provider.domain.epoch import Attempt, LockRecord, has_expired
-from airflow_provider.domain.errors import EpochBusy, ForeignCommit, SchemaMismatch
+from airflow_provider.domain.errors import EpochBusy, Fenced, ForeignCommit, SchemaMismatch
 from airflow_provider.domain.identifiers import ChangeSetId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped, lock_key, schema_key, table_key, topology_key
@@ -125,6 +125,7 @@ def written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo 
 
     :raises Conflict: the table lacks changes that the attempt was declared with: begin again.
     :raises SchemaMismatch: the table was made with changes that the attempt does not declare.
+    :raises Fenced: the table was dropped since the attempt began (R39).
     """
     return context.retry(lambda: _written_columns(context, attempt, sink))
 
@@ -135,7 +136,17 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
     reading = context.store.read(attempt.domain, [key])
     follow(context.formats, reading, [table])
     info = context.formats[table.format].describe(table)
-    record = reading.of(key).record
+    stamped = reading.get(key)
+    if stamped is None:
+        raise Fenced.of(
+            attempt,
+            f"table {table.name!r} was dropped since it began",
+            next_step="let this process end; a job that is declared again begins its own attempts.",
+            expected=attempt.token,
+            found=None,
+            by=None,
+        )
+    record = stamped.record
     if record.ref is None:
         return info
     info = same_table(table, record.ref, info)
