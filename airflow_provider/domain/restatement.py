@@ -282,6 +282,21 @@ def refuse_stranger(name: RestatementId, record: RestatementRecord, job: JobName
         )
 
 
+def of_older_version(job: JobName, interval: Interval, what: str) -> TopologyError:
+    """Return the error for an epoch that is asked for by a declaration that was the job's before.
+
+    :param what: the restatement or group.
+    """
+    return TopologyError(
+        f"{job} {interval}: an older version of the DAG declares the job otherwise; {what} publishes what the newest "
+        "declaration computes.",
+        next_step="run the task by the newest declaration of the job; in Airflow, clear it with the latest version of "
+        "its DAG. A declaration that was changed back counts as an older one: change something else with it.",
+        job=job,
+        interval=interval,
+    )
+
+
 def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochBusy:
     """Return the error for an epoch that *restatement*, or the barrier of a group, computes."""
     return EpochBusy(

@@ -269,6 +269,24 @@ def test_what_cannot_be_restated_is_refused_before_anything_is_written(
     assert world.content() == before
 
 
+def test_an_older_version_of_the_dag_opens_no_restatement(world: World) -> None:
+    """R28, R7: it could not compute within it, which would hold the epochs and all that has read them."""
+    base, daily = world.job("b"), world.job("d", inputs=[increment(world.table("b"))])
+    for job in (base, daily):
+        run_all(world, [job], [1, 2])
+    newest = world.job("b", inactive_after=7)
+    world.coordinator.register(newest)
+    before = world.content()
+    with pytest.raises(TopologyError, match="older version of the DAG") as told:
+        asked(world, base, 1)
+    assert "latest version" in str(told.value.next_step)
+    assert world.content() == before
+    name = taken_in(world, newest, 1)
+    with pytest.raises(TopologyError, match="older version of the DAG"):
+        asked(world, base, 2)
+    restated(world, newest, 1, [1000], CLEARED, name=name)
+
+
 def test_a_restatement_that_a_person_has_opened_wins(world: World) -> None:
     """R28: its members are computed within it; another day, whose readers it has not, gets one of the DAG's own."""
     base, daily = world.job("b"), world.job("d", inputs=[increment(world.table("b"))])

@@ -14,7 +14,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
-from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
@@ -22,6 +22,7 @@ from airflow_provider.domain.records import Stamped, job_key, restatement_key, t
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
     is_over,
+    of_older_version,
     refuse_closed,
     refuse_incomplete,
     refuse_stranger,
@@ -105,13 +106,7 @@ class Within:
             refuse_incomplete(self.job.name, self.interval, own)
         newest = reading.of(job_key(self.job.domain, self.job.name)).record
         if job.revision != newest.revision:
-            raise TopologyError(
-                f"{job.name} {self.interval}: an older version of the DAG declares the job otherwise; {self.name!r} "
-                f"publishes what the newest declaration computes.",
-                next_step="run the task by the newest declaration of the job.",
-                job=job.name,
-                interval=self.interval,
-            )
+            raise of_older_version(job.name, self.interval, repr(self.name))
 
     def bounding(self, bounding: Bounding, reading: Reading) -> Bounding:
         """Return *bounding* as it is within the restatement, for the jobs that compute the same epoch there."""

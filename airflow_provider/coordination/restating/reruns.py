@@ -33,10 +33,17 @@ from airflow_provider.domain.errors import Conflict, DependentReaders, TopologyE
 from airflow_provider.domain.identifiers import RestatementId, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import Stamped, fence_of, table_key, topology_key
-from airflow_provider.domain.restatement import RestatementRecord, lacking_tables, unique_name
+from airflow_provider.domain.records import Stamped, fence_of, job_key, table_key, topology_key
+from airflow_provider.domain.registration import declared, serves_once
+from airflow_provider.domain.restatement import (
+    RestatementRecord,
+    lacking_tables,
+    of_older_version,
+    unique_name,
+)
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import Exists, Reading, unchanged
+from airflow_provider.stores.declarations import fingerprint
 
 _Known = tuple[RestatementId, Stamped[RestatementRecord]]
 
@@ -52,7 +59,8 @@ def of_rerun(
 
     :param reason: why the run asks for them; kept with a restatement that it opens.
     :return: the restatement, which a repetition finds; None, and nothing is written, where the run needs none.
-    :raises TopologyError: they cannot be computed again together; the error lists the obstacles.
+    :raises TopologyError: they cannot be computed again together; the error lists the obstacles. Or an older version of
+        the DAG asks for them.
     """
     refuse_blank(reason=reason)
     rerun = _Rerun(context, job, tuple(epochs), owner, reason.strip())
@@ -72,9 +80,9 @@ class _Rerun:
     def run(self) -> RestatementId | None:
         store, domain = self.context.store, self.job.domain
         fences = (fence_of(self.job.epoch(epoch)) for epoch in self.epochs)
-        reading = store.read(
-            domain, [*dict.fromkeys((*claim_keys(domain), *keys_of_fill(self.job), *fences))]
-        )
+        own = job_key(domain, self.job.name)
+        keys = (*claim_keys(domain), own, *keys_of_fill(self.job), *fences)
+        reading = store.read(domain, [*dict.fromkeys(keys)])
         if reading.get(topology_key(domain)) is None:
             return None
         again = [epoch for epoch in self.epochs if self._asks_anew(reading, epoch)]
@@ -90,6 +98,7 @@ class _Rerun:
         return mine[0] if mine is not None and is_member else None
 
     def _take_in(self, reading: Reading, mine: _Known | None, new: Sequence[Interval]) -> RestatementId:
+        self._refuse_older(reading, new[0])
         # A try of this run may have committed them since: then readers have read what it has committed.
         decided = [unchanged(reading, fence_of(self.job.epoch(epoch))) for epoch in new]
         required = [requirement for requirement in decided if isinstance(requirement, Exists)]
@@ -97,6 +106,15 @@ class _Rerun:
             return self._open(reading, new, required)
         self._extend(reading, *mine, new, required)
         return mine[0]
+
+    def _refuse_older(self, reading: Reading, epoch: Interval) -> None:
+        """Refuse to take in what the run cannot compute: the restatement would hold it in vain.
+
+        :raises TopologyError: the job was declared otherwise since.
+        """
+        current = reading.get(job_key(self.job.domain, self.job.name))
+        if current is not None and serves_once(declared(self.job, current.record, fingerprint(self.job))):
+            raise of_older_version(self.job.name, epoch, "a restatement")
 
     def _asks_anew(self, reading: Reading, epoch: Interval) -> bool:
         stamped = reading.get(fence_of(self.job.epoch(epoch)))
