@@ -29,7 +29,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Kind, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
-from airflow_provider.domain.topology import Group, Job, increment, state
+from airflow_provider.domain.topology import Job, increment, state
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner
 from tests.contract.interruptions import Interruption, interrupted, worker
@@ -138,50 +138,6 @@ def test_a_dropped_table_goes_with_its_only_job_and_its_readers_when_asked(world
     dropped(world.coordinator, plan=plan, cascade=True)
     assert without(world, "d", "d2", "r")
     assert world.rows("e") == {"e": [(1, 5)]}
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_job_of_a_commit_group_is_not_dropped_alone(world: World, ended: bool) -> None:
-    """R39, R40: its group would wait for it in silence, also one that goes on without it since it is retired."""
-    group = Group("flights", jobs=["a", "d"])
-    mate, job = world.job("a", group=group), world.job("d", group=group)
-    staged(world, mate, 1)
-    staged(world, job, 1)
-    if ended:
-        world.coordinator.retire(DOMAIN, "d", **WHY)
-        staged(world, mate, 2)
-    with pytest.raises(TopologyError, match="commit group of job a would wait for it") as refused:
-        dropped(world.coordinator)
-    assert refused.value.found == "job a"
-    assert world.coordinator.plan_drop(DOMAIN, "job", "d", cascade=True).jobs == ("a", "d")
-    staged(world, world.job("a"), 3)
-    dropped(world.coordinator)
-    staged(world, world.job("a"), 4)
-    assert {number for number, _ in world.rows("a")["a"]} == ({1, 2, 3, 4} if ended else {1})
-
-
-def test_the_jobs_of_a_commit_group_are_dropped_together(world: World) -> None:
-    """R39, R40: and are published together again, at the same barriers; one that is retired is nobody's obstacle."""
-    group = Group("flights", jobs=["a", "d"])
-    jobs = [world.job("a", group=group), world.job("d", group=group)]
-    for _ in range(2):
-        for job in jobs:
-            staged(world, job, 1)
-        assert world.rows("a", "d") == {"a": [(1, 1)], "d": [(1, 1)]}
-        assert dropped(world.coordinator, cascade=True).jobs == ("a", "d")
-    for job in jobs:
-        staged(world, job, 1)
-    world.coordinator.retire(DOMAIN, "a", **WHY)
-    assert dropped(world.coordinator).jobs == ("d",)
-    assert world.rows("a") == {"a": [(1, 1)]}
-
-
-def staged(world: World, job: Job, number: int) -> None:
-    """Compute a day, as a task does: its group publishes it, or its run."""
-    attempt = world.begin(job, day(number))
-    world.write(attempt, [number])
-    world.coordinator.complete(attempt)
-    world.coordinator.stage(attempt) if attempt.restatement else world.coordinator.publish(attempt)
 
 
 def test_a_dropped_domain_begins_anew_with_its_numbers(world: World) -> None:

@@ -274,10 +274,13 @@ def _refuse_newer(reader: MetadataReader, domain: DomainName, reading: Reading) 
 def _leaving(stamped: Stamped[TableRecord], jobs: list[JobRecord]) -> LeavingTable:
     name, record = TableName(stamped.key.item), stamped.record
     declared = {table.name: table.format for job in jobs for table in job.outputs}
+    # A job's record has no format of a table that the job has left: without a commit, it is that of its other tables.
+    others = set(declared.values())
+    unpublished = declared.get(name) or (others.pop() if len(others) == 1 else "")
     return LeavingTable(
         table=name,
         kind=record.kind,
-        format=record.ref.format if record.ref else declared.get(name, ""),
+        format=record.ref.format if record.ref else unpublished,
         ref=record.ref,
         jobs=tuple(job.name for job in jobs if name in job.all_outputs or job.name == record.job),
     )

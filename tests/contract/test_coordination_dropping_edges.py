@@ -1,0 +1,68 @@
+"""Jobs that are dropped out of a commit group, and tables that nobody ever published (R39, R40)."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.domain.errors import TopologyError
+from airflow_provider.domain.topology import Group, Job
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day
+from tests.contract.test_coordination_dropping import PAST_GRACE, WHY, dropped
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_job_of_a_commit_group_is_not_dropped_alone(world: World, ended: bool) -> None:
+    """R39, R40: its group would wait for it in silence, also one that goes on without it since it is retired."""
+    group = Group("flights", jobs=["a", "d"])
+    mate, job = world.job("a", group=group), world.job("d", group=group)
+    staged(world, mate, 1)
+    staged(world, job, 1)
+    if ended:
+        world.coordinator.retire(DOMAIN, "d", **WHY)
+        staged(world, mate, 2)
+    with pytest.raises(TopologyError, match="commit group of job a would wait for it") as refused:
+        dropped(world.coordinator)
+    assert refused.value.found == "job a"
+    assert world.coordinator.plan_drop(DOMAIN, "job", "d", cascade=True).jobs == ("a", "d")
+    staged(world, world.job("a"), 3)
+    dropped(world.coordinator)
+    staged(world, world.job("a"), 4)
+    assert {number for number, _ in world.rows("a")["a"]} == ({1, 2, 3, 4} if ended else {1})
+
+
+def test_the_jobs_of_a_commit_group_are_dropped_together(world: World) -> None:
+    """R39, R40: and are published together again, at the same barriers; one that is retired is nobody's obstacle."""
+    group = Group("flights", jobs=["a", "d"])
+    jobs = [world.job("a", group=group), world.job("d", group=group)]
+    for _ in range(2):
+        for job in jobs:
+            staged(world, job, 1)
+        assert world.rows("a", "d") == {"a": [(1, 1)], "d": [(1, 1)]}
+        assert dropped(world.coordinator, cascade=True).jobs == ("a", "d")
+    for job in jobs:
+        staged(world, job, 1)
+    world.coordinator.retire(DOMAIN, "a", **WHY)
+    assert dropped(world.coordinator).jobs == ("d",)
+    assert world.rows("a") == {"a": [(1, 1)]}
+
+
+def staged(world: World, job: Job, number: int) -> None:
+    """Compute a day, as a task does: its group publishes it, or its run."""
+    attempt = world.begin(job, day(number))
+    world.write(attempt, [number])
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt) if attempt.restatement else world.coordinator.publish(attempt)
+
+
+def test_nothing_is_left_of_a_table_that_its_job_has_left_before_its_first_commit(table_world: World) -> None:
+    """R24, R39: neither its entry in the catalog nor what was staged for it."""
+    world = table_world
+    attempt = world.begin(world.job("d", [world.table("d"), world.table("left")]), day(1))
+    world.write(attempt, [1])
+    world.coordinator.register(world.job("d"))
+    world.clock.advance(PAST_TTL)
+    dropped(world.coordinator)
+    assert world.pointers.tables(DOMAIN) == []
+    world.clock.advance(PAST_GRACE)
+    world.retention.vacuum(DOMAIN)
+    assert world.data() == set()
