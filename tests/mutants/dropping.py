@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 DROPPING = ("tests/contract/test_coordination_dropping.py",)
+EDGES = ("tests/contract/test_coordination_dropping_edges.py",)
 
 PLANTED_IN_DROPS = (
     Mutant(
@@ -24,6 +25,42 @@ PLANTED_IN_DROPS = (
         new="            if ends and topology.record.dropping is None:\n",
         tests=DROPPING,
         by="test_a_drop_that_stood_still_while_another_process_ended_it",
+    ),
+    Mutant(
+        name="a process that stood still removes the catalog entry of the next table of a name",
+        rule="R39",
+        file="tables/projection.py",
+        old="or (recorded is None and found.version) or not may_go():",
+        new="or (recorded is None and found.version):",
+        tests=DROPPING,
+        by="test_a_drop_that_stood_still_while_another_process_ended_it",
+    ),
+    Mutant(
+        name="a job of a commit group is dropped, and its group waits for it",
+        rule="R39",
+        file="domain/dropping.py",
+        old="        and not set(names).isdisjoint(job.group.jobs)\n",
+        new="        and names is None\n",
+        tests=EDGES,
+        by="test_a_job_of_a_commit_group_is_not_dropped_alone",
+    ),
+    Mutant(
+        name="a drop that has retired the jobs of a commit group takes one of them only",
+        rule="R39",
+        file="domain/dropping.py",
+        old="        and (not job.retired or name in shown)\n",
+        new="        and not job.retired\n",
+        tests=EDGES,
+        by="test_the_jobs_of_a_commit_group_are_dropped_together",
+    ),
+    Mutant(
+        name="rows of a dropped table are compared by the columns of the next one",
+        rule="R39",
+        file="coordination/reading/differences.py",
+        old="    _refuse_another(old, new)\n",
+        new="",
+        tests=DROPPING,
+        by="test_cuts_sessions_and_leases_of_before_are_not_of_the_new_table",
     ),
     Mutant(
         name="a name is taken while records of a dropped job are there",

@@ -450,6 +450,15 @@ _RERUNS = (
         by="test_a_run_that_needs_no_restatement_opens_none",
     ),
     Mutant(
+        name="an older version of the DAG opens a restatement within which it computes nothing",
+        rule="R28",
+        file=RERUN,
+        old="        self._refuse_older(reading, new[0])\n",
+        new="",
+        tests=(RERUNS,),
+        by="test_an_older_version_of_the_dag_opens_no_restatement",
+    ),
+    Mutant(
         name="a run opens a restatement of what its earlier try has committed meanwhile",
         rule="R28",
         file=RERUN,
