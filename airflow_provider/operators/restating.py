@@ -13,6 +13,7 @@ from airflow_provider.coordination.restating.members import (
     joined,
     member_epochs,
     refuse_unpublished,
+    staged_by_others,
     uncomputed,
     unstaged,
 )
@@ -95,7 +96,7 @@ def run_epochs(
     if cause and others and service.restatements.of_rerun(job, others, owner, reason=cause) is not None:
         within = joined(reader, job, epochs, owner)
         others = [epoch for epoch in others if not any(epoch in own for own in within.values())]
-    return _told(log, RunEpochs(within=within, alone=merged(others)))
+    return _told(log, service, job, owner, RunEpochs(within=within, alone=merged(others)))
 
 
 def _asked(
@@ -117,9 +118,21 @@ def _asked(
     return [epoch for epoch in epochs if epoch not in kept]
 
 
-def _told(log: Any, found: RunEpochs) -> RunEpochs:
+def _told(log: Any, service: EpochService, job: Job, owner: Owner, found: RunEpochs) -> RunEpochs:
+    """Log what the run computes within restatements, and what it leaves there since other runs have staged it."""
     for name, members in found.within.items():
         log.info("Within restatement %s, which publishes them: %s", name, ", ".join(map(str, members)))
+        for other, staged in staged_by_others(service.store, job, members, name, owner).items():
+            told = ", ".join(map(str, staged))
+            log.warning(
+                "Left as run %s of %s has staged it within restatement %s, unless what it has read has changed since: "
+                "%s. To have it computed again, such as by repaired code, clear the task of that run; or abandon the "
+                "restatement.",
+                other.run_id,
+                other.dag_id,
+                name,
+                told,
+            )
     return found
 
 

@@ -226,6 +226,10 @@ def test_a_run_that_asks_for_a_read_day_again_is_restated(
     for words in ("status", "publish", "abandon"):
         assert f"`airflow epochs restate {words} {name}" in told
     assert "airflow epochs backfill hourly --interval 2013-02-07T00:00:00+00:00/2013-02-07T06" in told
+    assert "Left as run" not in told
+    made(must_not_run, job=again, batch="@daily").execute(task_context(run_id="repaired__1"))
+    left = f"Left as run {context['dag_run'].run_id} of pipeline has staged it within restatement {name}"
+    assert left in capsys.readouterr().out
     assert [row["n"] for row in rows(service, "days")] == [1 + 7 + 13 + 19]
     made(days, 1, job=DAILY).execute(task_context(**reading, cleared_after=1, try_number=2))
     assert "all 5 epochs of 2 jobs. All of them are staged." in capsys.readouterr().out

@@ -292,6 +292,23 @@ def uncomputed(
     return [epoch for epoch, staged in members.epochs(record, epochs) if staged is None]
 
 
+def staged_by_others(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], name: RestatementId, owner: Owner
+) -> dict[Owner, list[Interval]]:
+    """Return those of *epochs* that other runs have staged within the restatement *name*, by run.
+
+    A begin by *owner* leaves them as they are, unless what they have read has changed since.
+    """
+    members, record = Members.of(reader, job.domain, name), job_of(reader, job.domain, job.name)
+    found: dict[Owner, list[Interval]] = {}
+    for epoch, stamped in members.epochs(record, epochs):
+        attempt = None if stamped is None else stamped.record.attempt
+        if attempt is not None and not attempt.owner.same_run(owner):
+            by = Owner(dag_id=attempt.owner.dag_id, run_id=attempt.owner.run_id)
+            found.setdefault(by, []).append(epoch)
+    return found
+
+
 def unstaged(reader: MetadataReader, domain: DomainName, name: RestatementId) -> dict[JobName, int]:
     """Return the number of members of each job that the restatement *name* has not staged; without jobs that have none.
 
