@@ -227,12 +227,16 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitRecord:
-    """One published change set: the entry of the commit sequence, and the outgoing event (R35)."""
+    """One published change set: the entry of the commit sequence, and the outgoing event (R35).
+
+    :param dropped: tables that it has taken from readers for good (R39).
+    """
 
     change_set: ChangeSetId
     members: tuple[Member, ...]
     by: str
     tables: tuple[TableDelta, ...]
+    dropped: tuple[TableName, ...] = field(default=(), metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -133,3 +133,18 @@ def test_a_commit_before_the_wait_is_not_waited_for(world: World) -> None:
     found = list(islice(followed(store, DOMAIN, None, timedelta(0)), 4))
     assert keys(found) == [(1, "left"), (1, "right"), (2, "left"), (2, "right")]
     assert store.since == [1]
+
+
+def test_a_drop_is_told_of_each_table(world: World) -> None:
+    """R35, R39: who mirrors a table takes its rows away, before those of a later table of its name come."""
+    pair(world, 1)
+    service = world.coordinator
+    plan = service.plan_drop(DOMAIN, "job", "job")
+    service.drop(DOMAIN, plan, reason="the declarations were wrong", by="ada")
+    pair(world, 1)
+    found = [(one.table, one.interval, one.rows) for one in events(world.store, DOMAIN)]
+    pairs = [(table, day(1), 1) for table in ("left", "right")]
+    assert found == [*pairs, ("left", None, 0), ("right", None, 0), *pairs]
+    (drop,) = {one.csn for one in events(world.store, DOMAIN) if one.interval is None}
+    csns = {one.csn for one in events(world.store, DOMAIN)}
+    assert min(csns) < drop < max(csns)

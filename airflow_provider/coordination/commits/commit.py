@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow_provider.domain.columns import AppliedChange
 from airflow_provider.domain.defaults import Defaults
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import succeeding
-from airflow_provider.domain.records import Stamped, schema_key
+from airflow_provider.domain.records import Kind, Stamped, schema_key
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import (
     CommitRecord,
@@ -54,6 +54,7 @@ class CommitBuilder:
     _requires: dict[Exists | Absent, None] = field(default_factory=dict, init=False)
     _updates: list[Put | Delete | CatalogSwap] = field(default_factory=list, init=False)
     _moves: bool = field(default=False, init=False)
+    _dropped: list[TableName] = field(default_factory=list, init=False)
 
     @property
     def csn(self) -> int:
@@ -79,9 +80,13 @@ class CommitBuilder:
         self.update(Put(stamped.key, succeeding(stamped, after, self.defaults)))
 
     def remove(self, *stamped: Stamped[Any]) -> None:
-        """Delete records, which still are as they were read: readers get them no more from this commit on."""
+        """Delete records, which still are as they were read: readers get them no more from this commit on.
+
+        The commit names the tables among them.
+        """
         self._moves = True
         self.hold(*stamped)
+        self._dropped += [TableName(one.key.item) for one in stamped if one.key.kind is Kind.TABLE]
         self.update(*(Delete(record.key) for record in stamped))
 
     def next_version(
@@ -150,6 +155,12 @@ class CommitBuilder:
         """
         if not self._moves:
             return self.unnumbered()
-        record = CommitRecord(change_set=change_set, members=tuple(members), by=by, tables=tuple(self.deltas))
+        record = CommitRecord(
+            change_set=change_set,
+            members=tuple(members),
+            by=by,
+            tables=tuple(self.deltas),
+            dropped=tuple(sorted(self._dropped)),
+        )
         number = Number(record, expected=None if any_csn else self.csn)
         return replace(self.unnumbered(), number=number)

@@ -16,7 +16,7 @@ from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Stamped
-from airflow_provider.domain.version import CommitRecord
+from airflow_provider.domain.version import CommitRecord, TableDelta
 from airflow_provider.stores.base import MetadataReader
 
 _PAGE = 500
@@ -50,6 +50,7 @@ class Position:
 class Event:
     """Change of one table by one commit; (domain, incarnation, csn, table) is its key.
 
+    :param interval: the epoch; None where the commit has dropped the table, with all of its rows.
     :param position: where to continue after it: behind its commit for that commit's last table, before it for others.
     """
 
@@ -57,8 +58,8 @@ class Event:
     incarnation: str
     csn: int
     table: TableName
-    interval: Interval
-    revision: int
+    interval: Interval | None
+    revision: int | None
     watermark: datetime | None
     rows: int
     by: str
@@ -104,19 +105,20 @@ def followed(reader: MetadataReader, domain: str, after: Position | None, wait: 
 
 
 def _of(domain: DomainName, incarnation: str, csn: int, commit: Stamped[CommitRecord]) -> Iterator[Event]:
-    deltas = sorted(commit.record.tables, key=lambda delta: delta.table)
-    for number, delta in enumerate(deltas, 1):
+    deltas: dict[TableName, TableDelta | None] = {delta.table: delta for delta in commit.record.tables}
+    deltas |= dict.fromkeys(commit.record.dropped)
+    for number, (table, delta) in enumerate(sorted(deltas.items(), key=lambda known: known[0]), 1):
         # Only its last table takes the position past a commit: a consumer that dies in the middle gets it again, whole.
         done = csn if number == len(deltas) else csn - 1
         yield Event(
             domain=domain,
             incarnation=incarnation,
             csn=csn,
-            table=delta.table,
-            interval=delta.interval,
-            revision=delta.revision,
-            watermark=delta.watermark,
-            rows=delta.rows,
+            table=table,
+            interval=None if delta is None else delta.interval,
+            revision=None if delta is None else delta.revision,
+            watermark=None if delta is None else delta.watermark,
+            rows=0 if delta is None else delta.rows,
             by=commit.record.by,
             at=commit.at,
             position=Position(incarnation=incarnation, csn=done),
