@@ -6,6 +6,7 @@ See docs/decisions/commit-groups.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -70,8 +71,8 @@ def check_groups(job: Registered, jobs: Mapping[JobName, Registered]) -> None:
     """Refuse a declaration by which a group could not publish its jobs together.
 
     :param jobs: all active jobs of the domain, as they will be, *job* too.
-    :raises TopologyError: other jobs, another cadence or no origin in one group; or a job outside of a group waits for
-        its commit, and a job of the group for that job.
+    :raises TopologyError: other jobs, another cadence or no origin in one group; or two groups, or a group and a job
+        outside of it, would wait for each other's commit.
     """
     if job.group is not None and job.origin is None:
         raise TopologyError(
@@ -83,8 +84,8 @@ def check_groups(job: Registered, jobs: Mapping[JobName, Registered]) -> None:
     for other in jobs.values():
         if job.group is not None and other.group is not None and other.group.name == job.group.name:
             _refuse_unlike(job, job.group, other, other.group)
-    for group in dict.fromkeys(known.group for known in jobs.values() if known.group is not None):
-        _refuse_between(group, jobs)
+    if any(known.group is not None for known in jobs.values()):
+        _Commits.of(job, jobs).refuse_circle()
 
 
 def _refuse_unlike(job: Registered, group: Group, other: Registered, known: Group) -> None:
@@ -108,27 +109,111 @@ def _refuse_unlike(job: Registered, group: Group, other: Registered, known: Grou
         )
 
 
-def _refuse_between(group: Group, jobs: Mapping[JobName, Registered]) -> None:
-    """Refuse a job outside of *group* that reads its tables, and whose own are read by the group: both would wait."""
-    own = {job.name for job in jobs.values() if job.name in group.jobs}
-    owners = {table.name: job.name for job in jobs.values() for table in job.outputs}
-    behind = set[JobName]()
-    while more := {
-        job.name
-        for job in jobs.values()
-        if job.name not in own | behind and _upstream(job, owners) & (own | behind)
-    }:
-        behind |= more
-    for name in sorted(own):
-        between = sorted(_upstream(jobs[name], owners) & behind)
-        if between:
-            raise TopologyError(
-                f"job {name!r} of group {group.name!r} reads job {between[0]!r}, which waits for the group's commit.",
-                next_step=f"let job {between[0]!r} belong to the group, or {name!r} not; or let {name!r} read the "
-                "epoch before: previous(table).",
-                job=name,
-                owner=between[0],
-            )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wait:
+    """A commit that waits for another one.
+
+    :param of: the group or job whose commit waits. :param on: the one whose commit comes first. :param why: as text.
+    :param by_list: it waits only since its list of jobs names one that declares it no more.
+    """
+
+    of: str
+    on: str
+    why: str
+    by_list: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Commits:
+    """Commits of one barrier, by the groups and the jobs outside of groups that make them, and which wait for which.
+
+    A member of a group begins by what others of its group have staged, and by what is committed of all other jobs. So
+    groups that wait for each other in a circle never commit anything.
+
+    :param job: the job that is being registered. :param waits: by the commit that waits.
+    """
+
+    job: Registered
+    own: str
+    waits: Mapping[str, tuple[_Wait, ...]]
+
+    @classmethod
+    def of(cls, job: Registered, jobs: Mapping[JobName, Registered]) -> _Commits:
+        """Return the commits of *jobs*, as the declaration of *job* has them.
+
+        Its list counts for the jobs that it names: each of them is about to declare it. A list that names *job*, which
+        declares another group or none, makes that group wait for the commit of *job*.
+        """
+        groups = {known.group.name: known.group for known in jobs.values() if known.group is not None}
+        commits = {name: _commit_of(jobs[name], job, groups.values()) for name in jobs}
+        owners = {table.name: known.name for known in jobs.values() for table in known.outputs}
+        own, found = commits[job.name], list[_Wait]()
+        for reader in jobs.values():
+            for writer in sorted(_upstream(reader, owners)):
+                if commits[reader.name] != commits[writer]:
+                    why = f"job {reader.name!r}{_in_group(commits[reader.name])} reads job {writer!r}"
+                    found.append(_Wait(of=commits[reader.name], on=commits[writer], why=why))
+        for group in groups.values():
+            commit = _commit_of_group(group)
+            if job.name in group.jobs and commit != own:
+                why = f"the list of group {group.name!r} names job {job.name!r}"
+                found.append(_Wait(of=commit, on=own, why=why, by_list=True))
+        waits: dict[str, tuple[_Wait, ...]] = {}
+        for wait in found:
+            waits[wait.of] = (*waits.get(wait.of, ()), wait)
+        return cls(job=job, own=own, waits=waits)
+
+    def refuse_circle(self) -> None:
+        """:raises TopologyError: the commit with the registered job waits for itself."""
+        circle = self._circle()
+        if not circle:
+            return
+        name = self.job.name
+        raise TopologyError(
+            f"job {name!r}{_in_group(self.own)} cannot be published: {'; '.join(wait.why for wait in circle)}. Each "
+            "would wait for the other's commit.",
+            next_step=f"let job {name!r} declare the group, or first declare a group of another name without it in all "
+            "others, and run them; then clear this task."
+            if any(wait.by_list for wait in circle)
+            else "let all of these jobs belong to one group, or to none; or let one of them read the epoch before: "
+            "previous(table).",
+            job=name,
+            owner=circle[0].on.partition(" ")[2],
+        )
+
+    def _circle(self) -> list[_Wait]:
+        """Return waits that lead from the commit with the registered job back to it, the shortest; empty for none."""
+        ways: dict[str, list[_Wait]] = {self.own: []}
+        queue = [self.own]
+        while queue:
+            commit = queue.pop(0)
+            for wait in self.waits.get(commit, ()):
+                if wait.on == self.own:
+                    return [*ways[commit], wait]
+                if wait.on not in ways:
+                    ways[wait.on] = [*ways[commit], wait]
+                    queue.append(wait.on)
+        return []
+
+
+def _commit_of(known: Registered, job: Registered, groups: Iterable[Group]) -> str:
+    """Return the group or job whose commit has the epochs of *known*, once *job* is registered."""
+    if known.name == job.name:
+        return f"job {job.name}" if job.group is None else _commit_of_group(job.group)
+    if job.group is not None and known.name in job.group.jobs:
+        return _commit_of_group(job.group)
+    # A job that is named by the others' list, and has not declared it yet, or no more, is waited for all the same.
+    group = known.group or next((group for group in groups if known.name in group.jobs), None)
+    return f"job {known.name}" if group is None else _commit_of_group(group)
+
+
+def _commit_of_group(group: Group) -> str:
+    return f"group {group.name}"
+
+
+def _in_group(commit: str) -> str:
+    kind, _, name = commit.partition(" ")
+    return f" of group {name!r}" if kind == "group" else ""
 
 
 def _upstream(job: Registered, owners: Mapping[TableName, JobName]) -> set[JobName]:

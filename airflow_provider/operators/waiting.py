@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
+from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
 from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
@@ -114,7 +115,9 @@ def refuse_held(
     """Ask whether *epoch* can begin, before Spark starts for it.
 
     :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
+    :raises TopologyError: it would wait for a commit group that waits for it.
     """
+    refuse_endless_wait(service.context, job)
     run, source_readers = (owner.dag_id, owner.run_id), SourceReaders(service.connections)
     inputs = JobInputs.of(job, epoch)
     answer = begin_readiness(

@@ -371,7 +371,7 @@ def _between(world: World) -> Job:
         (_other_list, "has the jobs b, d, t for job 'b', and b, d for job 'd'"),
         (_other_cadence, "has the cadence"),
         (_no_origin, "declares no origin"),
-        (_between, "which waits for the group's commit"),
+        (_between, "job 'd' of group 'flights' reads job 'x'; job 'x' reads job 'b'. Each would wait"),
     ],
 )
 def test_a_declaration_by_which_a_group_could_not_publish_is_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 GROUPS = "tests/contract/test_coordination_groups.py"
+CIRCLES = "tests/contract/test_coordination_groups_circles.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
@@ -54,12 +55,21 @@ PLANTED_IN_GROUPS = (
         by="test_whoever_comes_publishes_what_is_staged",
     ),
     Mutant(
-        name="a job outside of a group may lie between two of its jobs",
+        name="groups and jobs outside of them may wait for each other",
         rule="R40",
         file="domain/group.py",
-        old="        between = sorted(_upstream(jobs[name], owners) & behind)",
-        new="        between = sorted(_upstream(jobs[name], owners) & behind & own)",
-        tests=(GROUPS,),
-        by="test_a_declaration_by_which_a_group_could_not_publish_is_refused",
+        old="                if commits[reader.name] != commits[writer]:",
+        new="                if commits[reader.name] == commits[writer]:",
+        tests=(CIRCLES,),
+        by="test_a_circle_of_commits_is_refused",
+    ),
+    Mutant(
+        name="a job that reads a group may leave it while its list names the job",
+        rule="R40",
+        file="domain/group.py",
+        old="            if job.name in group.jobs and commit != own:",
+        new="            if job.name not in group.jobs and commit != own:",
+        tests=(CIRCLES,),
+        by="test_a_circle_of_commits_is_refused",
     ),
 )
