@@ -67,6 +67,15 @@ def is_without(job: Registered, interval: Interval) -> bool:
     return bool(job.retired) or (job.origin is not None and interval.start < job.origin)
 
 
+def computes(job: Registered, name: RestatementId, interval: Interval) -> bool:
+    """Return True if the change set *name* of a group gets *interval* of *job*, unless that is committed by itself.
+
+    It does not from a job that has left the group, that is retired, or that begins later. :param job: its newest
+    declaration.
+    """
+    return publishes(job.group, name, interval) and not is_without(job, interval)
+
+
 def check_groups(job: Registered, jobs: Mapping[JobName, Registered]) -> None:
     """Refuse a declaration by which a group could not publish its jobs together.
 

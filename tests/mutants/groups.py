@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 GROUPS = "tests/contract/test_coordination_groups.py"
 CIRCLES = "tests/contract/test_coordination_groups_circles.py"
+READY = "tests/contract/test_coordination_groups_ready.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
@@ -21,9 +22,9 @@ PLANTED_IN_GROUPS = (
     Mutant(
         name="a skip between two reads makes a member take staged rows for committed ones",
         rule="R40",
-        file="coordination/commits/groups.py",
-        old="        if stamped is None or read.staged or not record.is_group:\n            continue",
-        new="        if stamped is not None or read.staged or not record.is_group:\n            continue",
+        file="coordination/commits/staged.py",
+        old="        if stamped is None or shown is None or read.staged:\n            continue",
+        new="        if stamped is not None or shown is None or read.staged:\n            continue",
         tests=(GROUPS,),
         by="test_a_skip_between_the_reads_of_a_begin_is_noticed",
     ),
@@ -71,5 +72,41 @@ PLANTED_IN_GROUPS = (
         new="            if job.name not in group.jobs and commit != own:",
         tests=(CIRCLES,),
         by="test_a_circle_of_commits_is_refused",
+    ),
+    Mutant(
+        name="readiness waits for the group that a job has left",
+        rule="R40",
+        file="coordination/reading/change_set.py",
+        old="        has_left = record.is_group and (self.name is None or self.is_group)",
+        new="        has_left = False",
+        tests=(READY,),
+        by="test_a_job_that_has_left_waits_for_no_group",
+    ),
+    Mutant(
+        name="readiness takes staged rows for the inputs of a committed epoch",
+        rule="R40",
+        file="coordination/reading/wait.py",
+        old="    members = None if is_committed and change_set.is_group else change_set.members",
+        new="    members = change_set.members",
+        tests=(READY,),
+        by="test_an_epoch_that_is_committed_by_itself_waits_for_commits",
+    ),
+    Mutant(
+        name="staged output is awaited of a job that begins later",
+        rule="R40",
+        file="domain/group.py",
+        old="    return publishes(job.group, name, interval) and not is_without(job, interval)",
+        new="    return publishes(job.group, name, interval)",
+        tests=(READY,),
+        by="test_an_epoch_that_the_group_does_not_get_is_read_as_committed",
+    ),
+    Mutant(
+        name="staged output is awaited of a table that its job has left",
+        rule="R40",
+        file="coordination/commits/staged.py",
+        old="            if job is not None and any(output.name == name for output in job.record.outputs):",
+        new="            if job is not None:",
+        tests=(READY,),
+        by="test_a_table_that_its_job_has_left_is_not_staged",
     ),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider.domain.epoch import EpochRecord, Provenance
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochBusy, TopologyError
 from airflow_provider.domain.group import epoch_of_group, is_without
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Key,
@@ -23,13 +22,10 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import ChangeSetKind, JobEpochs, RestatementRecord, is_over
 from airflow_provider.domain.topology import Group
-from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading
 
 MOST_OPEN = 500
 """Maximum number of open change sets at which a group opens one more: the domain's record names each."""
-
-Tables = Mapping[TableName, Stamped[TableRecord] | None]
 
 
 def group_record(
@@ -75,41 +71,6 @@ def group_record(
         kind=ChangeSetKind.GROUP,
     )
     return opened, True
-
-
-def with_staged(tables: Tables, record: RestatementRecord) -> Tables:
-    """Return *tables* as if the members of the group's barrier were committed, for an epoch that reads their output.
-
-    Whoever resolves inputs by it has to find staged output of each, see :func:`lacks_staged`.
-    """
-    return {name: _with_staged(stamped, record) for name, stamped in tables.items()}
-
-
-def _with_staged(
-    stamped: Stamped[TableRecord] | None, record: RestatementRecord
-) -> Stamped[TableRecord] | None:
-    return stamped and replace(stamped, record=table_with_staged(stamped.record, record))
-
-
-def table_with_staged(table: TableRecord, record: RestatementRecord) -> TableRecord:
-    """Return *table* as if the members of the group's barrier were committed; as it is for a restatement."""
-    if not record.is_group:
-        return table
-    new = [interval for interval in record.of(table.job) if not table.progress.covers(interval)]
-    return replace(table, progress=table.progress.adding(*new))
-
-
-def lacks_staged(inputs: Iterable[Provenance], tables: Tables, record: RestatementRecord) -> bool:
-    """Return True if one of *inputs* has a range that neither commits nor staged output covers."""
-    for read in inputs:
-        stamped = tables.get(read.table)
-        if stamped is None or read.staged or not record.is_group:
-            continue
-        table = stamped.record
-        wanted = (one for one in record.of(table.job) if not table.progress.covers(one))
-        if any(one.end <= read.high and (read.low is None or read.low < one.end) for one in wanted):
-            return True
-    return False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.epoch import AttemptEvent, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import Conflict, NotReady, UnknownName
+from airflow_provider.domain.group import computes
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
@@ -101,6 +102,30 @@ class Members:
         """Return *inputs* with what is staged in their ranges now, also where members are not staged."""
         return tuple(self._with_staged(read, tables, {}) for read in inputs)
 
+    def beside(self, tables: Mapping[TableName, TableRecord]) -> dict[TableName, TableRecord]:
+        """Return *tables* as if what the group's jobs compute at its barrier were committed; as they are otherwise.
+
+        Whoever resolves inputs by it has to find staged output of each, see :func:`lacks_staged`. A table that its job
+        declares no more stays as it is: nothing is staged for it.
+        """
+        new = {name: self._uncommitted(table) for name, table in tables.items()}
+        keys = {name: job_key(self.domain, tables[name].job) for name, intervals in new.items() if intervals}
+        if not keys:
+            return dict(tables)
+        reading = self.reader.read(self.domain, list(dict.fromkeys(keys.values())))
+        found = dict(tables)
+        for name, key in keys.items():
+            job = reading.get(key)
+            if job is not None and any(output.name == name for output in job.record.outputs):
+                staged = [interval for interval in new[name] if computes(job.record, self.name, interval)]
+                found[name] = replace(tables[name], progress=tables[name].progress.adding(*staged))
+        return found
+
+    def _uncommitted(self, table: TableRecord) -> list[Interval]:
+        """Return the members of a group's barrier that *table* lacks; none for a restatement."""
+        intervals = self.record.of(table.job) if self.record.is_group else ()
+        return [interval for interval in intervals if not table.progress.covers(interval)]
+
     def _with_staged(
         self,
         read: Provenance,
@@ -163,8 +188,12 @@ class Members:
         if all(output.name != table for output in job.outputs):
             return  # its rows stay, which publish refuses
         if self.record.is_group:
-            progress = reading.of(own).record.progress
-            intervals = [one for one in intervals if not progress.covers(one)]
+            lacking = self._uncommitted(reading.of(own).record)
+            intervals = [
+                interval
+                for interval in intervals
+                if interval in lacking and computes(job, self.name, interval)
+            ]
         for interval, stamped in self.epochs(job, intervals):
             yield interval, None if stamped is None else stamped.record.attempt
 
@@ -180,6 +209,36 @@ class Members:
         )
         for part in output[table]:
             yield Staged(interval=interval, committable=part)
+
+
+def with_staged(
+    tables: Mapping[TableName, Stamped[TableRecord] | None], members: Members
+) -> dict[TableName, Stamped[TableRecord] | None]:
+    """Return *tables* as :meth:`Members.beside` does."""
+    known = {name: stamped for name, stamped in tables.items() if stamped is not None}
+    found = members.beside({name: stamped.record for name, stamped in known.items()})
+    return {**tables, **{name: replace(stamped, record=found[name]) for name, stamped in known.items()}}
+
+
+def lacks_staged(
+    inputs: Iterable[Provenance],
+    tables: Mapping[TableName, Stamped[TableRecord] | None],
+    beside: Mapping[TableName, Stamped[TableRecord] | None],
+    members: Members,
+) -> bool:
+    """Return True if one of *inputs* has a range that neither commits nor staged output covers.
+
+    :param beside: *tables*, as :func:`with_staged` had them when the inputs were resolved.
+    """
+    for read in inputs:
+        stamped, shown = tables.get(read.table), beside.get(read.table)
+        if stamped is None or shown is None or read.staged:
+            continue
+        committed, counted = stamped.record.progress, shown.record.progress
+        for interval in within(members.record.of(stamped.record.job), read.low, read.high):
+            if counted.covers(interval) and not committed.covers(interval):
+                return True
+    return False
 
 
 def restatement_of(

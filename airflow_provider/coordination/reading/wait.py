@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import expired_states
-from airflow_provider.coordination.commits.groups import table_with_staged
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.coordination.commits.staged import Members, restatement_of
+from airflow_provider.coordination.commits.staged import Members
+from airflow_provider.coordination.reading.change_set import ChangeSet
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.admission import holder
@@ -35,25 +35,21 @@ from airflow_provider.domain.identifiers import (
     TableName,
     domain_name,
     job_name,
-    restatement_id,
 )
 from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
-    Stamped,
     epoch_key,
     lock_key,
-    restatement_key,
     source_key,
     table_key,
 )
-from airflow_provider.domain.restatement import RestatementState, held, is_over
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, Reading, scan
+from airflow_provider.stores.base import MetadataReader, scan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,14 +159,14 @@ def inputs_readiness(
     name, interval = domain_name(domain), inputs.interval
     reading, found = TableVersions(reader).of_registered(name, sorted({edge.table for edge in inputs.edges}))
     retention, missing = expired_states(reader, name, reading), list[Missing]()
+    if members is not None:
+        found = _with_staged(found, members)
     for edge in inputs.edges:
         known = found.get(edge.table)
         if known is None:
             past = edge.kind is EdgeKind.PREVIOUS
             missing.append(_without_owner(edge.table, interval.start if past else interval.end))
             continue
-        if members is not None:
-            known = _with_staged(known, members)
         low, high = edge_range(edge, interval, known[0])
         if starts_with(edge, known[0], high):
             continue
@@ -206,13 +202,16 @@ def begin_readiness(
     epoch, lock = epoch_key(name, maker, start), lock_key(name, maker, start)
     reading = reader.read(name, [epoch, lock])
     stamped = reading.get(epoch)
-    members = None if restatement is None else _members(reader, name, restatement)
+    change_set = ChangeSet.of(reader, name, restatement)
+    is_committed = stamped is not None and stamped.record.committed is not None
+    # A group publishes first revisions: what is committed is begun by itself (group_of).
+    members = None if is_committed and change_set.is_group else change_set.members
     answer = inputs_readiness(reader, domain, inputs, source_readers, members)
-    if members is not None:
-        answer = replace(answer, missing=(*answer.missing, *_unstaged(reader, members, inputs)))
-    answer = replace(
-        answer, missing=(*answer.missing, *_restated(reader, reading, maker, stamped, restatement))
-    )
+    missing = [*answer.missing, *(() if members is None else _awaited_members(reader, members, inputs))]
+    missing += change_set.holding(reading, maker, stamped)
+    if not is_committed:
+        missing += change_set.ending(f"epoch of {maker}", inputs.interval)
+    answer = replace(answer, missing=tuple(missing))
     live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
     if live is None or (live[0].dag_id, live[0].run_id) == run:
         return answer
@@ -225,43 +224,22 @@ def begin_readiness(
     return Readiness(barrier=answer.barrier, csn=answer.csn, missing=(busy, *answer.missing))
 
 
-def _restated(
-    reader: MetadataReader,
-    reading: Reading,
-    job: JobName,
-    stamped: Stamped[EpochRecord] | None,
-    restatement: str | None,
-) -> Iterator[Missing]:
-    """Yield what keeps the epoch busy while another restatement holds it."""
-    attempt = None if stamped is None else stamped.record.attempt
-    holding = None if attempt is None else attempt.restated_by
-    if stamped is None or holding is None or holding == restatement:
-        return
-    record = restatement_of(reader, stamped.key.domain, holding).record
-    if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
-        error = held(job, stamped.record.interval, holding)
-        yield Missing(name=f"epoch of {job}", wanted=stamped.record.interval.end, reason=error.message)
-
-
-def _members(reader: MetadataReader, domain: DomainName, restatement: str) -> Members | None:
-    """Return the members within which an epoch is to begin; None where none of its group has begun, or all are done."""
-    name = restatement_id(restatement)
-    stamped = reader.read(domain, [key := restatement_key(domain, name)]).get(key)
-    if stamped is None:
-        return None
-    is_done = stamped.record.is_group and stamped.record.state is not RestatementState.OPEN
-    return None if is_done else Members(reader=reader, domain=domain, name=name, record=stamped.record)
-
-
 def _with_staged(
-    known: tuple[TableRecord, TableVersion], members: Members
-) -> tuple[TableRecord, TableVersion]:
-    record = table_with_staged(known[0], members.record)
-    progress = record.progress
-    return record, replace(known[1], origin=progress.origin, watermark=progress.watermark)
+    tables: Mapping[TableName, tuple[TableRecord, TableVersion]], members: Members
+) -> dict[TableName, tuple[TableRecord, TableVersion]]:
+    beside = members.beside({name: record for name, (record, _) in tables.items()})
+    return {
+        name: (beside[name], moved)
+        if beside[name] == record
+        else (
+            beside[name],
+            replace(moved, origin=beside[name].progress.origin, watermark=beside[name].progress.watermark),
+        )
+        for name, (record, moved) in tables.items()
+    }
 
 
-def _unstaged(reader: MetadataReader, members: Members, inputs: JobInputs) -> Iterator[Missing]:
+def _awaited_members(reader: MetadataReader, members: Members, inputs: JobInputs) -> Iterator[Missing]:
     """Yield the *members* that are read for *inputs* and are not staged."""
     domain = members.domain
     keys = {edge.table: table_key(domain, edge.table) for edge in inputs.edges}

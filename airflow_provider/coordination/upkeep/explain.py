@@ -10,8 +10,8 @@ from airflow_provider.coordination.attempts.missing_inputs import Resolving, wit
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
-from airflow_provider.coordination.commits.groups import with_staged
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
+from airflow_provider.coordination.commits.staged import with_staged
 from airflow_provider.coordination.reading.barrier_state import barrier_state, members_of_group
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
@@ -259,7 +259,7 @@ def _not_begun(
     behind = behind_of(reading, domain)
     group = group_of(job, None)
     members = None if group is None else members_of_group(reader, domain, group, epoch)
-    known = tables if members is None else with_staged(tables, members.record)
+    known = tables if members is None else with_staged(tables, members)
     ready, missing, _ = resolve_inputs(job.edges, epoch, known, reading.head.csn, behind=behind)
     missing += [] if members is None else members.missing(ready, tables)
     gone = expired_inputs(ready, tables, retention)
