@@ -49,9 +49,8 @@ from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.outcome import (
     kept_epochs,
-    published_epochs,
+    outcome_of,
     refuse_unpublished,
-    staged_epochs,
     tell_ignored,
     tell_kept,
     to_compute,
@@ -224,8 +223,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner)
             returned = self._compute(context, intervals, settings, owner, left)
-        published = published_epochs(service.store, self.job, epochs, owner)
-        staged = staged_epochs(service.store, self.job, epochs)
+        published, staged = outcome_of(service.store, self.job, epochs, owner)
         others = [epoch for epoch in epochs if epoch not in staged]
         refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")
         tell_ignored(self.log, service, self.job, epochs[-1].end)

@@ -99,6 +99,19 @@ def staged_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval]) 
     )
 
 
+def outcome_of(
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
+) -> tuple[list[Published], list[Interval]]:
+    """Return those of *epochs* that are published for *owner*, and those that wait for other jobs of their group.
+
+    What is staged is read first: an epoch that its group publishes between the two reads is found published.
+    """
+    staged = staged_epochs(reader, job, epochs)
+    published = published_epochs(reader, job, epochs, owner)
+    done = {epoch.interval for epoch in published}
+    return published, [epoch for epoch in staged if epoch not in done]
+
+
 def to_compute(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:
     """Return those of *epochs* that are neither published for *owner* nor staged; without any, those that are staged.
 

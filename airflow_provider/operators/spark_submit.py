@@ -19,7 +19,7 @@ from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.restating.members import uncomputed
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
@@ -47,11 +47,10 @@ from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.outcome import (
     is_complete,
     kept_epochs,
-    published_before,
+    outcome_of,
     published_epochs,
     refuse_incomplete,
     refuse_unpublished,
-    staged_epochs,
     tell_ignored,
     tell_kept,
     to_compute,
@@ -181,19 +180,17 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         if len(published) == len(epochs):
             self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
         elif self.job.group is not None or (self.batch is None and len(epochs) == 1):
-            computed = [
+            for epoch in to_compute(service.store, self.job, epochs, owner):
                 self._compute_one(context, service, settings, epoch, owner)
-                for epoch in to_compute(service.store, self.job, epochs, owner)
-            ]
-            published = [one for one in computed if one is not None]
         else:
             for interval in intervals:
                 batch = Batch(interval=interval, owner=owner)
                 order = LaunchSpec(settings=settings, job=self.job, batch=batch)
                 self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
-            published = published_epochs(service.store, self.job, epochs, owner)
         tell_ignored(self.log, service, self.job, epochs[-1].end)
-        announce(context, self.job, published, staged_epochs(service.store, self.job, epochs))
+        # Also what an earlier try, or another job of the group, has published: no other task announces it.
+        published, staged = outcome_of(service.store, self.job, epochs, owner)
+        announce(context, self.job, published, staged)
 
     def on_kill(self) -> None:
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""
@@ -243,17 +240,17 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
 
     def _compute_one(
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
-    ) -> Published | None:
-        """Compute an epoch, and publish it; return None where its group waits for other jobs."""
+    ) -> None:
+        """Compute an epoch, and publish it, or stage it for its group."""
         service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
         with begins(lambda: [interval]):
             answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
         if isinstance(answer, AlreadyCommitted):
             self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
-            return published_before(service.store, answer)
+            return
         if isinstance(answer, AlreadyStaged):
             self.log.info("Staged already for its group: %s", answer)
-            return None
+            return
         if answer.adopted:
             self.log.info("An earlier try left complete output; it is published as it is: %s", answer)
         else:
@@ -261,8 +258,8 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             self._run_attempt(context, service, order, answer)
         if answer.restatement is not None:
             self.log.info("Staged for its group: %s", service.stage(answer))
-            return next(iter(published_epochs(service.store, self.job, [interval], owner)), None)
-        return self._publish(service, answer)
+            return
+        self._publish(service, answer)
 
     def _stage_one(
         self,
@@ -305,14 +302,13 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         finally:
             heartbeat.stop()
 
-    def _publish(self, service: EpochService, attempt: Attempt) -> Published:
+    def _publish(self, service: EpochService, attempt: Attempt) -> None:
         try:
             published = service.publish(attempt)
         except FinalError as error:
             self._abort(service, attempt, error)
             raise
         self.log.info("Published %s at CSN %d", attempt, published.csn)
-        return published
 
     def _abort(
         self, service: EpochService, attempt: Attempt, error: BaseException, *, keep_complete: bool = False

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, task
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput, NotReady
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Group, Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
+from airflow_provider.hooks.task_run import task_owner
+from airflow_provider.operators import spark_submit
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
+from airflow_provider.operators.outcome import to_compute
+from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection, task_context
 
 RAW, CLEAN = Table("raw"), Table("clean")
@@ -77,6 +85,75 @@ def test_two_dags_publish_their_day_together(service: EpochService) -> None:
     assert [len(service.cuts.read(cut, table)) for table in (RAW, CLEAN)] == [3, 2]
     (told,) = context["outlet_events"][asset_of(CLEAN)].extra["epochs"]
     assert told["csn"] == cut.csn
+
+
+class Computing(EpochSparkSubmitOperator):
+    """Writes rows itself, in place of its Spark program."""
+
+    def _run_attempt(self, *given: Any) -> None:
+        _, service, _, attempt = given
+        for sink in attempt.sinks:
+            write_rows(service, attempt, sink.name, pa.table({"id": [1]}))
+        service.complete(attempt)
+
+
+def submitted(job: Job, **options: Any) -> Computing:
+    with DAG(f"submit_{job.name}", schedule=None, start_date=datetime(2013, 1, 1, tzinfo=UTC)):
+        return Computing(
+            task_id="submit", job=job, application="none.py", wait_timeout=timedelta(0), **options
+        )
+
+
+def day(number: int) -> Interval:
+    start = datetime(2013, 2, number, tzinfo=UTC)
+    return Interval(start, start + timedelta(days=1))
+
+
+def announced(context: Any, table: Table) -> list[tuple[str, int | None]]:
+    found = context["outlet_events"][asset_of(table)].extra["epochs"]
+    return [(entry["start"][:10], entry.get("csn")) for entry in found]
+
+
+def test_an_epoch_that_another_task_publishes_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R35: the last task of the group publishes before this one has announced what it has staged."""
+    context = task_context()
+    with monkeypatch.context() as patched:
+        last = partial(submitted(SECOND).execute, task_context(run_id="last"))
+        patched.setattr(spark_submit, "tell_ignored", lambda *_: patched.undo() or last())
+        submitted(FIRST).execute(context)
+    assert announced(context, RAW) == [("2013-02-07", 1)]
+
+
+def test_a_second_try_announces_what_the_first_has_published(service: EpochService) -> None:
+    """R35: a run of several epochs died after the first of them."""
+    first, second = submitted(FIRST), submitted(SECOND)
+    days = {"data_interval": (datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))}
+    first.interval = second.interval = "2013-02-07/2013-02-09"
+    first.execute(task_context(**days))
+    owner = task_owner(context := task_context(**days))
+    second._compute_one(context, service, EpochsHook().get_settings(), day(7), owner)
+    second.execute(context := task_context(**days, try_number=2))
+    assert announced(context, CLEAN) == [("2013-02-07", 1), ("2013-02-08", 2)]
+
+
+def test_an_epoch_of_another_process_of_the_run_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R35: also without a group: the commit came between the two looks of the task."""
+    alone = Job("alone", outputs=[Table("alone")], cadence="@daily", origin=datetime(2013, 2, 7, tzinfo=UTC))
+    context = task_context()
+    with monkeypatch.context() as patched:
+
+        def between(*given: Any) -> list[Interval]:
+            patched.undo()
+            submitted(alone).execute(task_context())
+            return to_compute(*given)
+
+        patched.setattr(spark_submit, "to_compute", between)
+        submitted(alone).execute(context)
+    assert announced(context, alone.outputs[0]) == [("2013-02-07", 1)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 GROUPS = "tests/contract/test_coordination_groups.py"
 CIRCLES = "tests/contract/test_coordination_groups_circles.py"
 READY = "tests/contract/test_coordination_groups_ready.py"
+OUTCOME = "tests/contract/test_coordination_groups_outcome.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
@@ -108,5 +109,18 @@ PLANTED_IN_GROUPS = (
         new="            if job is not None:",
         tests=(READY,),
         by="test_a_table_that_its_job_has_left_is_not_staged",
+    ),
+    Mutant(
+        name="an epoch that its group publishes while its task looks is announced by nobody",
+        rule="R35",
+        file="operators/outcome.py",
+        old="""    staged = staged_epochs(reader, job, epochs)
+    published = published_epochs(reader, job, epochs, owner)
+    done =""",
+        new="""    published = published_epochs(reader, job, epochs, owner)
+    staged = staged_epochs(reader, job, epochs)
+    done =""",
+        tests=(OUTCOME,),
+        by="test_an_epoch_that_is_published_between_two_reads_is_not_lost",
     ),
 )
