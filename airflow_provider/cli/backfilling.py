@@ -19,8 +19,8 @@ from airflow_provider.cli.airflow_dags import (
 )
 from airflow_provider.cli.restating import several
 from airflow_provider.client.restatements import Restatement
-from airflow_provider.coordination.restating.members import MemberState, MemberStatus, job_of
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import MemberState, MemberStatus, job_of
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval

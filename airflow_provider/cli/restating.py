@@ -12,10 +12,10 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import block, facts, indented, lines, moment, table, text
 from airflow_provider.coordination.restating import next_steps
-from airflow_provider.coordination.restating.members import MemberState, MemberStatus
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.restatements import RestatementStatus
+from airflow_provider.coordination.upkeep.members_now import MemberState, MemberStatus
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.watermark import merged

@@ -258,6 +258,8 @@ class EpochService:
         """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`.
 
         The last member of a group to be staged publishes the group: see :func:`~.grouped.publish_if_whole`.
+
+        :raises Conflict: it is staged, and its group waits for members that have to be computed again; names them.
         """
         staged = stage(self.context, attempt)
         self.restatements.publish_if_whole(staged)

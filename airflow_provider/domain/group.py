@@ -118,6 +118,17 @@ def _refuse_unlike(job: Registered, group: Group, other: Registered, known: Grou
         )
 
 
+def readers_among(job: JobName, jobs: Iterable[Registered]) -> set[JobName]:
+    """Return those of *jobs* that read the epoch of *job* at the same barrier, also through others of them."""
+    known = list(jobs)
+    owners = {table.name: other.name for other in known for table in other.outputs}
+    upstream = {other.name: _upstream(other, owners) for other in known}
+    found = set[JobName]()
+    while more := {name for name, read in upstream.items() if name not in found and read & {job, *found}}:
+        found |= more
+    return found - {job}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wait:
     """A commit that waits for another one.

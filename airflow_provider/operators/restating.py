@@ -15,7 +15,7 @@ from airflow_provider.coordination.restating.members import (
     refuse_unpublished,
     staged_by_others,
     uncomputed,
-    unstaged,
+    uncomputed_by_job,
 )
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.service import EpochService
@@ -149,7 +149,7 @@ def tell_staged(
     record = restatement_of(service.store, job.domain, restatement).record
     if record.state is not RestatementState.OPEN:
         return
-    left = unstaged(service.store, job.domain, restatement)
+    left = uncomputed_by_job(service.store, job.domain, restatement)
     dags = dags_of_jobs(service.store, job.domain, left)
     commands = Commands(job.domain, None if conn_id == DEFAULT_CONN_ID else conn_id)
     log.warning(

@@ -7,8 +7,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider.coordination.restating.members import MemberState
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.owner import Owner

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.reading.barrier_state import barrier_state
 from airflow_provider.coordination.restating.members import joined
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.barrier_state import barrier_state
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, EpochState
-from airflow_provider.domain.errors import EpochBusy, Fenced, InvalidInput, NotReady, TopologyError
+from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.topology import Group, Job, increment, state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, states
@@ -101,7 +101,9 @@ def test_a_member_that_is_computed_again_makes_its_readers_outdated(world: World
     chain.stage(daily)
     chain.stage(base, by=owner(generation=1), values=[100])
     assert states(world) == {"b": "staged", "d": "outdated", "t": "waiting"}
-    chain.stage(total)
+    with pytest.raises(Conflict, match="d has to be computed again: b was computed again since") as stalled:
+        chain.stage(total)
+    assert "clear the tasks of d" in stalled.value.next_step
     assert committed(world) == []
     chain.stage(daily, by=owner("again"))
     assert committed(world) == []
@@ -233,7 +235,8 @@ def test_a_skip_makes_what_has_read_the_staged_output_outdated(world: World) -> 
     again = world.begin(daily, day(1), owner(generation=1))
     world.coordinator.abort(again, "it failed")
     world.coordinator.skip(DOMAIN, "d", day(1), "nothing came", by="me")
-    world.coordinator.stage(open_total)
+    with pytest.raises(Conflict, match="t has to be computed again: d was computed again since"):
+        world.coordinator.stage(open_total)
     assert committed(world) == [["d"]]
     chain.stage(total, by=owner("again"))
     assert committed(world) == [["d"], ["b", "t"]]
@@ -296,7 +299,8 @@ def test_a_job_that_leaves_its_group_takes_its_epoch_with_it(world: World) -> No
     attempt = world.begin(left, day(1), owner("left"))
     world.write(attempt, [7])
     assert world.coordinator.publish(attempt).csn == len(world.commits())
-    chain.stage(total)
+    with pytest.raises(Conflict, match="d has to be computed again"):
+        chain.stage(total)
     assert committed(world) == [["b"]]
     chain.stage(daily, by=owner("again"))
     chain.stage(total, by=owner("again"))
@@ -441,8 +445,8 @@ def test_explain_says_which_jobs_a_barrier_waits_for(world: World) -> None:
     chain.stage(base)
     told = explain(world.store, DOMAIN, "b", day(1))
     assert told.summary == (
-        "staged; flights 2024-01-02T00:00:00Z of group flights: 1 of 3 jobs are staged; job d has not begun, "
-        "or has to begin again; job t has not begun, or has to begin again"
+        "staged; flights 2024-01-02T00:00:00Z of group flights: 1 of 3 jobs are staged; job d has never run, "
+        "or was dropped; job t has never run, or was dropped"
     )
     assert state_now() is EpochState.NOTHING
     world.begin(daily, day(1))

@@ -8,14 +8,15 @@ GROUPS = "tests/contract/test_coordination_groups.py"
 CIRCLES = "tests/contract/test_coordination_groups_circles.py"
 READY = "tests/contract/test_coordination_groups_ready.py"
 OUTCOME = "tests/contract/test_coordination_groups_outcome.py"
+STALLS = "tests/contract/test_coordination_groups_stalls.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
     Mutant(
         name="a group is published without the jobs that have never run",
         rule="R40",
-        file="coordination/restating/members.py",
-        old="                missing.append((one.name, one.interval))\n            else:",
+        file="coordination/upkeep/members_now.py",
+        old="                missing.append((member.name, member.interval))\n            else:",
         new="                continue\n            else:",
         tests=(GROUPS,),
         by="test_an_incomplete_group_is_not_published",
@@ -122,5 +123,23 @@ PLANTED_IN_GROUPS = (
     done =""",
         tests=(OUTCOME,),
         by="test_an_epoch_that_is_published_between_two_reads_is_not_lost",
+    ),
+    Mutant(
+        name="the last job of a group says nothing of others that are outdated",
+        rule="R40",
+        file="coordination/restating/grouped.py",
+        old="        if left:\n            raise _stalled(now, left) from error",
+        new="        if not left:\n            raise _stalled(now, left) from error",
+        tests=(STALLS,),
+        by="test_the_last_job_says_which_others_are_outdated",
+    ),
+    Mutant(
+        name="a job fails since those that read it are outdated, whose tasks come after it",
+        rule="R40",
+        file="coordination/restating/grouped.py",
+        old="        left = [member for member in outdated if member.job not in coming]",
+        new="        left = outdated",
+        tests=(STALLS,),
+        by="test_a_cleared_job_does_not_fail_before_its_readers_are_cleared",
     ),
 )

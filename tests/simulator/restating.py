@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from airflow_provider.coordination.restating.members import MemberState
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.errors import (
     Conflict,
     EpochBusy,

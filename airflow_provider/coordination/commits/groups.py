@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import EpochBusy, TopologyError
 from airflow_provider.domain.group import epoch_of_group, is_without
-from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
     Key,
@@ -86,6 +88,16 @@ class GroupJob:
     job: JobRecord | None
     epoch: Stamped[EpochRecord] | None
     settled: bool
+
+
+def unknown_step(jobs: Sequence[JobName], group: str, name: RestatementId) -> str:
+    """Return the next step for a barrier that waits for *jobs*, which are not registered."""
+    names = ", ".join(jobs)
+    return (
+        f"run the tasks of {names}. If there is no job of that name, since the list of group {group!r} is wrong or the "
+        "job was dropped: declare a group of another name, with the right list, in all of its jobs, and run them; then "
+        f"`airflow epochs restate abandon {quote(name)} --reason …`."
+    )
 
 
 def surely_waits(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
-from airflow_provider.coordination.commits.groups import surely_waits
-from airflow_provider.coordination.restating.members import MembersNow, MemberState
+from airflow_provider.coordination.commits.groups import group_jobs, surely_waits, unknown_step
+from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.opening import told
 from airflow_provider.coordination.retrying import ReadAgain
+from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberState, MemberStatus
 from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.group import readers_among
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
@@ -17,7 +21,7 @@ from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.restatement import RestatementState, refuse_closed
 
 
-def publish_group(now: MembersNow) -> int:
+def publish_group(context: Context, now: MembersNow) -> int:
     """Publish all members of a group's barrier at one CSN, or nothing of them; return the CSN.
 
     A repetition returns the same.
@@ -26,7 +30,43 @@ def publish_group(now: MembersNow) -> int:
     :raises InvalidInput: it was abandoned, or opened before the store was restored.
     :raises Conflict: what members have read has changed: compute them again. Others are those of publish.
     """
-    context, domain, name = now.context, now.domain, now.name
+    try:
+        return _publish(context, now)
+    except (Conflict, NotReady) as error:
+        outdated = _outdated(now)
+        if outdated:
+            raise _stalled(now, outdated) from error
+        raise
+
+
+def publish_if_whole(context: Context, now: MembersNow, job: JobName | None = None) -> int | None:
+    """Publish a group's barrier if all its jobs are staged; return the CSN, or None where some are to be computed.
+
+    Errors are those of :func:`publish_group`, but for this.
+
+    :param job: the member that is staged last. Outdated members that read it are no error: their tasks come after it.
+    :raises Conflict: all are staged, and some have to be computed again, for which no task comes by itself.
+    """
+    if surely_waits(now.reader, now.domain, now.record):
+        return None
+    try:
+        return _publish(context, now)
+    except (Conflict, NotReady) as error:
+        outdated = _outdated(now)
+        if outdated is None or (not outdated and isinstance(error, NotReady)):
+            return None
+        jobs = group_jobs(now.reader, now.domain, now.record)
+        coming = readers_among(job, [known.job for known in jobs if known.job is not None]) if job else set()
+        left = [member for member in outdated if member.job not in coming]
+        if left:
+            raise _stalled(now, left) from error
+        if not outdated:
+            raise
+        return None
+
+
+def _publish(context: Context, now: MembersNow) -> int:
+    domain, name = now.domain, now.name
 
     def operation() -> int:
         # The topology before the members: a job that registers or retires meanwhile makes publish decide anew.
@@ -47,21 +87,24 @@ def publish_group(now: MembersNow) -> int:
     return context.retry(operation, Conflict.of_others(f"group {name!r}", "changing its epochs"))
 
 
-def publish_if_whole(now: MembersNow) -> int | None:
-    """Publish a group's barrier if all its jobs are staged; return the CSN, or None where some are to be computed.
+def _outdated(now: MembersNow) -> list[MemberStatus] | None:
+    """Return the members that have to be computed again, once all jobs are staged; None while jobs are awaited."""
+    members = now.status()
+    found = [member for member in members if member.state is MemberState.OUTDATED]
+    others = [member for member in members if member.state not in (MemberState.OUTDATED, MemberState.STAGED)]
+    return None if others else found
 
-    Errors are those of :func:`publish_group`, but for these.
-    """
-    if surely_waits(now.reader, now.domain, now.record):
-        return None
-    try:
-        return publish_group(now)
-    except NotReady:
-        return None
-    except Conflict:
-        if any(member.state is MemberState.OUTDATED for member in now.status()):
-            return None
-        raise
+
+def _stalled(now: MembersNow, outdated: Sequence[MemberStatus]) -> Conflict:
+    """Return the error for a barrier whose jobs are staged, and some of them *outdated*."""
+    names = ", ".join(member.job for member in outdated)
+    why = "; ".join(f"{member.job} has to be computed again: {member.why}" for member in outdated)
+    return Conflict(
+        f"group {now.name!r} is staged, and not published: {why}.",
+        next_step=f"clear the tasks of {names} for {outdated[0].interval}, and of the jobs of the group that read "
+        f"them; the last one publishes. `airflow epochs restate status {quote(now.name)}` shows each.",
+        job=outdated[0].job,
+    )
 
 
 def refuse_of_group(now: MembersNow, what: str) -> None:
@@ -71,16 +114,25 @@ def refuse_of_group(now: MembersNow, what: str) -> None:
             field="restatement",
             value=now.name,
             expected=f"a restatement; a group has no {what}: its epochs replace nothing, and it is published by itself",
-            next_step=f"`airflow epochs restate status {now.name!r}` shows which of its jobs are missing.",
+            next_step=f"`airflow epochs restate status {quote(now.name)}` shows which of its jobs are missing.",
         )
 
 
 def _not_staged(now: MembersNow, missing: list[tuple[JobName, Interval]]) -> NotReady:
-    listed = told(f"{job} {interval}" for job, interval in missing) or "none is staged"
+    jobs = group_jobs(now.reader, now.domain, now.record)
+    unknown = [job.name for job in jobs if job.job is None]
+    why = {(member.job, member.interval): f" ({member.why})" for member in now.status() if member.why}
+    listed = told(f"{job} {interval}{why.get((job, interval), '')}" for job, interval in missing)
+    group = next(
+        (job.job.group.name for job in jobs if job.job is not None and job.job.group is not None), ""
+    )
     return NotReady(
-        f"group {now.name!r}: {len(missing)} of {now.record.size} jobs are not staged: {listed}.",
-        next_step="run the tasks of these jobs, by the declaration that names the group; the last one publishes. What "
-        f"never comes: `airflow epochs skip`, `retire`, or `airflow epochs restate abandon {now.name!r} --reason …`.",
+        f"group {now.name!r}: {len(missing)} of {now.record.size} jobs are not staged: {listed or 'none is staged'}.",
+        next_step=unknown_step(unknown, group, now.name)
+        if unknown
+        else "run the tasks of these jobs, by the declaration that names the group; the last one publishes. What "
+        f"never comes: `airflow epochs skip`, `retire`, or `airflow epochs restate abandon {quote(now.name)} "
+        "--reason …`.",
         missing=tuple(
             Missing(name=TableName(job), wanted=interval.end, reason="not staged for its group yet")
             for job, interval in missing

@@ -9,7 +9,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference, diff
-from airflow_provider.coordination.restating.members import MembersNow, StagedMember
+from airflow_provider.coordination.upkeep.members_now import MembersNow, StagedMember
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.identifiers import TableName

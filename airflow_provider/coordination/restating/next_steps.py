@@ -7,8 +7,8 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass
 
-from airflow_provider.coordination.restating.members import MemberState
 from airflow_provider.coordination.restating.restatements import RestatementStatus
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, refuse_closed

@@ -56,7 +56,7 @@ def refuse_blank(**texts: str) -> None:
             raise InvalidInput(field=field, value=words, expected="words that others will understand later")
 
 
-def unstaged(
+def not_computed(
     name: RestatementId, record: RestatementRecord, missing: Sequence[tuple[JobName, Interval]]
 ) -> NotReady:
     """Return the error for a restatement whose members *missing* are not staged."""

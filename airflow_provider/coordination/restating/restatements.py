@@ -25,7 +25,6 @@ from airflow_provider.coordination.restating.grouped import (
 )
 from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
-from airflow_provider.coordination.restating.members import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.coordination.restating.opening import (
     LIFETIME,
     claim_keys,
@@ -35,13 +34,14 @@ from airflow_provider.coordination.restating.opening import (
 )
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.refusals import (
+    not_computed,
     refuse_another,
     refuse_blank,
     refuse_unapproved,
-    unstaged,
 )
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.coordination.upkeep.left_members import end_members
+from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import AlreadyStaged
 from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput
@@ -69,7 +69,6 @@ from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
-_LISTED = 5
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -303,7 +302,7 @@ class Restatements:
             self._follow(now)
             return now.stamped.csn or 0
         if now.record.is_group:
-            return publish_group(now)
+            return publish_group(self.context, now)
         now = self._open_now(domain, name)
         staged = self._all_staged(now)
         refuse_unapproved(now.name, now.record, now.output(staged))
@@ -397,13 +396,13 @@ class Restatements:
     def _all_staged(self, now: MembersNow) -> list[StagedMember]:
         staged, missing = now.staged()
         if missing:
-            raise unstaged(now.name, now.record, missing)
+            raise not_computed(now.name, now.record, missing)
         return staged
 
     def _now(self, domain: str, name: str) -> MembersNow:
         where, key_name = domain_name(domain), restatement_id(name)
         stamped = restatement_of(self.reader, where, key_name)
-        return MembersNow(self.context, self.reader, where, key_name, stamped)
+        return MembersNow(self.reader, where, key_name, stamped, self.context.defaults.lock_ttl)
 
     def _open_now(self, domain: str, name: str) -> MembersNow:
         """:raises InvalidInput: it is over."""
@@ -421,7 +420,7 @@ class Restatements:
     def publish_if_whole(self, staged: AlreadyStaged) -> int | None:
         """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`."""
         now = self._now(staged.domain, staged.restatement)
-        return publish_if_whole(now) if now.record.is_group else None
+        return publish_if_whole(self.context, now, staged.job) if now.record.is_group else None
 
     def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
         """Write *record* in place of the one that was read: see :func:`~.opening.store_replaced`."""

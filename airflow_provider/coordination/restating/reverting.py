@@ -20,7 +20,6 @@ from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.closure import HeldEpoch
 from airflow_provider.coordination.restating.holding import decisions
-from airflow_provider.coordination.restating.members import MembersNow, job_of
 from airflow_provider.coordination.restating.opening import (
     LIFETIME,
     claim_keys,
@@ -28,6 +27,7 @@ from airflow_provider.coordination.restating.opening import (
     store_opened,
 )
 from airflow_provider.coordination.restating.plan import Plan, replanned
+from airflow_provider.coordination.upkeep.members_now import MembersNow, job_of
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.dependent import Dependent

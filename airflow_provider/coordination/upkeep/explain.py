@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.attempts.check import kept_places
 from airflow_provider.coordination.attempts.missing_inputs import Resolving, with_way_out
@@ -12,10 +13,10 @@ from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.staged import with_staged
-from airflow_provider.coordination.reading.barrier_state import barrier_state, members_of_group
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.wait import Bringer, bringers
 from airflow_provider.coordination.retrying_reader import retrying_reader
+from airflow_provider.coordination.upkeep.barrier_state import barrier_state, members_of_group
 from airflow_provider.coordination.upkeep.unread import unread
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.beginning import expired_inputs, resolve_inputs
@@ -168,13 +169,17 @@ def _in_its_group(
         return explained
     found = barrier_state(reader, explained.domain, group, explained.interval)
     own = dict(found.jobs).get(job.name)
+    if job.name in dict(found.outdated):
+        return replace(explained, summary=f"staged; {found}", next_step=found.next_step)
     if own is not EpochState.WRITTEN:
         return replace(explained, summary=f"{explained.summary}; {found}")
     is_whole = found.state is EpochState.WRITTEN
+    name = quote(found.name)
     step = (
-        f"`airflow epochs restate publish {found.name!r}`, or run the task again: the last job was interrupted."
+        f"`airflow epochs restate publish {name}`, or run the task again: the last job was interrupted."
         if is_whole
-        else f"run the tasks of the other jobs; `airflow epochs restate status {found.name!r}` shows each."
+        else found.next_step
+        or f"run the tasks of the other jobs; `airflow epochs restate status {name}` shows each."
     )
     return replace(
         explained,

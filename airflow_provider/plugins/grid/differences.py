@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider.coordination.restating.members import job_of
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import job_of
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval, time_key

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_provider.coordination.restating.members import MemberState
 from airflow_provider.coordination.restating.restatements import RestatementStatus
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.identifiers import JobName, RestatementId
 from airflow_provider.domain.interval import Interval
