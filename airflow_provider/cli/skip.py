@@ -23,11 +23,13 @@ def skip(arguments: Namespace) -> None:
         "left": list(map(str, found.left)),
         "unread": list(map(str, found.unread)),
         "late": list(found.late),
+        "stalled": list(found.stalled),
     }
     seen = {
         "skipped": told["skipped"] or "nothing",
         "committed before, and left": told["left"],
         "read by no later epoch of the job": told["unread"],
         "late files that no epoch reads": told["late"],
+        "groups that are not published yet": told["stalled"],
     }
     answer(arguments, told, facts(seen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
 from pathlib import Path
@@ -53,7 +53,7 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
-from airflow_provider.domain.identifiers import DomainName, JobName, restatement_id
+from airflow_provider.domain.identifiers import DomainName, JobName, domain_name, job_name, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key
@@ -206,7 +206,9 @@ class EpochService:
 
     def register(self, job: Job) -> JobRecord:
         """Make *job* and its tables known: see :func:`~.register.register`."""
-        return register(self.context, job)
+        record = register(self.context, job)
+        self.restatements.settle_groups(job.domain, lambda barrier: bool(barrier.of(job.name)))
+        return record
 
     def begin(
         self,
@@ -231,11 +233,22 @@ class EpochService:
             participants=participants,
             shared_ttl=shared_ttl,
         )
+        origin = job.origin
+        if (
+            job.group is not None and origin is not None
+        ):  # it may have moved: earlier barriers wait for the job no more
+            self.restatements.settle_groups(
+                job.domain, lambda barrier: any(epoch.start < origin for epoch in barrier.of(job.name))
+            )
         return self._published(answer)
 
     def _published(
         self, answer: Attempt | AlreadyCommitted | AlreadyStaged
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        if isinstance(answer, AlreadyCommitted):
+            self.restatements.settle_epochs(
+                answer
+            )  # the try that committed it may have been interrupted before
         csn = self.restatements.publish_if_whole(answer) if isinstance(answer, AlreadyStaged) else None
         if csn is None:
             return answer
@@ -287,19 +300,27 @@ class EpochService:
 
     def publish(self, attempt: Attempt) -> Published:
         """Make the epoch's slices visible at one CSN: see :func:`~.publish.publish`."""
-        return publish(self.context, attempt)
+        published = publish(self.context, attempt)
+        self.restatements.settle_epochs(published)
+        return published
 
     def publish_together(self, attempts: Sequence[Attempt]) -> tuple[Published, ...]:
         """Make the slices of several epochs of one run visible at one CSN: see :func:`~.publish.publish_together`."""
-        return publish_together(self.context, attempts)
+        published = publish_together(self.context, attempts)
+        self.restatements.settle_epochs(*published)
+        return published
 
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:
         """Commit the epochs in *span* without rows (R5): see :func:`~.skip.skip`."""
-        return skip(self.context, domain, job, span, reason=reason, by=by)
+        skipped = skip(self.context, domain, job, span, reason=reason, by=by)
+        left = (EpochId(domain_name(domain), job_name(job), epoch) for epoch in skipped.left)
+        stalled = self.restatements.settle_epochs(*skipped.published, *left)
+        return replace(skipped, stalled=tuple(map(str, stalled)))
 
     def retire(self, domain: str, job: str, *, reason: str, by: str, table: str | None = None) -> None:
         """End *job*, or a table that it no longer declares (R7): see :func:`~.retire.retire`."""
         retire(self.context, domain, job, reason=reason, by=by, table=table)
+        self.restatements.settle_groups(domain, lambda barrier: bool(barrier.of(job_name(job))))
 
     def revive(self, domain: str, job: str) -> None:
         """Let a retired job continue: see :func:`~.retire.revive`."""

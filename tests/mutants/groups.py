@@ -9,6 +9,7 @@ CIRCLES = "tests/contract/test_coordination_groups_circles.py"
 READY = "tests/contract/test_coordination_groups_ready.py"
 OUTCOME = "tests/contract/test_coordination_groups_outcome.py"
 STALLS = "tests/contract/test_coordination_groups_stalls.py"
+SETTLING = "tests/contract/test_coordination_groups_settling.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
@@ -141,5 +142,59 @@ PLANTED_IN_GROUPS = (
         new="        left = outdated",
         tests=(STALLS,),
         by="test_a_cleared_job_does_not_fail_before_its_readers_are_cleared",
+    ),
+    Mutant(
+        name="nobody publishes a group that has waited for a skip",
+        rule="R40",
+        file="coordination/service.py",
+        old="        stalled = self.restatements.settle_epochs(*skipped.published, *left)",
+        new="        stalled = self.restatements.settle_epochs()",
+        tests=(SETTLING,),
+        by="test_the_others_are_published_by_what_came_last",
+    ),
+    Mutant(
+        name="a skip that was interrupted before its group was published publishes nothing when it is repeated",
+        rule="R40",
+        file="coordination/service.py",
+        old="        left = (EpochId(domain_name(domain), job_name(job), epoch) for epoch in skipped.left)",
+        new="        left = (EpochId(domain_name(domain), job_name(job), epoch) for epoch in ())",
+        tests=(SETTLING,),
+        by="test_an_interrupted_operation_publishes_when_it_is_repeated",
+    ),
+    Mutant(
+        name="nobody publishes a group when a job that has left it publishes",
+        rule="R40",
+        file="coordination/service.py",
+        old="        self.restatements.settle_epochs(published)",
+        new="        self.restatements.settle_epochs()",
+        tests=(SETTLING,),
+        by="test_a_job_that_leaves_or_begins_later_publishes_the_others",
+    ),
+    Mutant(
+        name="a job may be retired while its epoch is staged for its group",
+        rule="R40",
+        file="coordination/upkeep/retire.py",
+        old="        return [unchanged(reading, key) for key in keys]",
+        new="        return []",
+        tests=(SETTLING,),
+        by="test_a_job_is_not_retired_while_it_is_staged",
+    ),
+    Mutant(
+        name="a skip takes over what is staged for a group",
+        rule="R40",
+        file="coordination/attempts/within.py",
+        old="            if not record.is_group or (is_member and (attempt.staged or not skips)):",
+        new="            if not record.is_group or (is_member and not skips):",
+        tests=(GROUPS,),
+        by="test_a_skipped_epoch_is_not_waited_for",
+    ),
+    Mutant(
+        name="a barrier of a group with nothing to publish stays open",
+        rule="R40",
+        file="coordination/restating/grouped.py",
+        old="            store_replaced(context.store, domain, current.stamped, ended, before=topology)\n",
+        new="",
+        tests=(SETTLING,),
+        by="test_a_barrier_with_nothing_to_publish_is_closed",
     ),
 )

@@ -256,7 +256,7 @@ class Begin:
         own = None if skips or within else earlier_commit(self.context.store, self._epoch, self.owner, epoch)
         if own is not None:
             return lambda: own
-        epoch = self._within.without_others(epoch)
+        epoch = self._within.without_others(epoch, skips=skips)
         lock, now, again = (
             reading.get(lock_of(self._epoch)),
             reading.now,

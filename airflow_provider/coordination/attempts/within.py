@@ -123,10 +123,13 @@ class Within:
             return found
         return tuple(entry for entry in found if not members.record.has(entry.job, entry.interval))
 
-    def without_others(self, epoch: EpochRecord | None) -> EpochRecord | None:
+    def without_others(self, epoch: EpochRecord | None, *, skips: bool = False) -> EpochRecord | None:
         """Return *epoch* without the hold of another restatement that is over: its attempt counts as ended.
 
-        Nor does a group hold the epoch of a job that has left it: any other run takes the attempt over.
+        Nor does a group hold the epoch of a job that has left it, or one that is not staged against a skip: any other
+        run takes the attempt over, once it is silent.
+
+        :param skips: the epoch is to be skipped.
         """
         attempt = None if epoch is None else epoch.attempt
         if epoch is None or attempt is None or attempt.restated_by in (None, self.name):
@@ -134,7 +137,8 @@ class Within:
         store, domain = self.context.store, self.job.domain
         record, reading = restatement_of(store, domain, attempt.restated_by).record, store.read(domain, [])
         if not is_over(record, incarnation=reading.head.incarnation, now=reading.now):
-            if not record.is_group or publishes(self.job.group, attempt.restated_by, self.interval):
+            is_member = publishes(self.job.group, attempt.restated_by, self.interval)
+            if not record.is_group or (is_member and (attempt.staged or not skips)):
                 return epoch
             return replace(epoch, attempt=replace(attempt, restatement=None))
         return replace(epoch, attempt=replace(attempt, aborted="its restatement is over"))

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
 from airflow_provider.coordination.commits.groups import group_jobs, surely_waits, unknown_step
+from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.context import Context
-from airflow_provider.coordination.restating.opening import told
+from airflow_provider.coordination.restating.opening import claim_keys, store_replaced, told
 from airflow_provider.coordination.retrying import ReadAgain
+from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberState, MemberStatus
-from airflow_provider.domain.errors import Conflict, Fenced, InvalidInput, NotReady
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochError,
+    Fenced,
+    InvalidInput,
+    NotReady,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from airflow_provider.domain.group import readers_among
-from airflow_provider.domain.identifiers import JobName, TableName
+from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.restatement import RestatementState, refuse_closed
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, refuse_closed
+from airflow_provider.stores.base import MetadataReader
+
+_NOTHING_LEFT = "its jobs are committed by themselves, or never compute it"
 
 
 def publish_group(context: Context, now: MembersNow) -> int:
@@ -27,16 +40,26 @@ def publish_group(context: Context, now: MembersNow) -> int:
     A repetition returns the same.
 
     :raises NotReady: a job of the group is not staged; ``missing`` names each.
-    :raises InvalidInput: it was abandoned, or opened before the store was restored.
+    :raises InvalidInput: it was abandoned, or opened before the store was restored; or it has nothing to publish, and
+        is closed.
     :raises Conflict: what members have read has changed: compute them again. Others are those of publish.
     """
     try:
-        return _publish(context, now)
+        csn = _publish(context, now)
     except (Conflict, NotReady) as error:
         outdated = _outdated(now)
         if outdated:
             raise _stalled(now, outdated) from error
         raise
+    if csn is None:
+        raise InvalidInput(
+            field="restatement",
+            value=now.name,
+            expected="a barrier at which jobs of the group are staged; all of them are committed by themselves, or "
+            "never compute it, so that it is closed now",
+            next_step="nothing is left to do.",
+        )
+    return csn
 
 
 def publish_if_whole(context: Context, now: MembersNow, job: JobName | None = None) -> int | None:
@@ -65,26 +88,59 @@ def publish_if_whole(context: Context, now: MembersNow, job: JobName | None = No
         return None
 
 
-def _publish(context: Context, now: MembersNow) -> int:
+def settle_groups(
+    context: Context, reader: MetadataReader, domain: DomainName, affects: Callable[[RestatementRecord], bool]
+) -> tuple[EpochError, ...]:
+    """Publish the open barriers that *affects* selects and that wait for no job any more; return why others stall.
+
+    For what is no staging, and may be the last that a barrier waits for: a skip, a commit of a job that has left, a
+    retirement, another declaration. That is done when this is called, so that a barrier that cannot be published is no
+    error of it. Repeat it after an interruption.
+
+    :raises StoreUnavailable, OutcomeUnknown: as publish does.
+    """
+    found = []
+    for name, stamped in open_restatements(reader, domain):
+        if stamped.record.is_group and affects(stamped.record):
+            try:
+                publish_if_whole(
+                    context, MembersNow(reader, domain, name, stamped, context.defaults.lock_ttl)
+                )
+            except (StoreUnavailable, OutcomeUnknown):
+                raise
+            except EpochError as error:
+                found.append(error)
+    return tuple(found)
+
+
+def _publish(context: Context, now: MembersNow) -> int | None:
+    """Publish the barrier, or close it where no job has anything to publish; return the CSN, None for a closed one."""
     domain, name = now.domain, now.name
 
-    def operation() -> int:
+    def operation() -> int | None:
         # The topology before the members: a job that registers or retires meanwhile makes publish decide anew.
-        topology = now.reader.read(domain, [key := topology_key(domain), now.stamped.key])
+        topology = context.store.read(domain, [*claim_keys(domain), now.stamped.key])
         current = replace(now, stamped=topology.of(now.stamped.key))
         if current.record.state is RestatementState.PUBLISHED:
             return current.stamped.csn or 0
         refuse_closed(name, current.record, incarnation=topology.head.incarnation, now=topology.now)
         staged, missing = current.staged()
-        if missing or not staged:
+        if missing:
             raise _not_staged(current, missing)
-        together = current.together(staged, topology.of(key).version)
+        if not staged:
+            ended = replace(current.record, state=RestatementState.ABANDONED, ended=_NOTHING_LEFT)
+            store_replaced(context.store, domain, current.stamped, ended, before=topology)
+            return None
+        together = current.together(staged, topology.of(topology_key(domain)).version)
         try:
             return publish_members(context, [member.attempt for member in staged], together)[0].csn
         except Fenced as error:  # a member is computed again, or another caller has published
             raise ReadAgain from error
 
-    return context.retry(operation, Conflict.of_others(f"group {name!r}", "changing its epochs"))
+    csn = context.retry(operation, Conflict.of_others(f"group {name!r}", "changing its epochs"))
+    if csn is None:
+        end_members(context, domain, name, now.record)
+    return csn
 
 
 def _outdated(now: MembersNow) -> list[MemberStatus] | None:
@@ -127,7 +183,7 @@ def _not_staged(now: MembersNow, missing: list[tuple[JobName, Interval]]) -> Not
         (job.job.group.name for job in jobs if job.job is not None and job.job.group is not None), ""
     )
     return NotReady(
-        f"group {now.name!r}: {len(missing)} of {now.record.size} jobs are not staged: {listed or 'none is staged'}.",
+        f"group {now.name!r}: {len(missing)} of {now.record.size} jobs are not staged: {listed}.",
         next_step=unknown_step(unknown, group, now.name)
         if unknown
         else "run the tasks of these jobs, by the declaration that names the group; the last one publishes. What "

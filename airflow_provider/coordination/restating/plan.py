@@ -286,8 +286,8 @@ class _Obstacles:
 
     def _overlaps(self) -> Iterator[str]:
         for name, stamped in open_restatements(self.reader, self.domain):
-            if name == self.opened:
-                continue
+            if name == self.opened or stamped.record.is_group:
+                continue  # a group publishes first revisions, and what is planned is committed
             shared = next(
                 (
                     f"{job} {epoch.interval}"

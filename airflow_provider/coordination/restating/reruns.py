@@ -88,9 +88,11 @@ class _Rerun:
         again = [epoch for epoch in self.epochs if self._asks_anew(reading, epoch)]
         if not again:
             return None
-        known = open_restatements(store, domain)
-        mine = next(((name, one) for name, one in known if one.record.rerun_of == self.owner.dag_id), None)
-        new = [epoch for epoch in again if not any(one.record.has(self.job.name, epoch) for _, one in known)]
+        # The barrier of a group computes no committed epoch.
+        known = [entry for entry in open_restatements(store, domain) if not entry[1].record.is_group]
+        mine = next((entry for entry in known if entry[1].record.rerun_of == self.owner.dag_id), None)
+        records = [stamped.record for _, stamped in known]
+        new = [epoch for epoch in again if not any(record.has(self.job.name, epoch) for record in records)]
         if any(self._is_read(reading, epoch) for epoch in new):
             return self._take_in(reading, mine, new)
         # An earlier call, with a lost reply, or another run of the DAG may have taken them in.

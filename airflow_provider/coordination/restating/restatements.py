@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -22,6 +22,7 @@ from airflow_provider.coordination.restating.grouped import (
     publish_group,
     publish_if_whole,
     refuse_of_group,
+    settle_groups,
 )
 from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
 from airflow_provider.coordination.restating.look import differences, staged_cut
@@ -44,7 +45,8 @@ from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember, job_of
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import AlreadyStaged
-from airflow_provider.domain.errors import Conflict, DependentReaders, InvalidInput
+from airflow_provider.domain.epoch_id import EpochId
+from airflow_provider.domain.errors import Conflict, DependentReaders, EpochError, InvalidInput
 from airflow_provider.domain.identifiers import (
     JobName,
     RestatementId,
@@ -421,6 +423,22 @@ class Restatements:
         """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`."""
         now = self._now(staged.domain, staged.restatement)
         return publish_if_whole(self.context, now, staged.job) if now.record.is_group else None
+
+    def settle_groups(
+        self, domain: str, affects: Callable[[RestatementRecord], bool]
+    ) -> tuple[EpochError, ...]:
+        """Publish barriers of groups that wait for no job any more: see :func:`~.grouped.settle_groups`."""
+        return settle_groups(self.context, self.reader, domain_name(domain), affects)
+
+    def settle_epochs(self, *epochs: EpochId) -> tuple[EpochError, ...]:
+        """Publish the barriers of groups for which *epochs*, committed by themselves, were the last to be awaited."""
+        if not epochs:
+            return ()
+
+        def affects(record: RestatementRecord) -> bool:
+            return any(record.has(epoch.job, epoch.interval) for epoch in epochs)
+
+        return self.settle_groups(epochs[0].domain, affects)
 
     def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
         """Write *record* in place of the one that was read: see :func:`~.opening.store_replaced`."""

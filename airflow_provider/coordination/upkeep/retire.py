@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from airflow_provider.coordination.attempts.end import fence_silent
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.declare import registered
-from airflow_provider.coordination.commits.open_restatements import refuse_open_restatements
+from airflow_provider.coordination.commits.open_restatements import (
+    open_restatements,
+    refuse_open_restatements,
+)
 from airflow_provider.coordination.commits.register import furthest, other_jobs
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.context import Context
@@ -27,10 +31,10 @@ from airflow_provider.domain.identifiers import (
     job_name,
     table_name,
 )
-from airflow_provider.domain.records import Kind, Stamped, job_key, table_key, topology_key
+from airflow_provider.domain.records import Kind, Stamped, epoch_key, job_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord, check_registration
 from airflow_provider.domain.version import TableRecord
-from airflow_provider.stores.base import Put, Reading, pages
+from airflow_provider.stores.base import Absent, Exists, Put, Reading, pages, unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,15 @@ class Retire:
         moved = self._moved(reading, job, others)
         if not moved and (self.table is not None or bool(job.retired) == bool(self.why)):
             return
+        decided: list[Exists | Absent] = []
         if self.why:
             self._refuse_live(job)
+            decided = self._refuse_staged(job)
         else:  # other jobs may have registered declarations that contradict it
             check_registration(replace(job, retired=""), others, None)
         commit = CommitBuilder(domain, reading, self.context.defaults)
         commit.hold(reading.of(topology), reading.of(own))
+        commit.require(*decided)
         before = reading.of(topology).record
         commit.update(Put(topology, replace(before, generation=before.generation + 1)))
         if self.table is None:
@@ -149,6 +156,36 @@ class Retire:
         stamped = reading.get(table_key(self.domain, self.table)) if self.table is not None else None
         return None if stamped is None else stamped.record.job
 
+    def _refuse_staged(self, job: JobRecord) -> list[Exists | Absent]:
+        """Refuse to take a staged epoch out of its group, whose other jobs have read it.
+
+        :return: requirements that it stays so: an attempt that begins meanwhile could be staged, too.
+        :raises EpochBusy: an epoch is staged for an open barrier of a group.
+        """
+        store, domain = self.context.store, self.domain
+        keys = {
+            epoch_key(domain, job.name, interval.start): name
+            for name, stamped in open_restatements(store, domain)
+            for interval in stamped.record.of(job.name)
+            if stamped.record.is_group and self.table is None
+        }
+        reading = store.read(domain, list(keys))
+        staged = []
+        for key, name in keys.items():
+            epoch = reading.get(key)
+            attempt = None if epoch is None else epoch.record.attempt
+            if attempt is not None and attempt.staged and attempt.restated_by == name:
+                staged.append(name)
+        if staged:
+            raise EpochBusy(
+                f"job {job.name!r} is staged for {', '.join(map(repr, staged))} of its group, not published yet.",
+                next_step="run the other jobs of the group, which publishes it; or give it up: `airflow epochs restate "
+                f"abandon {quote(staged[0])} --reason …`; then retire the job.",
+                job=job.name,
+                holders=tuple(f"group {name}" for name in staged),
+            )
+        return [unchanged(reading, key) for key in keys]
+
     def _refuse_live(self, job: JobRecord) -> None:
         """Fence silent attempts of the job. An attempt that begins meanwhile is refused when it publishes.
 
@@ -156,7 +193,9 @@ class Retire:
         """
         store, domain = self.context.store, self.domain
         what = f"the end of job {job.name!r}"
-        refuse_open_restatements(store, domain, what, lambda record: bool(record.of(job.name)))
+        refuse_open_restatements(
+            store, domain, what, lambda record: bool(record.of(job.name)) and not record.is_group
+        )
         now = store.read(domain, []).now
         live = []
         for lock in list(pages(store, domain, LockRecord, job.name)):
@@ -182,7 +221,7 @@ def retire(
     from there.
 
     :raises UnknownName: no such job. :raises InvalidInput: a table that the job has not left, or no reason.
-    :raises EpochBusy: the job has a live attempt.
+    :raises EpochBusy: the job has a live attempt, or an epoch that is staged for its group.
     """
     require_text(reason=reason, by=by)
     name = None if table is None else table_name(table)

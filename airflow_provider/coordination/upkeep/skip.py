@@ -52,6 +52,7 @@ class Skipped:
         computed or skipped, and stay unchanged. :param unread: recorded data of the job's sources for the skipped
         epochs that later ones do not read: files at the epochs' own locations, data that other jobs have read there,
         and rows behind which later epochs went on. The job reads it when it computes the epoch after all.
+    :param stalled: why commit groups that have waited for these epochs are not published yet.
     :param late: late files of earlier epochs that the next begin would have read: behind the skipped epochs they are
         beyond its lookback. No epoch reads them.
     """
@@ -60,6 +61,7 @@ class Skipped:
     left: tuple[Interval, ...]
     unread: tuple[UnreadBounds, ...] = ()
     late: tuple[str, ...] = ()
+    stalled: tuple[str, ...] = ()
 
 
 def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str, by: str) -> Skipped:
