@@ -10,6 +10,7 @@ READY = "tests/contract/test_coordination_groups_ready.py"
 OUTCOME = "tests/contract/test_coordination_groups_outcome.py"
 STALLS = "tests/contract/test_coordination_groups_stalls.py"
 SETTLING = "tests/contract/test_coordination_groups_settling.py"
+LISTS = "tests/contract/test_coordination_groups_lists.py"
 CRASHES = "tests/contract/test_coordination_groups_crashes.py"
 
 PLANTED_IN_GROUPS = (
@@ -196,5 +197,14 @@ PLANTED_IN_GROUPS = (
         new="",
         tests=(SETTLING,),
         by="test_a_barrier_with_nothing_to_publish_is_closed",
+    ),
+    Mutant(
+        name="an origin moves over an epoch that is staged",
+        rule="R7",
+        file="coordination/commits/register.py",
+        old="            if stamped.record.attempt is not None and (key in locks or stamped.record.attempt.staged)",
+        new="            if stamped.record.attempt is not None and key in locks",
+        tests=(LISTS,),
+        by="test_a_staged_epoch_is_one_that_is_begun",
     ),
 )

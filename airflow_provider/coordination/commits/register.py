@@ -10,6 +10,7 @@ from airflow_provider.coordination.commits.catch_up import behind_of, refuse_lea
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import refuse_aligned_readers
 from airflow_provider.coordination.commits.dropped import refuse_dropping
+from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.places import (
     PLACES_SINCE_FORMAT,
     refuse_elsewhere,
@@ -34,6 +35,7 @@ from airflow_provider.domain.records import (
     Kind,
     Stamped,
     chain_key,
+    epoch_key,
     job_key,
     rewrite_log_key,
     table_key,
@@ -199,10 +201,17 @@ class Register:
         refuse_forward(job.name, origin, before.origin, tables, self._open_epochs())
 
     def _open_epochs(self) -> list[Interval]:
-        locks = pages(self.context.store, self.job.domain, LockRecord, self.job.name)
-        keys = [lock.key._replace(kind=Kind.EPOCH) for lock in locks]
-        epochs = self.context.store.read(self.job.domain, keys).records.values()
-        return [stamped.record.interval for stamped in epochs if stamped.record.attempt is not None]
+        """Return the epochs with an attempt: those with a lock, and those that are staged, which have none."""
+        store, domain, name = self.context.store, self.job.domain, self.job.name
+        locks = {lock.key._replace(kind=Kind.EPOCH) for lock in pages(store, domain, LockRecord, name)}
+        change_sets = [stamped.record for _, stamped in open_restatements(store, domain)]
+        members = (epoch_key(domain, name, own.start) for record in change_sets for own in record.of(name))
+        epochs = store.read(domain, list(dict.fromkeys([*locks, *members]))).records
+        return [
+            stamped.record.interval
+            for key, stamped in sorted(epochs.items())
+            if stamped.record.attempt is not None and (key in locks or stamped.record.attempt.staged)
+        ]
 
     def _refuse_changed_sources(self, jobs: Sequence[JobRecord]) -> None:
         """Compare with how the job declares them now, and with how a job did that has left them.

@@ -42,7 +42,7 @@ from airflow_provider.coordination.restating.refusals import (
 )
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.coordination.upkeep.left_members import end_members
-from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember, job_of
+from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.epoch import AlreadyStaged
 from airflow_provider.domain.epoch_id import EpochId
@@ -57,7 +57,7 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import Stamped, restatement_key, table_key, topology_key
+from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
     Decision,
     HeldEpochs,
@@ -390,8 +390,9 @@ class Restatements:
     def _follow(self, now: MembersNow) -> None:
         """Move pointers of the members' tables that an interrupted publish has left behind (R17)."""
         formats, domain = self.context.formats, now.domain
-        jobs = [job_of(self.reader, domain, epochs.job) for epochs in now.record.members]
-        tables = [table for job in jobs for table in job.outputs]
+        own = [job_key(domain, epochs.job) for epochs in now.record.members]
+        jobs = self.reader.read(domain, own).records.values()  # without those that were dropped since
+        tables = [table for job in jobs for table in job.record.outputs]
         keys = [table_key(domain, table.name) for table in tables]
         follow(formats, self.reader.read(domain, keys, pointers=formats.swapped(tables)), tables)
 
