@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
+from shlex import quote
 
 from airflow_provider.cli.airflow_dags import (
     Runs,
@@ -250,8 +251,8 @@ class Backfilling:
             + (f". Failed runs: {', '.join(failed[:_LISTED])}" if failed else "")
             + ".",
             next_step="look at the logs of its task, repair it, and repeat this command with "
-            f"--name {self.restatement.name}: it goes on. `airflow epochs restate status "
-            f"{self.restatement.name}` lists all.",
+            f"--name {quote(self.restatement.name)}: it goes on. `airflow epochs restate status "
+            f"{quote(self.restatement.name)}` lists all.",
         )
 
 

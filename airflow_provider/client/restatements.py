@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.client.cuts import ReadableCut, names_within
 from airflow_provider.coordination.commits.declare import registered
@@ -122,7 +123,7 @@ class Restatement:
                 field="output",
                 value=output,
                 expected="the digest of what is staged, 64 hexadecimal digits",
-                next_step=f"`airflow epochs restate status {self.name}` prints it once all epochs are staged.",
+                next_step=f"`airflow epochs restate status {quote(self.name)}` prints it once all epochs are staged.",
             )
         self._service.restatements.approve(self.domain, self.name, output=output, by=user(by))
 

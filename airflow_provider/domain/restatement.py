@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
+from shlex import quote
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.epoch import Provenance
@@ -246,10 +247,10 @@ def refuse_closed(name: RestatementId, record: RestatementRecord, *, incarnation
         why, step = f"was abandoned: {record.ended}", "open another one."
     elif record.incarnation != incarnation:
         why = "was opened before the store was restored or taken over"
-        step = f"`airflow epochs restate abandon {name} --reason …`, and open another one."
+        step = f"`airflow epochs restate abandon {quote(name)} --reason …`, and open another one."
     elif record.deadline is not None and record.deadline <= now:
         why = f"had until {record.deadline.isoformat()}"
-        step = f"`airflow epochs restate abandon {name} --reason …`, and open another one."
+        step = f"`airflow epochs restate abandon {quote(name)} --reason …`, and open another one."
     else:
         return
     raise InvalidInput(
@@ -302,8 +303,9 @@ def held(job: JobName, interval: Interval, restatement: RestatementId) -> EpochB
     return EpochBusy(
         f"{job} {interval} is computed by restatement {restatement!r}, or the group of that name, "
         "which is not published yet.",
-        next_step=f"publish it (`airflow epochs restate publish {restatement}`) or abandon it (`airflow epochs restate "
-        f"abandon {restatement} --reason …`); `airflow epochs restate status {restatement}` shows how far it is.",
+        next_step=f"publish it (`airflow epochs restate publish {quote(restatement)}`) or abandon it (`airflow epochs "
+        f"restate abandon {quote(restatement)} --reason …`); `airflow epochs restate status {quote(restatement)}` "
+        "shows how far it is.",
         job=job,
         interval=interval,
         holders=(f"restatement {restatement}",),

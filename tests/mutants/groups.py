@@ -207,4 +207,13 @@ PLANTED_IN_GROUPS = (
         tests=(LISTS,),
         by="test_a_staged_epoch_is_one_that_is_begun",
     ),
+    Mutant(
+        name="an open barrier of a group keeps restatements of committed epochs from opening",
+        rule="R28",
+        file="coordination/restating/plan.py",
+        old="            if name == self.opened or stamped.record.is_group:\n",
+        new="            if name == self.opened:\n",
+        tests=(SETTLING,),
+        by="test_an_open_barrier_does_not_hold_back_restatements",
+    ),
 )

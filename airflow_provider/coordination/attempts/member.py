@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 from airflow_provider.coordination.attempts.check import refuse_unchecked
@@ -92,7 +93,7 @@ def _refuse_apart(attempt: Attempt, record: AttemptRecord, together: PublishedTo
             f"{attempt} is "
             + (f"within {record.restatement!r}" if record.restatement else "within no restatement")
             + ", and is published with that alone.",
-            next_step=f"`airflow epochs restate publish {record.restatement}`."
+            next_step=f"`airflow epochs restate publish {quote(record.restatement)}`."
             if record.restatement
             else "publish it by itself.",
             field="attempt",

@@ -54,7 +54,7 @@ def group_record(
         if topology is not None and name in topology.record.restating:
             raise EpochBusy(
                 f"{name!r} of group {group.name!r} has ended without a commit, and its attempts have not all ended.",
-                next_step=f"`airflow epochs restate abandon {name!r} --reason …` ends them; then begin again.",
+                next_step=f"`airflow epochs restate abandon {quote(name)} --reason …` ends them; then begin again.",
                 holders=(f"group {name}",),
             )
     if topology is not None and len(topology.record.restating) >= MOST_OPEN:

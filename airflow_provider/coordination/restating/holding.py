@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.restating.opening import told
 from airflow_provider.coordination.restating.plan import Holding
@@ -44,8 +45,8 @@ def chosen(
             field="restatement",
             value=name,
             expected="a restatement that computes its epochs; a revert copies their former rows",
-            next_step=f"`airflow epochs restate abandon {name} --reason …`, then open a restatement that computes the "
-            f"former rows; or `airflow epochs restate release {name} {jobs[0]} --reason …`.",
+            next_step=f"`airflow epochs restate abandon {quote(name)} --reason …`, then open a restatement that "
+            f"computes the former rows; or `airflow epochs restate release {quote(name)} {jobs[0]} --reason …`.",
         )
     found: list[JobEpochs] = []
     for job in dict.fromkeys(jobs):
@@ -59,7 +60,7 @@ def chosen(
                 field="job",
                 value=job,
                 expected=f"a job whose epochs hold restatement {name!r}: {holding}",
-                next_step=f"`airflow epochs restate status {name}` lists them.",
+                next_step=f"`airflow epochs restate status {quote(name)}` lists them.",
             )
         found += [JobEpochs(job=job, intervals=mine)] if mine else []
     return found
@@ -128,8 +129,9 @@ def ways_out(name: RestatementId, held: Sequence[HeldEpochs]) -> str:
     """Return the two commands that end a hold."""
     jobs = " ".join(dict.fromkeys(epochs.job for epochs in held))
     return (
-        f"decide about each job: `airflow epochs restate join {name} {jobs}` has its epochs computed again within it; "
-        f"`airflow epochs restate release {name} {jobs} --reason …` leaves them as they are, with a label."
+        f"decide about each job: `airflow epochs restate join {quote(name)} {jobs}` has its epochs computed again "
+        f"within it; `airflow epochs restate release {quote(name)} {jobs} --reason …` leaves them as they are, with a "
+        "label."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from shlex import quote
 
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.state_log import state_log
@@ -300,7 +301,7 @@ class _Obstacles:
             if shared is not None:
                 yield (
                     f"restatement {name!r} computes {shared} already: publish it or abandon it, "
-                    f"`airflow epochs restate status {name}`"
+                    f"`airflow epochs restate status {quote(name)}`"
                 )
 
     def _of_job(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
 from airflow_provider.coordination.restating.opening import told
 from airflow_provider.domain.errors import InvalidInput, NotReady
@@ -41,8 +42,8 @@ def refuse_unapproved(name: RestatementId, record: RestatementRecord, output: st
     found = f"{record.approved_by} has approved other rows" if record.approved else "nobody has approved it"
     raise InvalidInput(
         f"restatement {name!r} is published once approved, and {found}.",
-        next_step=f"`airflow epochs restate diff {name}`, then `airflow epochs restate approve {name} --digest "
-        f"{output}`.",
+        next_step=f"`airflow epochs restate diff {quote(name)}`, then `airflow epochs restate approve {quote(name)} "
+        f"--digest {output}`.",
         field="approved",
         value=record.approved,
         expected=output,
@@ -65,7 +66,7 @@ def not_computed(
         f"{told(f'{job} {interval}' for job, interval in missing)}.",
         next_step="compute them within it, by runs with the configuration "
         f'{{"restatement": "{name}"}} or by epoch_runs(…, restatement={name!r}); '
-        f"`airflow epochs restate status {name}` shows how far each is.",
+        f"`airflow epochs restate status {quote(name)}` shows how far each is.",
         missing=tuple(
             Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
             for job, interval in missing[:_LISTED]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import NoReturn
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
@@ -194,7 +195,8 @@ class _Rerun:
         what = f"{self.job.name} {again[0]}" + (f" and {len(again) - 1} more epochs" if again[1:] else "")
         ends = ""
         if name is not None:
-            ends = f"publish or abandon restatement {name!r} of this DAG (`airflow epochs restate status {name}`), or "
+            status = f"`airflow epochs restate status {quote(name)}`"
+            ends = f"publish or abandon restatement {name!r} of this DAG ({status}), or "
         raise TopologyError(
             f"{what}: committed epochs have read it, so that it is computed again within a restatement, which "
             f"{'cannot be opened' if name is None else f'{name!r} cannot be extended by it'}: {told(obstacles)}.",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
 from airflow_provider.coordination.commits.declare import registered
@@ -285,7 +286,7 @@ class Restatements:
             if output != found:
                 raise Conflict(
                     f"restatement {now.name!r}: {output!r} was looked at, and {found!r} is staged.",
-                    next_step=f"look again: `airflow epochs restate diff {now.name}`.",
+                    next_step=f"look again: `airflow epochs restate diff {quote(now.name)}`.",
                 )
             self._replace(now, replace(now.record, approved=found, approved_by=by.strip()))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin_within import begin_within
@@ -261,7 +262,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             field="restatement",
             value=now.name,
             expected=f"a published restatement; this one is {now.record.state}",
-            next_step=_OF_UNPUBLISHED[now.record.state].format(name=now.name),
+            next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
         )
     within = restatement_id(f"{now.name}-reverted")
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)

@@ -5,6 +5,8 @@ Its program learns of it at its next heartbeat, read or write, or when it publis
 
 from __future__ import annotations
 
+from shlex import quote
+
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.fence import fenced
 from airflow_provider.coordination.attempts.resume import attempt_of
@@ -40,7 +42,8 @@ def open_attempt(reader: MetadataReader, domain: str, job: str, interval: Interv
     if newest.staged:
         raise InvalidInput(
             f"{epoch.job} {epoch.interval} is staged, and waits for restatement {newest.restatement!r}.",
-            next_step=f"`airflow epochs restate abandon {newest.restatement} --reason …` ends all of its epochs.",
+            next_step=f"`airflow epochs restate abandon {quote(newest.restatement or '')} --reason …` ends all of its "
+            "epochs.",
             field="interval",
             value=str(epoch.interval),
             expected="an epoch whose attempt has not ended",

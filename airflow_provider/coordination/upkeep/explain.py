@@ -174,12 +174,11 @@ def _in_its_group(
     if own is not EpochState.WRITTEN:
         return replace(explained, summary=f"{explained.summary}; {found}")
     is_whole = found.state is EpochState.WRITTEN
-    name = quote(found.name)
     step = (
-        f"`airflow epochs restate publish {name}`, or run the task again: the last job was interrupted."
+        f"`airflow epochs restate publish {quote(found.name)}`, or run the task again: the last job was interrupted."
         if is_whole
         else found.next_step
-        or f"run the tasks of the other jobs; `airflow epochs restate status {name}` shows each."
+        or f"run the tasks of the other jobs; `airflow epochs restate status {quote(found.name)}` shows each."
     )
     return replace(
         explained,
@@ -331,7 +330,7 @@ def _begun(
                 step += " It is refused where another job has computed the epoch for other tables."
         if restating is not None:
             summary += f"; restatement {restating!r} computes it again, visible once that is published"
-            step = f"`airflow epochs restate status {restating}` shows how far it is."
+            step = f"`airflow epochs restate status {quote(restating)}` shows how far it is."
     else:
         revision = epoch.attempt.revision
         sinks = [table.name for table in job.outputs]
