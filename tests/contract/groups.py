@@ -70,7 +70,7 @@ def states(world: World, name: str = DAY_1) -> dict[str, MemberState]:
 
 def committed(world: World) -> list[list[str]]:
     """The jobs of each commit with members, in their order."""
-    found = ([str(member.job) for member in one.record.members] for one in world.commits())
+    found = ([str(member.job) for member in commit.record.members] for commit in world.commits())
     return [sorted(jobs) for jobs in found if jobs]
 
 

@@ -203,22 +203,21 @@ class Begin:
         declaration = Declaring(self.context, self.job).of(self._read())
         if declaration is None:
             raise ReadAgain
-        return self._in_its_group(declaration.reading).under(declaration)
+        asked = self._in_its_group(declaration.reading)
+        return Begin._under(asked, declaration)
 
     def _in_its_group(self, reading: Reading) -> Begin:
         """Return this request within the barrier of the group that publishes the epoch, if one does."""
-        stamped, newest = (
-            reading.get(fence_of(self._epoch)),
-            reading.of(job_key(self.job.domain, self.job.name)),
-        )
-        group = group_of(newest.record, None if stamped is None else stamped.record)
+        stamped = reading.get(fence_of(self._epoch))
+        newest = reading.of(job_key(self.job.domain, self.job.name)).record
+        group = group_of(newest, None if stamped is None else stamped.record)
         if group is None or self.skips or self.restatement is not None:
             return self
         if self.participants > 1 or self.shared_ttl is not None:
             raise participants_in_group(self.job, group)
         return replace(self, restatement=epoch_of_group(group, self.interval), group=group)
 
-    def under(self, declaration: Declaration) -> Attempt | AlreadyCommitted | AlreadyStaged:
+    def _under(self, declaration: Declaration) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Begin once, by *declaration*.
 
         :raises ReadAgain: the store is to be read again.

@@ -78,7 +78,7 @@ def _with_staged(now: MembersNow, staged: list[StagedMember], state: State) -> S
     low = (
         state.low
         if state.kind.accumulates
-        else max((one.start for one in own if one.end == state.barrier), default=state.barrier)
+        else max((span.start for span in own if span.end == state.barrier), default=state.barrier)
     )
     names = [own[interval].staged for interval in within(own, low, state.barrier)]
     if not names:
@@ -93,7 +93,7 @@ def _narrowed(cut: Cut, table: TableName, intervals: list[Interval]) -> Cut:
     state = cut.states[table]
     if not state.kind.accumulates:
         return cut
-    first, last = min(one.start for one in intervals), max(one.end for one in intervals)
+    first, last = min(interval.start for interval in intervals), max(interval.end for interval in intervals)
     low = first if state.low is None else max(first, state.low)
     narrow = replace(state, low=low, barrier=max(low, min(state.barrier, last)))
     return replace(cut, states={table: narrow})
