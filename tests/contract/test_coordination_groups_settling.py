@@ -201,8 +201,9 @@ def test_a_job_is_not_retired_while_it_is_staged(backend: Backend) -> None:
     prepared.world.close()
 
 
-def test_a_barrier_with_nothing_to_publish_is_closed(world: World) -> None:
-    """R40: it is left by all of its jobs; it is opened anew where one of them comes back."""
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_barrier_with_nothing_to_publish_is_closed(world: World, by_hand: bool) -> None:
+    """R40: it was left by all of its jobs, which publish as another group."""
     group, other = Group("flights", jobs=["b", "c"]), Group("days", jobs=["b", "c"])
     jobs = [world.job(name, group=group) for name in "bc"]
     chain = Chain(world, (jobs[0], jobs[1], jobs[1]))
@@ -211,10 +212,16 @@ def test_a_barrier_with_nothing_to_publish_is_closed(world: World) -> None:
     again = Chain(world, (renamed[0], renamed[1], renamed[1]))
     again.stage(renamed[0], by=owner(try_number=2))
     assert (DAY_1, RestatementState.OPEN) in _barriers(world)
-    again.stage(renamed[1], values=[1])
-    assert (DAY_1, RestatementState.OPEN) in _barriers(world)
-    with pytest.raises(InvalidInput, match="closed now"):
-        world.coordinator.restatements.publish(DOMAIN, DAY_1)
+    if by_hand:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Restatements, "settle_groups", lambda *_: ())
+            again.stage(renamed[1], values=[1])
+        with pytest.raises(InvalidInput, match="closed now"):
+            world.coordinator.restatements.publish(DOMAIN, DAY_1)
+        with pytest.raises(InvalidInput, match="committed by themselves"):
+            world.coordinator.restatements.publish(DOMAIN, DAY_1)
+    else:
+        again.stage(renamed[1], values=[1])
     assert (DAY_1, RestatementState.ABANDONED) in _barriers(world)
     world.coordinator.retire(DOMAIN, "c", **WHY)
     assert committed(world) == [["b", "c"]]

@@ -424,7 +424,10 @@ class Restatements:
     def publish_if_whole(self, staged: AlreadyStaged) -> int | None:
         """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`."""
         now = self._now(staged.domain, staged.restatement)
-        return publish_if_whole(self.context, now, staged.job) if now.record.is_group else None
+        csn = publish_if_whole(self.context, now, staged.job) if now.record.is_group else None
+        if csn is not None:
+            self.settle_epochs(staged)  # its jobs may have left a barrier of another group
+        return csn
 
     def settle_groups(
         self, domain: str, affects: Callable[[RestatementRecord], bool]
