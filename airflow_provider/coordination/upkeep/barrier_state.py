@@ -71,7 +71,7 @@ class BarrierState:
 
 
 _WORDS = {
-    EpochState.NOTHING: "has not begun",
+    EpochState.NOTHING: "has not begun, or has to begin again",
     EpochState.OPEN: "is being computed",
     EpochState.PRECOMMIT: "has written, and is not checked yet",
 }
