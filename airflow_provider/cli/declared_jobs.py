@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import EpochError, TopologyError
+from airflow_provider.domain.group import check_groups
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.registration import JobRecord, check_registration, declared, refuse_cycle
 from airflow_provider.domain.topology import Job, Table
@@ -74,6 +75,7 @@ def examine(jobs: Iterable[Declared], awaited: Iterable[Awaited] = ()) -> list[F
         found += unlike
         found += _pairs(domain)
         found += _cycles(domain)
+        found += _groups(domain)
         found += _tables_without_writer(domain, waits.get(name, []))
         found += _unlike_tables(domain)
     return list({(finding.subject, finding.found): finding for finding in reversed(found)}.values())[::-1]
@@ -155,6 +157,34 @@ def _cycles(domain: _Domain) -> Iterator[Finding]:
             left = {name: job for name, job in left.items() if name not in names}
         else:
             return
+
+
+def _groups(domain: _Domain) -> Iterator[Finding]:
+    """Yield commit groups that would never publish: each circle once, and each name in a list that no job has."""
+    listed = {name: job.group for job in domain.jobs.values() if job.group for name in job.group.jobs}
+    told = set[str]()
+    without = {
+        name for name, job in domain.jobs.items() if job.group is None
+    }  # they say most of what is wrong
+    for name in sorted(listed, key=lambda name: (name not in without, name)):
+        job, group = domain.jobs.get(name), listed[name]
+        if job is None:
+            user = next(known.name for known in domain.jobs.values() if known.group == group)
+            yield Finding(
+                subject=f"group {group.name}",
+                found=f"its list names job {name!r}, which no task here computes",
+                next_step="correct the name in the group, which waits for all jobs of its list; or let the folder have "
+                "the DAG of that job, too.",
+                places=domain.places.get(user, ()),
+            )
+            continue
+        try:
+            check_groups(job, domain.jobs)
+        except TopologyError as error:
+            commits = {error.owner, job.name if job.group is None else job.group.name}
+            if not commits & told:
+                yield domain.finding(name, error)
+            told |= commits
 
 
 def _tables_without_writer(domain: _Domain, waits: Iterable[Awaited]) -> Iterator[Finding]:

@@ -117,7 +117,7 @@ def refuse_held(
     :raises Held: it cannot begin yet, by the records of the store and the answers of the job's sources.
     :raises TopologyError: it would wait for a commit group that waits for it.
     """
-    refuse_endless_wait(service.context, job)
+    refuse_endless_wait(service.store, job)
     run, source_readers = (owner.dag_id, owner.run_id), SourceReaders(service.connections)
     inputs = JobInputs.of(job, epoch)
     answer = begin_readiness(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
+from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
 from airflow_provider.coordination.reading.wait import JobInputs, Readiness, bringers, check, check_inputs
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
@@ -153,6 +154,8 @@ class EpochSensor(BaseSensorOperator):
         hook = EpochsHook(self.epochs_conn_id)
         try:
             with hook.get_reader() as reader:
+                if self.job is not None:
+                    refuse_endless_wait(reader, self.job)
                 if isinstance(request, JobInputs):
                     source_readers = SourceReaders(hook.connection_urls(request.connections))
                     answer = check_inputs(reader, self.domain, request, source_readers)

@@ -73,11 +73,11 @@ def test_a_task_does_not_wait_for_what_never_comes(
     """R40: a begin registers a job once its inputs are there; a task that waits for them is told before."""
     *jobs, last = declare(world)
     for job in jobs:
-        refuse_endless_wait(world.coordinator.context, job)
+        refuse_endless_wait(world.store, job)
         world.coordinator.register(job)
-        refuse_endless_wait(world.coordinator.context, job)
+        refuse_endless_wait(world.store, job)
     with pytest.raises(TopologyError, match="would wait for the other's commit"):
-        refuse_endless_wait(world.coordinator.context, last)
+        refuse_endless_wait(world.store, last)
 
 
 def test_the_epoch_before_makes_no_circle(world: World) -> None:

@@ -111,6 +111,36 @@ dag_of(A, name="bad")
 """,
         ["job 'a' reads the past of 'x', but job 'a' declares no origin"],
     ),
+    "groups that wait for each other": (
+        """
+from airflow_provider import Group
+FIRST, SECOND = Group("first", jobs=["a", "b"]), Group("second", jobs=["c", "d"])
+def job(name, group, *inputs):
+    return Job(name, inputs=inputs, outputs=[Table(name)], cadence="@daily", origin=START, group=group)
+dag_of(job("a", FIRST), job("b", FIRST, Table("d")), job("c", SECOND, Table("a")), job("d", SECOND), name="bad")
+""",
+        ["job 'b' of group 'first' reads job 'd'; job 'c' of group 'second' reads job 'a'"],
+    ),
+    "a job outside of a group that its list names": (
+        """
+from airflow_provider import Group
+GROUP = Group("first", jobs=["a", "b", "c"])
+A = Job("a", outputs=[Table("a")], cadence="@daily", origin=START, group=GROUP)
+B = Job("b", outputs=[Table("b")], cadence="@daily", origin=START, group=GROUP)
+X = Job("x", inputs=[Table("a")], outputs=[Table("x")], cadence="@daily", origin=START)
+C = Job("c", inputs=[Table("x")], outputs=[Table("c")], cadence="@daily", origin=START)
+dag_of(A, B, C, X, name="bad")
+""",
+        ["the list of group 'first' names job 'c'"],
+    ),
+    "a misspelt job of a group": (
+        """
+from airflow_provider import Group
+GROUP = Group("first", jobs=["a", "bb"])
+dag_of(Job("a", outputs=[Table("a")], cadence="@daily", origin=START, group=GROUP), name="bad")
+""",
+        ["its list names job 'bb', which no task here computes"],
+    ),
     "a file that does not run": ("import nothing_of_this_name", ["No module named 'nothing_of_this_name'"]),
 }
 

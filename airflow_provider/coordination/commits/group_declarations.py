@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from airflow_provider.coordination.commits.register import other_jobs
-from airflow_provider.coordination.context import Context
 from airflow_provider.domain.group import check_groups
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.registration import declared, serves_once
 from airflow_provider.domain.topology import Job
+from airflow_provider.stores.base import MetadataReader
 from airflow_provider.stores.declarations import fingerprint
 
 
-def refuse_endless_wait(context: Context, job: Job) -> None:
+def refuse_endless_wait(reader: MetadataReader, job: Job) -> None:
     """Refuse a job that is not registered as it declares itself, and that would wait for a group's commit for ever.
 
     Its begin registers it, but only once its inputs are there, which they never are.
 
     :raises TopologyError: as registration does, see :func:`~.check_groups`.
     """
-    own = context.formats.writable(job)
-    stamped = context.store.read(job.domain, [key := job_key(job.domain, job.name)]).get(key)
+    stamped = reader.read(job.domain, [key := job_key(job.domain, job.name)]).get(key)
     current = None if stamped is None else stamped.record
-    record = declared(own, current, fingerprint(own))
+    record = declared(job, current, fingerprint(job))
     if record == current or serves_once(record):
         return
-    others = other_jobs(context.store, job.domain, job.name)
+    others = other_jobs(reader, job.domain, job.name)
     active = {name: other for name, other in others.items() if not other.retired}
     check_groups(record, {**active, record.name: record})
