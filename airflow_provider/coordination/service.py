@@ -207,7 +207,7 @@ class EpochService:
     def register(self, job: Job) -> JobRecord:
         """Make *job* and its tables known: see :func:`~.register.register`."""
         record = register(self.context, job)
-        self.restatements.settle_groups(job.domain, lambda barrier: bool(barrier.of(job.name)))
+        self.restatements.settle_groups(job.domain, job.name)
         return record
 
     def begin(
@@ -233,22 +233,15 @@ class EpochService:
             participants=participants,
             shared_ttl=shared_ttl,
         )
-        origin = job.origin
-        if (
-            job.group is not None and origin is not None
-        ):  # it may have moved: earlier barriers wait for the job no more
-            self.restatements.settle_groups(
-                job.domain, lambda barrier: any(epoch.start < origin for epoch in barrier.of(job.name))
-            )
+        if job.group is not None:  # its origin may have moved over barriers, which wait for the job no more
+            self.restatements.settle_groups(job.domain, job.name, job.group, before=job.origin)
         return self._published(answer)
 
     def _published(
         self, answer: Attempt | AlreadyCommitted | AlreadyStaged
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
-        if isinstance(answer, AlreadyCommitted):
-            self.restatements.settle_epochs(
-                answer
-            )  # the try that committed it may have been interrupted before
+        if isinstance(answer, AlreadyCommitted):  # the try that committed it may have been interrupted then
+            self.restatements.settle_epochs(answer)
         csn = self.restatements.publish_if_whole(answer) if isinstance(answer, AlreadyStaged) else None
         if csn is None:
             return answer
@@ -320,7 +313,7 @@ class EpochService:
     def retire(self, domain: str, job: str, *, reason: str, by: str, table: str | None = None) -> None:
         """End *job*, or a table that it no longer declares (R7): see :func:`~.retire.retire`."""
         retire(self.context, domain, job, reason=reason, by=by, table=table)
-        self.restatements.settle_groups(domain, lambda barrier: bool(barrier.of(job_name(job))))
+        self.restatements.settle_groups(domain, job_name(job))
 
     def revive(self, domain: str, job: str) -> None:
         """Let a retired job continue: see :func:`~.retire.revive`."""

@@ -44,7 +44,21 @@ class Registered(Protocol):
 
 def epoch_of_group(group: Group, interval: Interval) -> RestatementId:
     """Return the name of the change set of *group* at the barrier that ends *interval*."""
-    return restatement_id(f"{group.name} {interval.end:%Y-%m-%dT%H:%M:%S.%fZ}".replace(".000000Z", "Z"))
+    return restatement_id(f"{group.name} {_barrier_text(interval)}")
+
+
+def ends_with(name: RestatementId, interval: Interval) -> bool:
+    """Return True if *name* may be that of a group's change set at the barrier that ends *interval*: a hint."""
+    return name.endswith(f" {_barrier_text(interval)}")
+
+
+def may_be_of(name: RestatementId, group: Group) -> bool:
+    """Return True if *name* may be that of a change set of *group*: a hint."""
+    return name.startswith(f"{group.name} ")
+
+
+def _barrier_text(interval: Interval) -> str:
+    return f"{interval.end:%Y-%m-%dT%H:%M:%S.%fZ}".replace(".000000Z", "Z")
 
 
 def publishes(group: Group | None, name: RestatementId, interval: Interval) -> bool:

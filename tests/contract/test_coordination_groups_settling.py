@@ -214,7 +214,7 @@ def test_a_barrier_with_nothing_to_publish_is_closed(world: World, by_hand: bool
     assert (DAY_1, RestatementState.OPEN) in _barriers(world)
     if by_hand:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Restatements, "settle_groups", lambda *_: ())
+            patched.setattr(Restatements, "settle_epochs", lambda *_: ())
             again.stage(renamed[1], values=[1])
         with pytest.raises(InvalidInput, match="closed now"):
             world.coordinator.restatements.publish(DOMAIN, DAY_1)

@@ -12,12 +12,15 @@ from airflow_provider.stores.base import MetadataReader
 
 
 def open_restatements(
-    reader: MetadataReader, domain: DomainName
+    reader: MetadataReader, domain: DomainName, *, named: Callable[[RestatementId], bool] = lambda _name: True
 ) -> list[tuple[RestatementId, Stamped[RestatementRecord]]]:
-    """Return the restatements within which epochs may be computed and published, in the order of their opening."""
+    """Return the restatements within which epochs may be computed and published, in the order of their opening.
+
+    :param named: selects some of them before their records are read.
+    """
     reading = reader.read(domain, [key := topology_key(domain)])
     topology = reading.get(key)
-    names = () if topology is None else topology.record.restating
+    names = [] if topology is None else [name for name in topology.record.restating if named(name)]
     if not names:
         return []
     found = reader.read(domain, [restatement_key(domain, name) for name in names])

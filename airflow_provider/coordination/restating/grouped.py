@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
@@ -14,6 +15,7 @@ from airflow_provider.coordination.restating.opening import claim_keys, store_re
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberState, MemberStatus
+from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import (
     Conflict,
     EpochError,
@@ -23,12 +25,13 @@ from airflow_provider.domain.errors import (
     OutcomeUnknown,
     StoreUnavailable,
 )
-from airflow_provider.domain.group import readers_among
-from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.group import ends_with, may_be_of, readers_among
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, refuse_closed
+from airflow_provider.domain.topology import Group
 from airflow_provider.stores.base import MetadataReader
 
 _NOTHING_LEFT = "its jobs are committed by themselves, or never compute it"
@@ -89,18 +92,57 @@ def publish_if_whole(context: Context, now: MembersNow, job: JobName | None = No
 
 
 def settle_groups(
-    context: Context, reader: MetadataReader, domain: DomainName, affects: Callable[[RestatementRecord], bool]
+    context: Context,
+    reader: MetadataReader,
+    domain: DomainName,
+    job: JobName,
+    group: Group | None = None,
+    *,
+    before: datetime | None = None,
 ) -> tuple[EpochError, ...]:
-    """Publish the open barriers that *affects* selects and that wait for no job any more; return why others stall.
+    """Publish the open barriers that have *job* and wait for no job any more; return why others stall.
 
     For what is no staging, and may be the last that a barrier waits for: a skip, a commit of a job that has left, a
     retirement, another declaration. That is done when this is called, so that a barrier that cannot be published is no
     error of it. Repeat it after an interruption.
 
+    :param group: barriers of this group alone. :param before: those of epochs that begin before it alone.
     :raises StoreUnavailable, OutcomeUnknown: as publish does.
     """
+    return _settled(
+        context,
+        reader,
+        domain,
+        named=lambda name: group is None or may_be_of(name, group),
+        affects=lambda record: any(before is None or epoch.start < before for epoch in record.of(job)),
+    )
+
+
+def settle_epochs(
+    context: Context, reader: MetadataReader, epochs: Sequence[EpochId]
+) -> tuple[EpochError, ...]:
+    """Do as :func:`settle_groups` for the barriers of *epochs* of one domain, which are committed by themselves."""
+    if not epochs:
+        return ()
+    return _settled(
+        context,
+        reader,
+        epochs[0].domain,
+        named=lambda name: any(ends_with(name, epoch.interval) for epoch in epochs),
+        affects=lambda record: any(record.has(epoch.job, epoch.interval) for epoch in epochs),
+    )
+
+
+def _settled(
+    context: Context,
+    reader: MetadataReader,
+    domain: DomainName,
+    *,
+    named: Callable[[RestatementId], bool],
+    affects: Callable[[RestatementRecord], bool],
+) -> tuple[EpochError, ...]:
     found = []
-    for name, stamped in open_restatements(reader, domain):
+    for name, stamped in open_restatements(reader, domain, named=named):
         if stamped.record.is_group and affects(stamped.record):
             try:
                 publish_if_whole(

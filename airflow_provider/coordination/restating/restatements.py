@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from shlex import quote
@@ -23,6 +23,7 @@ from airflow_provider.coordination.restating.grouped import (
     publish_group,
     publish_if_whole,
     refuse_of_group,
+    settle_epochs,
     settle_groups,
 )
 from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
@@ -69,7 +70,7 @@ from airflow_provider.domain.restatement import (
     refuse_closed,
 )
 from airflow_provider.domain.schedule import ExplicitInterval
-from airflow_provider.domain.topology import Job
+from airflow_provider.domain.topology import Group, Job
 from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -430,20 +431,14 @@ class Restatements:
         return csn
 
     def settle_groups(
-        self, domain: str, affects: Callable[[RestatementRecord], bool]
-    ) -> tuple[EpochError, ...]:
-        """Publish barriers of groups that wait for no job any more: see :func:`~.grouped.settle_groups`."""
-        return settle_groups(self.context, self.reader, domain_name(domain), affects)
+        self, domain: str, job: JobName, group: Group | None = None, *, before: datetime | None = None
+    ) -> None:
+        """Publish barriers that wait no more for *job*: see :func:`~.grouped.settle_groups`."""
+        settle_groups(self.context, self.reader, domain_name(domain), job, group, before=before)
 
     def settle_epochs(self, *epochs: EpochId) -> tuple[EpochError, ...]:
-        """Publish the barriers of groups for which *epochs*, committed by themselves, were the last to be awaited."""
-        if not epochs:
-            return ()
-
-        def affects(record: RestatementRecord) -> bool:
-            return any(record.has(epoch.job, epoch.interval) for epoch in epochs)
-
-        return self.settle_groups(epochs[0].domain, affects)
+        """Publish barriers that waited for *epochs* alone: see :func:`~.grouped.settle_epochs`."""
+        return settle_epochs(self.context, self.reader, epochs)
 
     def _replace(self, now: MembersNow, record: RestatementRecord, before: Reading | None = None) -> None:
         """Write *record* in place of the one that was read: see :func:`~.opening.store_replaced`."""
