@@ -53,7 +53,14 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
-from airflow_provider.domain.identifiers import DomainName, JobName, domain_name, job_name, restatement_id
+from airflow_provider.domain.identifiers import (
+    DomainName,
+    JobName,
+    RestatementId,
+    domain_name,
+    job_name,
+    restatement_id,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key
@@ -293,14 +300,16 @@ class EpochService:
 
     def publish(self, attempt: Attempt) -> Published:
         """Make the epoch's slices visible at one CSN: see :func:`~.publish.publish`."""
-        published = publish(self.context, attempt)
-        self.restatements.settle_epochs(published)
+        published = publish(self.context, attempt, restating := set[RestatementId]())
+        if restating:
+            self.restatements.settle_epochs(published)
         return published
 
     def publish_together(self, attempts: Sequence[Attempt]) -> tuple[Published, ...]:
         """Make the slices of several epochs of one run visible at one CSN: see :func:`~.publish.publish_together`."""
-        published = publish_together(self.context, attempts)
-        self.restatements.settle_epochs(*published)
+        published = publish_together(self.context, attempts, restating := set[RestatementId]())
+        if restating:
+            self.restatements.settle_epochs(*published)
         return published
 
     def skip(self, domain: str, job: str, span: Interval, reason: str, *, by: str) -> Skipped:

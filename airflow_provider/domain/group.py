@@ -44,21 +44,25 @@ class Registered(Protocol):
 
 def epoch_of_group(group: Group, interval: Interval) -> RestatementId:
     """Return the name of the change set of *group* at the barrier that ends *interval*."""
-    return restatement_id(f"{group.name} {_barrier_text(interval)}")
+    return restatement_id(f"{group.name} {_time_text(interval.end)}")
 
 
 def ends_with(name: RestatementId, interval: Interval) -> bool:
     """Return True if *name* may be that of a group's change set at the barrier that ends *interval*: a hint."""
-    return name.endswith(f" {_barrier_text(interval)}")
+    return name.endswith(f" {_time_text(interval.end)}")
 
 
-def may_be_of(name: RestatementId, group: Group) -> bool:
-    """Return True if *name* may be that of a change set of *group*: a hint."""
-    return name.startswith(f"{group.name} ")
+def may_be_of(name: RestatementId, group: Group, before: datetime | None = None) -> bool:
+    """Return True if *name* may be that of a change set of *group*: a hint.
+
+    :param before: at a barrier of epochs that begin before it.
+    """
+    start, barrier = f"{group.name} ", name[len(group.name) + 1 :].removesuffix("Z")
+    return name.startswith(start) and (before is None or barrier <= _time_text(before).removesuffix("Z"))
 
 
-def _barrier_text(interval: Interval) -> str:
-    return f"{interval.end:%Y-%m-%dT%H:%M:%S.%fZ}".replace(".000000Z", "Z")
+def _time_text(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%S.%fZ}".replace(".000000Z", "Z")
 
 
 def publishes(group: Group | None, name: RestatementId, interval: Interval) -> bool:

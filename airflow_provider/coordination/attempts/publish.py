@@ -32,7 +32,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.epoch_id import change_set_of
 from airflow_provider.domain.errors import ForeignCommit, TopologyError, Unavailable
-from airflow_provider.domain.identifiers import ChangeSetId, DomainName, TableName
+from airflow_provider.domain.identifiers import ChangeSetId, DomainName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.publishing import changes_in_turn, moved_table, refuse_apart
 from airflow_provider.domain.records import (
@@ -57,9 +57,10 @@ from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.errors import TablesAhead
 
 
-def publish(context: Context, attempt: Attempt) -> Published:
+def publish(context: Context, attempt: Attempt, restating: set[RestatementId] | None = None) -> Published:
     """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
+    :param restating: gets the names of the change sets that were open then.
     :raises CheckFailed: one of the job's checks refused the output (R14).
     :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13). Or others were
         faster 50 times, or for ten minutes: try again (R11).
@@ -67,21 +68,28 @@ def publish(context: Context, attempt: Attempt) -> Published:
     :raises DependentReaders: the attempt is a revision, and committed epochs have read what it would replace.
     :raises InvalidInput: a sink is not WRITTEN.
     """
-    (published,) = publish_together(context, [attempt])
+    (published,) = publish_together(context, [attempt], restating)
     return published
 
 
-def publish_together(context: Context, attempts: Sequence[Attempt]) -> tuple[Published, ...]:
+def publish_together(
+    context: Context, attempts: Sequence[Attempt], restating: set[RestatementId] | None = None
+) -> tuple[Published, ...]:
     """Make the slices of several epochs of one job visible at one CSN, or nothing of them (R2).
 
     :param attempts: of one run, none of which has read another's output; the answers have their order.
+    :param restating: as of :func:`publish`.
     :raises InvalidInput: none, too many, two of one epoch, or of different jobs or runs. Other errors are those of
         :func:`publish`, and name the attempt.
     """
     refuse_apart(attempts)
     for attempt in attempts:
         check(context, attempt)
-    return context.retry(Publish(context, tuple(attempts)).run)
+    request = Publish(context, tuple(attempts))
+    published = context.retry(request.run)
+    if restating is not None:
+        restating |= request.restating
+    return published
 
 
 def publish_members(
@@ -136,12 +144,14 @@ class Publish:
 
     :param together: the restatement that they are members of; None for epochs that are published by their own run.
     :param verified: slices whose staged output was found. Later tries of this request do not look again.
+    :param restating: change sets that were open when the topology was read.
     """
 
     context: Context
     attempts: tuple[Attempt, ...]
     together: PublishedTogether | None = None
     verified: set[tuple[Interval, TableName]] = field(default_factory=set, repr=False)
+    restating: set[RestatementId] = field(default_factory=set, repr=False)
 
     @property
     def _domain(self) -> DomainName:
@@ -167,7 +177,9 @@ class Publish:
         reading = self._read()
         for attempt in attempts:
             refuse_unknown(store, attempt, reading)
-        refuse_elsewhere(self._domain, reading.get(topology_key(self._domain)), self.context.formats)
+        topology = reading.get(topology_key(self._domain))
+        refuse_elsewhere(self._domain, topology, self.context.formats)
+        self.restating.update(() if topology is None else topology.record.restating)
         events = (reading.get(commit_event_key(attempt)) for attempt in attempts)
         done = [event for event in events if event is not None]
         if len(done) == len(attempts):

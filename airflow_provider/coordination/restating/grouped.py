@@ -113,7 +113,7 @@ def settle_groups(
         context,
         reader,
         domain,
-        named=lambda name: group is None or may_be_of(name, group),
+        named=lambda name: group is None or may_be_of(name, group, before),
         affects=lambda record: any(before is None or epoch.start < before for epoch in record.of(job)),
     )
 
