@@ -27,10 +27,11 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
-from airflow_provider.domain.group import publishes
+from airflow_provider.domain.group import epoch_of_group, publishes
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of
+from airflow_provider.domain.restatement import ChangeSetKind, change_set_of_restatement
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
@@ -44,18 +45,21 @@ IGNORED = "epochs.source.ignored_files"
 
 
 def published_epochs(
-    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
+    reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner, *, by_group: bool = False
 ) -> list[Published]:
     """Return those of *epochs* that are committed for *owner*, by time.
 
     A commit for another owner or generation counts in two cases: the job keeps committed epochs, and the epoch was not
     skipped and lacks no table; or *owner* committed the epoch before the other one did.
+
+    :param by_group: the commit of the job's group counts for any owner: its begin found the epoch staged.
     """
     reading, found = _read(reader, job, epochs)
     done = [
         stamped
         for stamped in found
-        if _fulfilled(reader, job, stamped, owner, stays=_stays(reading, job, stamped.record))
+        if (by_group and _is_of_group(job, stamped.record))
+        or _fulfilled(reader, job, stamped, owner, stays=_stays(reading, job, stamped.record))
     ]
     csns = {stamped.key: committed_csn(stamped) or 0 for stamped in done}
     commits = reader.read(job.domain, [commit_key(job.domain, csn) for csn in set(csns.values())])
@@ -104,10 +108,11 @@ def outcome_of(
 ) -> tuple[list[Published], list[Interval]]:
     """Return those of *epochs* that are published for *owner*, and those that wait for other jobs of their group.
 
-    What is staged is read first: an epoch that its group publishes between the two reads is found published.
+    For a task that has computed what is to be computed. What is staged is read first: an epoch that its group publishes
+    between the two reads is found published.
     """
     staged = staged_epochs(reader, job, epochs)
-    published = published_epochs(reader, job, epochs, owner)
+    published = published_epochs(reader, job, epochs, owner, by_group=True)
     done = {epoch.interval for epoch in published}
     return published, [epoch for epoch in staged if epoch not in done]
 
@@ -253,6 +258,14 @@ def _unwritten(log: Sequence[AttemptEvent], attempt: Attempt) -> list[str]:
     names = [sink.name for sink in attempt.sinks]
     written = written_output(log, names, token=attempt.token, participants=attempt.participants)
     return [name for name in names if name not in written]
+
+
+def _is_of_group(job: Job, epoch: EpochRecord) -> bool:
+    """Return True if the group of *job* has committed *epoch*, of which there is no later revision."""
+    if job.group is None or epoch.committed is None:
+        return False
+    name = epoch_of_group(job.group, epoch.interval)
+    return epoch.committed.change_set == change_set_of_restatement(name, ChangeSetKind.GROUP)
 
 
 def _fulfilled(

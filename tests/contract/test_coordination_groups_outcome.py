@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from airflow_provider.operators.outcome import outcome_of
+from airflow_provider.operators.outcome import outcome_of, published_epochs
 from tests.contract.coordination_world import World, day, owner
 from tests.contract.groups import Chain, committed
 from tests.contract.interruptions import Interruption, worker
@@ -18,6 +18,9 @@ def test_what_waits_for_its_group_is_told_apart_from_what_is_published(world: Wo
     published, staged = outcome_of(world.store, base, [day(1), day(2)], owner())
     assert [(epoch.interval, epoch.csn) for epoch in published] == [(day(1), 1)]
     assert staged == [day(2)]
+    other, _ = outcome_of(world.store, base, [day(1)], owner("found it staged"))
+    assert other == published
+    assert published_epochs(world.store, base, [day(1)], owner("computes it again")) == []
     assert outcome_of(world.store, daily, [day(2)], owner()) == ([], [])
 
 

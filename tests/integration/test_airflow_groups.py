@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, task
 
+from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
@@ -124,6 +125,24 @@ def test_an_epoch_that_another_task_publishes_is_announced(
         patched.setattr(spark_submit, "tell_ignored", lambda *_: patched.undo() or last())
         submitted(FIRST).execute(context)
     assert announced(context, RAW) == [("2013-02-07", 1)]
+
+
+def test_a_run_that_finds_its_day_staged_may_publish_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R40: the last task was interrupted before the commit; another run of the day comes, which computes nothing."""
+    jobs = [replace_rerun(job) for job in (FIRST, SECOND)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Restatements, "publish_if_whole", lambda *_: None)
+        submitted(jobs[0]).execute(task_context())
+        submitted(jobs[1]).execute(task_context())
+    context = task_context(run_id="by hand")
+    made(must_not_run, jobs[1], "by_hand").execute(context)
+    assert announced(context, CLEAN) == [("2013-02-07", 1)]
+
+
+def replace_rerun(job: Job) -> Job:
+    """The job, which computes committed epochs again where a run asks for them."""
+    edges = list(job.edges)
+    return Job(job.name, inputs=edges, outputs=list(job.outputs), on_rerun="new_revision", **OPTIONS)
 
 
 def test_a_second_try_announces_what_the_first_has_published(service: EpochService) -> None:

@@ -118,9 +118,9 @@ PLANTED_IN_GROUPS = (
         rule="R35",
         file="operators/outcome.py",
         old="""    staged = staged_epochs(reader, job, epochs)
-    published = published_epochs(reader, job, epochs, owner)
+    published = published_epochs(reader, job, epochs, owner, by_group=True)
     done =""",
-        new="""    published = published_epochs(reader, job, epochs, owner)
+        new="""    published = published_epochs(reader, job, epochs, owner, by_group=True)
     staged = staged_epochs(reader, job, epochs)
     done =""",
         tests=(OUTCOME,),

@@ -107,6 +107,7 @@ class Retire:
             epochs = pages(self.context.store, self.domain, EpochRecord, name)
             if all(epoch.record.committed is None for epoch in list(epochs)):
                 self._refuse_live(others[name])
+                self._refuse_staged(others[name])
                 others[name] = replace(others[name], retired=self._revived)
         return others
 
