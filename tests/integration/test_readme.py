@@ -15,9 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.cli.cli_parser import get_parser
 
+from airflow_provider import connect
 from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.interval import Interval
 from airflow_provider.spark.epoch_run import epoch_run
@@ -49,7 +52,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         logging.ERROR
     )  # it logs when it goes, and its terminal is gone by then
     yield
-    for name in ("rides", "rides_dags"):
+    for name in ("rides", "rides_dags", "shop"):
         sys.modules.pop(name, None)
 
 
@@ -142,6 +145,50 @@ def test_the_correction_of_a_day_gives_the_stated_output(
     _epochs(capsys, "restate", "publish", "harbour", says=published)
 
 
+def test_a_pipeline_moves_over_and_equals_the_old_one(
+    tmp_path: Path, connect_server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's declarations and DAGs compute what the old tasks had, and its comparison finds a row that differs."""
+    page = HOW_TO / "from-external-task-sensor.md"
+    _connect_to(connect_server, monkeypatch)
+    _save(tmp_path, blocks(page, "python"))
+    (tmp_path / "landed").mkdir()
+    for day in (1, 2):
+        (tmp_path / "landed" / f"orders-2024-05-{day:02}.csv").write_text(
+            "shop,amount\nA,3\nA,-1\nB,4\nA,3\n"
+        )
+    old = {"orders": [("A", 3), ("A", 3), ("B", 4)], "revenue": [("A", 6), ("B", 5)]}
+    for table, rows in old.items():
+        folder = tmp_path / table / "day=2024-05-01"
+        folder.mkdir(parents=True)
+        shops, amounts = zip(*rows, strict=True)
+        pq.write_table(pa.table({"shop": shops, "amount": amounts}), folder / "part-0.parquet")
+    names = runpy.run_path("dags/shop_dags.py")
+    for day in (2, 3):
+        for dag in ("orders_dag", "revenue_dag"):
+            _run_tasks(names[dag], datetime(2024, 5, day, tzinfo=UTC))
+    compare = runpy.run_path("compare.py")["differences"]
+    with connect("epochs_default") as epochs:
+        found = {
+            table: compare(
+                epochs, table, "shop, amount", f"{tmp_path}/{table}", datetime(2024, 5, 1, tzinfo=UTC)
+            )
+            for table in old
+        }
+    assert found == {"orders": (0, 0), "revenue": (1, 1)}
+    report = _without_a_file(page)
+    found_by_sensor = {"domain": "default", "barrier": "2024-05-03T00:00:00+00:00", "csn": 4}
+    names = {"__name__": "a_dag_file"}
+    exec(report, names)  # noqa: S102 - it is the page's
+    assert names["report"].function(found_by_sensor) == 4
+
+
+def _without_a_file(page: Path) -> str:
+    """The page's one block of Python that is no file."""
+    (text,) = (block.text for block in blocks(page, "python") if not block.file)
+    return text
+
+
 def test_the_example_dags_compute_and_read_their_days(
     connect_server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +205,8 @@ def test_the_example_dags_compute_and_read_their_days(
 
 def _save(folder: Path, found: list[Block]) -> None:
     for one in found:
+        if not one.file:
+            continue
         path = folder / one.file
         path.parent.mkdir(exist_ok=True)
         path.write_text(one.text)
