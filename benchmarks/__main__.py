@@ -22,6 +22,7 @@ from benchmarks import (
     stale,
     starve,
     swap,
+    waiters,
     wake,
 )
 from benchmarks.figures import progress
@@ -31,6 +32,7 @@ from benchmarks.stores import STORES, Store, place
 PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "protocol": protocol.measure,
     "wake": wake.measure,
+    "waiters": waiters.measure,
     "publish": publish.measure,
     "starve": starve.measure,
     "cut": cut.measure,

@@ -154,14 +154,18 @@ class EpochTrigger(BaseTrigger):
         )
         timeout = timedelta(seconds=self.poll_interval)
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
-            answer = await asyncio.to_thread(ask, shared.reader)
-            if answer.ready and self.job is not None:
-                # A begin found what this does not see: let it try again, but not without a pause.
-                await asyncio.sleep(self.poll_interval)
-            while not answer.ready:
-                await shared.later_than(answer.csn, timeout)
+            if self.sources:  # listing files may take long: not in the thread of the others' questions
                 answer = await asyncio.to_thread(ask, shared.reader)
-            return answer
+                is_first = answer.ready
+                while not answer.ready:
+                    await shared.later_than(answer.csn, timeout)
+                    answer = await asyncio.to_thread(ask, shared.reader)
+            else:
+                answer, is_first = await shared.questions.ready(ask, every=timeout)
+        if is_first and self.job is not None:
+            # A begin found what this does not see: let it try again, but not without a pause.
+            await asyncio.sleep(self.poll_interval)
+        return answer
 
     def _ask(
         self,

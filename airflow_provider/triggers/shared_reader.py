@@ -20,6 +20,7 @@ from airflow_provider.domain.errors import RetryableError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.base import MetadataReader, MetadataStore
 from airflow_provider.stores.factory import open_store
+from airflow_provider.triggers.questions import Questions
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,11 @@ class SharedReader:
         self._head = -1
         self._moved = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="epochs-watch")
+        self._asking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="epochs-ask")
+        self.questions = Questions(held.store, domain, self._asking)
         self.users = 0
         held.users += 1
+        self._answering = asyncio.create_task(self.questions.run())
         self._watching = asyncio.create_task(self._watch())
 
     @property
@@ -66,16 +70,22 @@ class SharedReader:
                 else:
                     self._tell(head)
         finally:
+            self._answering.cancel()
             # In the watch's own thread, after the watch: a store must not be closed while it is in use.
-            if self._held.left():
-                self._thread.submit(self._held.store.close)
+            self._thread.submit(self._end, self._held.left())
             self._thread.shutdown(wait=False)
+
+    def _end(self, is_last: bool) -> None:
+        self._asking.shutdown()
+        if is_last:
+            self._held.store.close()
 
     def _tell(self, head: int) -> None:
         if head != self._head:
             self._head = head
             self._moved.set()
             self._moved = asyncio.Event()
+            self.questions.look()
 
 
 @dataclass(slots=True)

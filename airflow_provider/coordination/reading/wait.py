@@ -27,11 +27,9 @@ from airflow_provider.domain.cut import (
     starts_with,
 )
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import (
     DomainName,
-    JobName,
     TableName,
     domain_name,
     job_name,
@@ -57,11 +55,13 @@ class Readiness:
     """Readiness of a cut at *barrier*.
 
     :param csn: the head of this answer; wait for a later one before asking again.
+    :param ends_by_clock: time alone may change the answer: a lock or a restatement ends.
     """
 
     barrier: datetime
     csn: int
     missing: tuple[Missing, ...]
+    ends_by_clock: bool = False
 
     @property
     def ready(self) -> bool:
@@ -208,10 +208,12 @@ def begin_readiness(
     members = None if is_committed and change_set.is_group else change_set.members
     answer = inputs_readiness(reader, domain, inputs, source_readers, members)
     missing = [*answer.missing, *(() if members is None else _awaited_members(reader, members, inputs))]
-    missing += change_set.holding(reading, maker, stamped)
+    holding = tuple(change_set.holding(reading, maker, stamped))
+    missing += holding
     if not is_committed:
         missing += change_set.ending(f"epoch of {maker}", inputs.interval)
-    answer = replace(answer, missing=tuple(missing))
+    by_clock = bool(holding) or change_set.name is not None
+    answer = replace(answer, missing=tuple(missing), ends_by_clock=by_clock)
     live = holder(stamped.record if stamped else None, reading.get(lock), reading.now)
     if live is None or (live[0].dag_id, live[0].run_id) == run:
         return answer
@@ -221,7 +223,7 @@ def begin_readiness(
         wanted=inputs.interval.end,
         reason=f"is computed by {owner}, whose lock lasts until {until.isoformat()}",
     )
-    return Readiness(barrier=answer.barrier, csn=answer.csn, missing=(busy, *answer.missing))
+    return replace(answer, missing=(busy, *answer.missing), ends_by_clock=True)
 
 
 def _with_staged(

@@ -1,0 +1,253 @@
+"""Many triggers of one process: a look at the store is one read for all of them, and none of them misses its commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider.coordination.reading.wait import JobInputs, Readiness, begin_readiness, readiness
+from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import Conflict, UnknownName
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.records import Key, table_key
+from airflow_provider.domain.topology import Job, Table
+from airflow_provider.stores.base import MetadataReader, MetadataStore, Reading
+from airflow_provider.stores.factory import open_store, upgrade_schema
+from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.testing.faults import Call, Fault, FaultyStore
+from airflow_provider.triggers.questions import Ask, Questions, Snapshot
+from benchmarks.histories import FORMATS, commit_epoch
+from benchmarks.job import HOUR, ORIGIN
+
+DOMAIN = DomainName("default")
+SOON = timedelta(seconds=0.1)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataStore]:
+    url = f"sqlite:///{tmp_path}/store.db"
+    if request.param == "sqlite":
+        upgrade_schema(url)
+    with MemoryStore() if request.param == "memory" else open_store(url) as opened:
+        yield opened
+
+
+def job(name: str) -> Job:
+    return Job(
+        f"make_{name}",
+        outputs=[Table(name, domain=DOMAIN, format="memory")],
+        cadence="@hourly",
+        origin=ORIGIN,
+    )
+
+
+def commit(store: MetadataStore, name: str, number: int) -> None:
+    if not number:
+        EpochService(store, FORMATS).register(job(name))
+    commit_epoch(store, job(name), number, moves=True)
+
+
+def waits_for(name: str, number: int) -> Ask:
+    """Ask whether the epoch *number* of a table is committed."""
+    return lambda reader: readiness(reader, DOMAIN, [name], ORIGIN + (number + 1) * HOUR)
+
+
+@contextmanager
+def counted(store: MetadataStore) -> Iterator[tuple[FaultyStore, list[str]]]:
+    calls: list[str] = []
+
+    def note(call: Call) -> None:
+        calls.append(call.method)
+
+    yield FaultyStore(store, note), calls
+
+
+def run(
+    store: MetadataReader, work: Callable[[Questions], Coroutine[Any, Any, None]], within_s: float = 30
+) -> None:
+    """Run *work* while its questions are answered."""
+
+    async def all_of_it() -> None:
+        with ThreadPoolExecutor(1) as executor:
+            questions = Questions(store, DOMAIN, executor)
+            answering = asyncio.create_task(questions.run())
+            try:
+                async with asyncio.timeout(within_s):
+                    await work(questions)
+            finally:
+                answering.cancel()
+
+    asyncio.run(all_of_it())
+
+
+def start(questions: Questions, asks: list[Ask], every: timedelta = SOON) -> list[asyncio.Task[Any]]:
+    return [asyncio.create_task(questions.ready(ask, every=every)) for ask in asks]
+
+
+async def until_asked(questions: Questions, number: int) -> None:
+    while questions.asked < number:
+        await asyncio.sleep(0.01)
+
+
+def test_a_look_is_one_read_for_all_and_wakes_those_that_are_ready(store: MetadataStore) -> None:
+    """Of 300 questions about three tables; those about a table that nobody has committed yet, too."""
+    for name in ("a", "b"):
+        commit(store, name, 0)
+    with counted(store) as (through, calls):
+
+        async def work(questions: Questions) -> None:
+            asks = {name: [waits_for(name, number) for number in range(1, 101)] for name in ("a", "b", "c")}
+            waiting = {name: start(questions, asks[name], every=timedelta(hours=1)) for name in asks}
+            await until_asked(questions, 300)
+            assert len(calls) <= 10, "not one read each"
+            for name in ("a", "c"):
+                commit(store, name, 0)
+                calls.clear()
+                commit(store, name, 1)
+                questions.look()
+                await waiting[name][0]
+                assert calls.count("read") <= 2
+            assert [len([task for task in tasks if task.done()]) for tasks in waiting.values()] == [1, 0, 1]
+            for tasks in waiting.values():
+                for task in tasks:
+                    task.cancel()
+            await asyncio.gather(*waiting["b"], return_exceptions=True)
+
+        run(through, work)
+
+
+def test_only_questions_about_a_changed_record_are_asked_again(store: MetadataStore) -> None:
+    for name in ("a", "b"):
+        commit(store, name, 0)
+    asked = {"a": 0, "b": 0}
+
+    def counting(name: str, number: int) -> Ask:
+        def ask(reader: MetadataReader) -> Readiness:
+            asked[name] += 1
+            return waits_for(name, number)(reader)
+
+        return ask
+
+    async def work(questions: Questions) -> None:
+        waiting = start(questions, [counting("a", 2), counting("b", 1)])
+        await until_asked(questions, 2)
+        before = dict(asked)
+        commit(store, "b", 1)
+        questions.look()
+        assert (await waiting[1])[0].ready
+        assert asked == {"a": before["a"], "b": before["b"] + 1}
+        waiting[0].cancel()
+
+    run(store, work)
+
+
+def test_a_record_that_was_newer_than_the_head_is_looked_at_again() -> None:
+    """On a store whose read is no snapshot: the commit came between the head and the record."""
+    inner = MemoryStore()
+    commit(inner, "a", 0)
+    head = inner.read(DOMAIN, []).head
+    commit(inner, "a", 1)
+    stale = [2]
+
+    class BetweenReads(FaultyStore):
+        def read(self, domain: DomainName, keys: Any, *, pointers: Any = ()) -> Reading:
+            found = super().read(domain, keys, pointers=pointers)
+            stale[0] -= 1
+            return Reading(head, found.now, found.records) if stale[0] >= 0 else found
+
+    async def work(questions: Questions) -> None:
+        answer, is_first = await questions.ready(waits_for("a", 1), every=timedelta(hours=1))
+        assert (answer.ready, is_first, stale[0] < 0) == (True, False, True)
+
+    run(BetweenReads(inner, lambda _: None), work, within_s=4)
+
+
+def test_what_two_questions_read_at_different_times_is_asked_again() -> None:
+    """The second one needs another key, so that all is read anew: the first one was decided by the earlier state."""
+    store = MemoryStore()
+    commit(store, "a", 0)
+
+    def interrupts(reader: MetadataReader) -> Readiness:
+        if store.read(DOMAIN, []).head.csn == 1:
+            commit(store, "a", 1)
+        return waits_for("other", 1)(reader)
+
+    async def work(questions: Questions) -> None:
+        first, second = start(questions, [waits_for("a", 1), interrupts], every=timedelta(hours=1))
+        assert (await first)[0].ready
+        second.cancel()
+
+    run(store, work, within_s=4)
+
+
+def test_a_lock_that_ends_by_time_wakes_who_waits_for_it(store: MetadataStore) -> None:
+    service = EpochService(store, FORMATS, defaults=replace(DEFAULTS, lock_ttl=timedelta(seconds=1)))
+    epoch = Interval(ORIGIN, ORIGIN + HOUR)
+    other = service.begin(job("a"), epoch, Owner(dag_id="other", run_id="run"))
+    assert isinstance(other, Attempt)
+    inputs = JobInputs.of(job("a"), epoch)
+
+    async def work(questions: Questions) -> None:
+        answer, is_first = await questions.ready(
+            lambda reader: begin_readiness(reader, DOMAIN, "make_a", inputs, ("mine", "run")), every=SOON
+        )
+        assert (answer.ready, is_first) == (True, False)
+
+    run(store, work)
+
+
+def test_an_outage_keeps_questions_open_and_an_error_ends_the_one_that_has_it(store: MetadataStore) -> None:
+    commit(store, "a", 0)
+    faults = [3]
+
+    def lose(_: Call) -> Fault | None:
+        faults[0] -= 1
+        return Fault.REQUEST_LOST if faults[0] >= 0 else None
+
+    conflicts = [2]
+
+    def conflicting(reader: MetadataReader) -> Readiness:
+        conflicts[0] -= 1
+        if conflicts[0] >= 0:
+            raise Conflict("a test.", next_step="ask again.")
+        return waits_for("a", 0)(reader)
+
+    def unknown(_: MetadataReader) -> Readiness:
+        raise UnknownName.of_empty(DOMAIN, what="table")
+
+    async def work(questions: Questions) -> None:
+        waiting, third, second = start(questions, [waits_for("a", 0), conflicting, unknown])
+        assert (await waiting)[0].ready
+        assert (await third)[0].ready
+        with pytest.raises(UnknownName):
+            await second
+        assert (faults[0] < 0, conflicts[0] < 0) == (True, True)
+
+    run(FaultyStore(store, lose), work)
+
+
+def test_a_snapshot_answers_as_the_store_and_reads_anew_for_a_repeated_read(store: MetadataStore) -> None:
+    commit(store, "a", 0)
+    with counted(store) as (through, calls):
+        snapshot = Snapshot(through, DOMAIN, [])
+        key: Key[Any] = table_key(DOMAIN, job("a").outputs[0].name)
+        first = snapshot.read(DOMAIN, [key])
+        assert first.records == store.read(DOMAIN, [key]).records
+        assert snapshot.read(DOMAIN, []).records == {}
+        commit(store, "a", 1)
+        assert snapshot.read(DOMAIN, [key]).head == first.head
+        assert snapshot.read(DOMAIN, [key]).head.csn == first.head.csn + 1
+        assert calls.count("read") == 2
+        assert snapshot.unsettled == {key}
