@@ -94,13 +94,15 @@ class History:
         return Job(f"job_{first:04d}", outputs=outputs, cadence="@hourly", origin=ORIGIN)
 
 
-def commit_epoch(store: MetadataStore, job: Job, number: int, *, moves: bool) -> None:
+def commit_epoch(
+    store: MetadataStore, job: Job, number: int, *, moves: bool, epoch: Interval | None = None
+) -> None:
     """Commit the epoch *number* of *job* in one numbered transaction, as publish does.
 
     :param moves: whether the tables' records move with it, by the protocol's own decision. Of a long history only
         the last moves are made, the first of them for all that was before: nothing is left of the others but a commit.
     """
-    epoch = Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR)
+    epoch = epoch or Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR)
     keys = [table_key(job.domain, table.name) for table in job.outputs] if moves else []
     reading = store.read(job.domain, keys)
     csn = reading.head.csn + 1
@@ -108,7 +110,9 @@ def commit_epoch(store: MetadataStore, job: Job, number: int, *, moves: bool) ->
     moved = {
         key: succeeding(
             stamped,
-            moved_table(stamped.record, [Interval(ORIGIN, epoch.end)], refs[TableName(key.item)]),
+            moved_table(
+                stamped.record, [Interval(job.origin or ORIGIN, epoch.end)], refs[TableName(key.item)]
+            ),
             DEFAULTS,
         )
         for key, stamped in reading.records.items()

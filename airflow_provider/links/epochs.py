@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -38,3 +39,8 @@ def grid_link(query: Mapping[str, str]) -> str:
     base = conf.get("api", "base_url", fallback="") or ""
     shown = urlencode({name: value for name, value in query.items() if value})
     return f"{base.rstrip('/')}{PAGE}" + (f"?{shown}" if shown else "")
+
+
+def tables_query(conn_id: str, domain: str, tables: Iterable[str], barrier: datetime) -> dict[str, str]:
+    """Return the query with which the page shows *tables* up to *barrier*."""
+    return {"conn_id": conn_id, "domain": domain, "to": barrier.isoformat(), "table": ",".join(tables)}

@@ -35,13 +35,11 @@ from airflow_provider.hooks.task_run import (
     tell_bringers,
 )
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
+from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
 
 Run = TypeVar("Run")
 WAIT_TIMEOUT = timedelta(days=7)
 """The default timeout of Airflow's sensors."""
-_GRACE = timedelta(minutes=10)
-"""Time that a busy triggerer may be late by before Airflow itself ends the wait."""
 
 
 class Held(Exception):
@@ -221,7 +219,7 @@ def _defer(
         ),
         method_name="resumed",
         kwargs={"since": started.isoformat()},
-        timeout=left + _GRACE,
+        timeout=left + GRACE,
     )
     raise AssertionError  # defer never returns
 

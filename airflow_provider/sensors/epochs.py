@@ -17,19 +17,26 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
+from airflow_provider.hooks.awaited import Awaited, ReadByJob
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import (
     as_cadence,
     final_errors_end_retries,
     hull,
-    task_barrier,
+    started_by_assets,
     task_intervals,
     tell_bringers,
 )
-from airflow_provider.links.epochs import EpochGridLink
+from airflow_provider.links.epochs import EpochGridLink, tables_query
 from airflow_provider.operators.assets import asset_of
+from airflow_provider.sensors.without_worker import (
+    OfInstances,
+    ends_in_trigger,
+    start_trigger_args,
+    starts_in_trigger,
+)
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.triggers.epochs import EpochTrigger, as_plain_values
+from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +60,12 @@ class EpochSensor(BaseSensorOperator):
     :param epochs_conn_id: connection of the metadata store.
     :param deferrable: wait in the triggerer instead of holding a worker; the default is ``[operators]
         default_deferrable``. ``timeout`` counts all waits of a try together.
+    :param start_from_trigger: begin in the triggerer, without a worker; by default a deferrable sensor does where it
+        loses nothing by it (docs/decisions/without-worker.md). :param end_from_trigger: end there, likewise.
     """
+
+    start_from_trigger = OfInstances(starts_in_trigger, of_class=False)
+    start_trigger_args = OfInstances(start_trigger_args, of_class=None)
 
     template_fields: Sequence[str] = ("at",)
     operator_extra_links = (EpochGridLink(),)
@@ -69,6 +81,8 @@ class EpochSensor(BaseSensorOperator):
         epochs_conn_id: str = DEFAULT_CONN_ID,
         deferrable: bool | None = None,
         poke_interval: timedelta | float = DEFAULTS.wait_poll_interval,
+        start_from_trigger: bool | None = None,
+        end_from_trigger: bool | None = None,
         **kwargs: Any,
     ) -> None:
         waited = _waited(tables, job)
@@ -84,6 +98,10 @@ class EpochSensor(BaseSensorOperator):
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.without_worker = {
+            "start_from_trigger": start_from_trigger,
+            "end_from_trigger": end_from_trigger,
+        }
         self._told = False
         self.grid_query: dict[str, str] = {}
 
@@ -102,47 +120,56 @@ class EpochSensor(BaseSensorOperator):
         answer = self._ask(self._request(context), context)
         return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
 
-    def resumed(
-        self,
-        context: Context,
-        event: Mapping[str, Any],  # noqa: ARG002
-        since: str | None = None,
-    ) -> Any:
+    def resumed(self, context: Context, event: Any = None, since: str | None = None) -> Any:
         """Ask again: the event is a hint, and a table may have been rolled back since.
 
-        :param since: time at which this try began to wait; None for a wait that an earlier version of this package
-            began.
+        :param since: time at which this try began to wait; None for a wait that began in the triggerer, whose event
+            says it, and for one that an earlier version of this package began.
         """
         with final_errors_end_retries():
+            since = since or (event.get("since") if isinstance(event, Mapping) else None)
             started = datetime.now(UTC) if since is None else datetime.fromisoformat(since)
             return self._found_or_defer(self._request(context), context, started)
 
+    def trigger_of_any_run(self, timeout: timedelta) -> EpochTrigger:
+        """Return the trigger with which Airflow's scheduler starts this task without a worker."""
+        airflows = timeout + GRACE
+        if self.execution_timeout is not None:
+            airflows = min(airflows, self.execution_timeout)
+        return EpochTrigger(
+            epochs_conn_id=self.epochs_conn_id,
+            domain=self.domain,
+            tables=self.tables,
+            poll_interval=self.poke_interval,
+            awaited=self._awaited().as_plain(),
+            timeout=timeout.total_seconds(),
+            trigger_timeout=airflows.total_seconds(),
+            ends=ends_in_trigger(self),
+        )
+
+    def _awaited(self) -> Awaited:
+        calendar = self.cadence
+        if self.job is not None:
+            calendar = calendar or self._batch(self.job) or self.job.cadence
+        return Awaited(
+            domain=self.domain,
+            tables=tuple(self.tables),
+            at=self.at,
+            calendar=calendar,
+            job=None if self.job is None else ReadByJob.of(self.job),
+        )
+
     def _request(self, context: Context) -> datetime | JobInputs:
         """Return the barrier to wait for, or the inputs of the job's epochs; also sets the query of the grid link."""
-        if self.job is None:
-            request: datetime | JobInputs = task_barrier(
-                context, self.cadence, explicit=self.at, domain=self.domain
-            )
+        awaited = self._awaited()
+        if self.job is not None and not self.at and started_by_assets(context["dag_run"]):
+            epochs = task_intervals(context, self.job, cadence=awaited.calendar)
+            request: datetime | JobInputs = JobInputs.of(self.job, hull(epochs))
         else:
-            request = JobInputs.of(self.job, self._interval(context, self.job))
+            request = awaited.of_run(context)
         barrier = request.interval.end if isinstance(request, JobInputs) else request
-        self.grid_query = {
-            "conn_id": self.epochs_conn_id,
-            "domain": self.domain,
-            "to": barrier.isoformat(),
-            "table": ",".join(self.tables),
-        }
+        self.grid_query = tables_query(self.epochs_conn_id, self.domain, self.tables, barrier)
         return request
-
-    def _interval(self, context: Context, job: Job) -> Interval:
-        """Return the interval of *job* that the run computes."""
-        calendar = self.cadence or self._batch(job) or job.cadence
-        if isinstance(self.at, Interval):
-            return self.at
-        if not self.at:
-            return hull(task_intervals(context, job, cadence=calendar))
-        barrier = task_barrier(context, calendar, explicit=self.at)
-        return Interval(calendar.last_before(barrier), barrier)
 
     def _batch(self, job: Job) -> Cadence | None:
         """Return the ``batch`` of a downstream task that computes *job*; None without one."""
@@ -200,11 +227,13 @@ class EpochSensor(BaseSensorOperator):
                 tables=self.tables,
                 barrier=answer.barrier.isoformat(),
                 poll_interval=self.poke_interval,
+                until=(started + timedelta(seconds=self.timeout)).isoformat(),
+                ends=ends_in_trigger(self),
                 **inputs,
             ),
             method_name="resumed",
             kwargs={"since": started.isoformat()},
-            timeout=left,
+            timeout=left + GRACE,
         )
 
 

@@ -1,7 +1,7 @@
 """Trigger that waits for a barrier.
 
-It only wakes the task, which asks the store again: an event is a hint (R35), and Airflow may run a trigger twice or
-lose it.
+It wakes the task, which asks the store again: an event is a hint (R35), and Airflow may run a trigger twice or lose it.
+A sensor's trigger may end the task itself, by the same decision on one reading (docs/decisions/without-worker.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.sdk.listener import get_listener_manager
+from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider.coordination.reading.wait import (
     JobInputs,
@@ -28,10 +29,16 @@ from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge
+from airflow_provider.hooks.awaited import Awaited
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.task_run import started_by_assets
+from airflow_provider.links.epochs import EpochGridLink, grid_link, tables_query
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
 from airflow_provider.triggers.shared_reader import shared_reader
+
+GRACE = timedelta(minutes=10)
+"""Time that a busy triggerer may be late by before Airflow itself ends a wait. The task says what is missing."""
 
 
 class EpochTrigger(BaseTrigger):
@@ -52,6 +59,10 @@ class EpochTrigger(BaseTrigger):
     :param until: time at which waiting ends without success, in the form of *barrier*; None if only Airflow ends it.
     :param sources: sources that the job reads, as it declares them. :param cadence: cadence of its epochs.
     :param restatement: the restatement within which the epoch is to begin.
+    :param awaited: in place of *barrier* and all that goes with it, for a trigger that no worker has started: what the
+        sensor waits for, in the form of :meth:`Awaited.as_plain`. :param timeout: longest wait of the sensor in
+        seconds. :param trigger_timeout: time in seconds after which Airflow ends the trigger.
+    :param ends: end the task with success, with the sensor's return value, instead of waking it.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -60,7 +71,7 @@ class EpochTrigger(BaseTrigger):
         *,
         domain: str,
         tables: Sequence[str],
-        barrier: str,
+        barrier: str = "",
         epochs_conn_id: str = DEFAULT_CONN_ID,
         poll_interval: float = DEFAULTS.wait_poll_interval.total_seconds(),
         edges: Sequence[Mapping[str, Any]] = (),
@@ -71,6 +82,10 @@ class EpochTrigger(BaseTrigger):
         sources: Sequence[Mapping[str, Any]] = (),
         cadence: Mapping[str, Any] | None = None,
         restatement: str | None = None,
+        awaited: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        trigger_timeout: float | None = None,
+        ends: bool = False,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -87,10 +102,21 @@ class EpochTrigger(BaseTrigger):
         self.sources = [dict(source) for source in sources]
         self.cadence = None if cadence is None else dict(cadence)
         self.restatement = restatement
+        self.awaited = None if awaited is None else dict(awaited)
+        self.timeout = timeout
+        self.trigger_timeout = trigger_timeout
+        self.ends = ends
         self.later = later
+        self.timeout_after: datetime | None = None  # set by the triggerer
+        self._context: Mapping[str, Any] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class's path and the arguments that make an equal trigger."""
+        started = {
+            "awaited": self.awaited,
+            "timeout": self.timeout,
+            "trigger_timeout": self.trigger_timeout,
+        }
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -106,21 +132,63 @@ class EpochTrigger(BaseTrigger):
                 "until": self.until,
                 **({} if self.restatement is None else {"restatement": self.restatement}),
                 **({"sources": self.sources, "cadence": self.cadence} if self.sources else {}),
+                **({} if self.awaited is None else started),
+                **({"ends": True} if self.ends else {}),
             },
         )
 
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:  # noqa: ARG002
+        """Keep the run's context, which Airflow has for a trigger that no worker has started; there is no template."""
+        self._context = context
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event with a status.
+        """Yield one event: success of the task, or one with a status.
 
         ``ready``: the barrier is reached. ``error``: waiting can never succeed. ``waited``: the time of *until* is
-        over; the task asks once more, and reports what is missing.
+        over; the task asks once more, and reports what is missing. ``ask``: only a worker can find out what to wait
+        for. ``since`` is the time at which the wait began, if no worker has begun it.
         """
+        began = self._begin()
         try:
-            async with asyncio.timeout(self._left()):
-                event = await self._event()
+            event = self._of_run()
+            if event is None:
+                async with asyncio.timeout(self._left()):
+                    event = await self._event()
         except TimeoutError:
             event = TriggerEvent({"status": "waited", "barrier": self.barrier})
+        if began is not None and not isinstance(event, BaseTaskEndEvent):
+            event = TriggerEvent({**event.payload, "since": began.isoformat()})
         yield event
+
+    def _begin(self) -> datetime | None:
+        """Return when the wait of a trigger that no worker has started began; set *until* by it."""
+        if self.awaited is None or self.timeout is None:
+            return None
+        began = datetime.now(UTC)
+        if self.timeout_after is not None and self.trigger_timeout is not None:
+            # The same time whenever, and in whichever triggerer, it runs again.
+            began = as_utc(self.timeout_after, "timeout") - timedelta(seconds=self.trigger_timeout)
+        self.until = (began + timedelta(seconds=self.timeout)).isoformat()
+        return began
+
+    def _of_run(self) -> TriggerEvent | None:
+        """Find out what the run waits for, if no worker has; return an event if that cannot be known here."""
+        if self.awaited is None:
+            return None
+        run: Any = {} if self._context is None else self._context["dag_run"]
+        if self._context is None or (started_by_assets(run) and not run.partition_key):
+            return TriggerEvent({"status": "ask"})  # Airflow does not tell a trigger the events
+        try:
+            request = Awaited.of_plain(self.awaited).of_run(self._context)
+        except FinalError as error:
+            return TriggerEvent({"status": "error", "message": str(error)})
+        if isinstance(request, JobInputs):
+            plain = as_plain_values(request)
+            self.edges, self.start = plain["edges"], plain["start"]
+            self.sources, self.cadence = plain.get("sources", []), plain.get("cadence")
+            request = request.interval.end
+        self.barrier = request.isoformat()
+        return None
 
     def _left(self) -> float | None:
         if self.until is None:
@@ -142,7 +210,19 @@ class EpochTrigger(BaseTrigger):
             except FinalError as error:
                 return TriggerEvent({"status": "error", "message": str(error)})
             else:
-                return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
+                return await self._ready(answer)
+
+    async def _ready(self, answer: Readiness) -> TriggerEvent:
+        if not self.ends or await asyncio.to_thread(_has_listeners):
+            return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
+        found: dict[str, Any] = {
+            "domain": self.domain,
+            "barrier": answer.barrier.isoformat(),
+            "csn": answer.csn,
+        }
+        query = tables_query(self.epochs_conn_id, self.domain, self.tables, answer.barrier)
+        self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
+        return TaskSuccessEvent(xcoms={"return_value": found, EpochGridLink().xcom_key: grid_link(query)})
 
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
@@ -201,6 +281,11 @@ class EpochTrigger(BaseTrigger):
             sources=tuple(msgspec.convert(source, Source, strict=False) for source in self.sources),
             cadence=None if self.cadence is None else msgspec.convert(self.cadence, Cadence, strict=False),
         )
+
+
+def _has_listeners() -> bool:
+    """Return whether a plugin listens to the ends of tasks, of which Airflow tells it in workers only."""
+    return get_listener_manager().has_listeners
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:

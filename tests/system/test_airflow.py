@@ -164,8 +164,21 @@ def _a_waiting_run_goes_on_when_its_input_is_published(world: World) -> None:
     made = world.backfill("make", 8, 9)
     assert world.finished("copy", copy) == "success"
     assert world.rows("copies") == [7]
+    _a_sensor_has_waited_without_a_worker(world, copy)
     assert {world.finished("make", run) for run in made} == {"success"}
     assert world.rows("rows") == [7, 8]
+
+
+def _a_sensor_has_waited_without_a_worker(world: World, run: str) -> None:
+    """Its only log is a triggerer's; its return value and its link are there all the same."""
+    logs = list(world.cluster.airflow_home.glob("logs/dag_id=copy/**/task_id=wait/*"))
+    assert logs
+    assert all(".trigger." in log.name for log in logs), logs
+    instance = f"/dags/copy/dagRuns/{run}/taskInstances/wait"
+    found = world.rest.request("GET", f"{instance}/xcomEntries/return_value")["value"]
+    assert "2013-02-08T00:00:00+00:00" in str(found)
+    links = world.rest.request("GET", f"{instance}/links")["extra_links"]
+    assert "/plugin/epochs?" in links["Epochs"]
 
 
 def _a_failed_try_is_followed_by_one_that_publishes(world: World) -> None:
