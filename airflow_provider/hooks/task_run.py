@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.observability import stats
 
-from airflow_provider.coordination.reading.wait import Bringer
+from airflow_provider.coordination.reading.bringers import Bringer
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
 from airflow_provider.domain.interval import Cadence, Interval
@@ -217,10 +217,9 @@ def final_errors_end_retries() -> Iterator[None]:
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 
 
-def tell_bringers(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]) -> None:
-    """Log the writers that a waiting task waits for, with a warning for a run that ended and left its epoch open."""
+def warn_of_ended_runs(log: Any, found: Iterable[Bringer], context: Mapping[str, Any]) -> None:
+    """Warn of each run that has ended and left an epoch open that is waited for."""
     for bringer in found:
-        log.info("Waiting for %s", bringer)
         owner = bringer.owner if bringer.is_open and bringer.owner and bringer.owner.names_dag else None
         ended = _ended_as(context.get("ti"), owner) if owner else None
         if ended and owner:

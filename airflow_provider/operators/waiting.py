@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
 from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
+from airflow_provider.coordination.reading.bringers import bringers, told_wait
 from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
     begin_readiness,
-    bringers,
     check_inputs,
 )
 from airflow_provider.coordination.service import EpochService
@@ -32,7 +32,7 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
     task_owner,
-    tell_bringers,
+    warn_of_ended_runs,
 )
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
@@ -170,10 +170,12 @@ def _wait(operator: Any, context: Mapping[str, Any], held: Held, started: dateti
     hook, inputs = EpochsHook(operator.epochs_conn_id), JobInputs.of(job, held.epoch)
     source_readers = SourceReaders(hook.connection_urls(inputs.connections))
     with hook.get_reader() as reader:
-        missing = check_inputs(reader, job.domain, inputs, source_readers).missing
+        answer = check_inputs(reader, job.domain, inputs, source_readers)
         tables = {edge.table for edge in inputs.edges}
-        told = bringers(reader, job.domain, [lag.table for lag in missing if lag.table in tables])
-        tell_bringers(operator.log, told, context)
+        told = bringers(reader, job.domain, [lag.table for lag in answer.missing if lag.table in tables])
+        if answer.missing:
+            operator.log.info("%s", told_wait(answer, sorted(tables), told, started + operator.wait_timeout))
+        warn_of_ended_runs(operator.log, told, context)
         if not operator.deferrable:
             run = (owner.dag_id, owner.run_id)
             _wait_here(

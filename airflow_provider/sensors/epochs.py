@@ -10,9 +10,16 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
-from airflow_provider.coordination.reading.wait import JobInputs, Readiness, bringers, check, check_inputs
+from airflow_provider.coordination.reading.bringers import (
+    OnUpstreamFailure,
+    bringers,
+    refuse_failed,
+    told_wait,
+    with_failures,
+)
+from airflow_provider.coordination.reading.wait import JobInputs, Readiness, check, check_inputs
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput, StoreUnavailable
+from airflow_provider.domain.errors import InvalidInput, StoreUnavailable, choice
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
@@ -25,7 +32,7 @@ from airflow_provider.hooks.task_run import (
     hull,
     started_by_assets,
     task_intervals,
-    tell_bringers,
+    warn_of_ended_runs,
 )
 from airflow_provider.links.epochs import EpochGridLink, tables_query
 from airflow_provider.operators.assets import asset_of
@@ -36,6 +43,7 @@ from airflow_provider.sensors.without_worker import (
     starts_in_trigger,
 )
 from airflow_provider.sources.readers import SourceReaders
+from airflow_provider.stores.base import MetadataReader
 from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
@@ -60,6 +68,8 @@ class EpochSensor(BaseSensorOperator):
     :param epochs_conn_id: connection of the metadata store.
     :param deferrable: wait in the triggerer instead of holding a worker; the default is ``[operators]
         default_deferrable``. ``timeout`` counts all waits of a try together.
+    :param on_upstream_failure: ``fail`` fails the try as soon as the newest attempt at an epoch that is waited for was
+        aborted, or its checks failed; ``wait`` waits on, for a retry or a cleared task.
     :param start_from_trigger: begin in the triggerer, without a worker; by default a deferrable sensor does where it
         loses nothing by it (docs/decisions/without-worker.md). :param end_from_trigger: end there, likewise.
     """
@@ -81,6 +91,7 @@ class EpochSensor(BaseSensorOperator):
         epochs_conn_id: str = DEFAULT_CONN_ID,
         deferrable: bool | None = None,
         poke_interval: timedelta | float = DEFAULTS.wait_poll_interval,
+        on_upstream_failure: OnUpstreamFailure | str = OnUpstreamFailure.WAIT,
         start_from_trigger: bool | None = None,
         end_from_trigger: bool | None = None,
         **kwargs: Any,
@@ -98,6 +109,7 @@ class EpochSensor(BaseSensorOperator):
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.on_upstream_failure = choice(OnUpstreamFailure, on_upstream_failure, "on_upstream_failure")
         self.without_worker = {
             "start_from_trigger": start_from_trigger,
             "end_from_trigger": end_from_trigger,
@@ -144,6 +156,7 @@ class EpochSensor(BaseSensorOperator):
             awaited=self._awaited().as_plain(),
             timeout=timeout.total_seconds(),
             trigger_timeout=airflows.total_seconds(),
+            on_upstream_failure=self.on_upstream_failure,
             ends=ends_in_trigger(self),
         )
 
@@ -177,7 +190,9 @@ class EpochSensor(BaseSensorOperator):
         batches = (getattr(task, "batch", None) for task in below if getattr(task, "job", None) == job)
         return next((batch for batch in batches if batch is not None), None)
 
-    def _ask(self, request: datetime | JobInputs, context: Mapping[str, Any]) -> Readiness:
+    def _ask(
+        self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime | None = None
+    ) -> Readiness:
         hook = EpochsHook(self.epochs_conn_id)
         try:
             with hook.get_reader() as reader:
@@ -188,17 +203,31 @@ class EpochSensor(BaseSensorOperator):
                     answer = check_inputs(reader, self.domain, request, source_readers)
                 else:
                     answer = check(reader, self.domain, self.tables, request)
-                self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
-                if not self._told:
-                    tables = [lag.table for lag in answer.missing if lag.table in self.tables]
-                    tell_bringers(self.log, bringers(reader, self.domain, tables), context)
+                if self.on_upstream_failure is OnUpstreamFailure.FAIL:
+                    answer = with_failures(reader, self.domain, answer)
+                self._tell(reader, answer, context, started)
         except StoreUnavailable as error:
             if not error.absent:
                 raise
             self.log.warning("%s", error)  # the store is a file, which the first run of a job creates
             return self._nothing_yet(request, error)
         self._told = True
+        refuse_failed(answer)
         return answer
+
+    def _tell(
+        self, reader: MetadataReader, answer: Readiness, context: Mapping[str, Any], started: datetime | None
+    ) -> None:
+        """Log what the task waits for; the first time also which DAG brings it."""
+        if answer.ready or self._told:
+            self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
+            return
+        tables = [lag.table for lag in answer.missing if lag.table in self.tables]
+        found = bringers(reader, self.domain, tables)
+        until = None if started is None else started + timedelta(seconds=self.timeout)
+        names = self.tables or [lag.table for lag in answer.missing]
+        self.log.info("%s", told_wait(answer, names, found, until))
+        warn_of_ended_runs(self.log, found, context)
 
     def _nothing_yet(self, request: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
         barrier = request.interval.end if isinstance(request, JobInputs) else request
@@ -211,7 +240,7 @@ class EpochSensor(BaseSensorOperator):
     def _found_or_defer(
         self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime
     ) -> dict[str, Any]:
-        answer = self._ask(request, context)
+        answer = self._ask(request, context, started)
         if not answer.ready:
             self._defer(answer, as_plain_values(request) if isinstance(request, JobInputs) else {}, started)
         return self._found(answer)
@@ -229,6 +258,7 @@ class EpochSensor(BaseSensorOperator):
                 poll_interval=self.poke_interval,
                 until=(started + timedelta(seconds=self.timeout)).isoformat(),
                 ends=ends_in_trigger(self),
+                on_upstream_failure=self.on_upstream_failure,
                 **inputs,
             ),
             method_name="resumed",

@@ -16,6 +16,7 @@ import msgspec
 from airflow.sdk.listener import get_listener_manager
 from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
+from airflow_provider.coordination.reading.bringers import OnUpstreamFailure, told_wait, with_failures
 from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
@@ -35,7 +36,7 @@ from airflow_provider.hooks.task_run import started_by_assets
 from airflow_provider.links.epochs import EpochGridLink, grid_link, tables_query
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader
-from airflow_provider.triggers.shared_reader import shared_reader
+from airflow_provider.triggers.shared_reader import SharedReader, shared_reader
 
 GRACE = timedelta(minutes=10)
 """Time that a busy triggerer may be late by before Airflow itself ends a wait. The task says what is missing."""
@@ -63,6 +64,7 @@ class EpochTrigger(BaseTrigger):
         sensor waits for, in the form of :meth:`Awaited.as_plain`. :param timeout: longest wait of the sensor in
         seconds. :param trigger_timeout: time in seconds after which Airflow ends the trigger.
     :param ends: end the task with success, with the sensor's return value, instead of waking it.
+    :param on_upstream_failure: as for the sensor: ``fail`` wakes it when what it waits for has failed.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -86,6 +88,7 @@ class EpochTrigger(BaseTrigger):
         timeout: float | None = None,
         trigger_timeout: float | None = None,
         ends: bool = False,
+        on_upstream_failure: str = OnUpstreamFailure.WAIT,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -106,6 +109,7 @@ class EpochTrigger(BaseTrigger):
         self.timeout = timeout
         self.trigger_timeout = trigger_timeout
         self.ends = ends
+        self.on_upstream_failure = OnUpstreamFailure(on_upstream_failure)
         self.later = later
         self.timeout_after: datetime | None = None  # set by the triggerer
         self._context: Mapping[str, Any] | None = None
@@ -134,6 +138,7 @@ class EpochTrigger(BaseTrigger):
                 **({"sources": self.sources, "cadence": self.cadence} if self.sources else {}),
                 **({} if self.awaited is None else started),
                 **({"ends": True} if self.ends else {}),
+                **({"on_upstream_failure": "fail"} if self._fails else {}),
             },
         )
 
@@ -146,7 +151,8 @@ class EpochTrigger(BaseTrigger):
 
         ``ready``: the barrier is reached. ``error``: waiting can never succeed. ``waited``: the time of *until* is
         over; the task asks once more, and reports what is missing. ``ask``: only a worker can find out what to wait
-        for. ``since`` is the time at which the wait began, if no worker has begun it.
+        for. ``failed``: an epoch that it waits for has failed. ``since`` is the time at which the wait began, if no
+        worker has begun it.
         """
         began = self._begin()
         try:
@@ -213,6 +219,8 @@ class EpochTrigger(BaseTrigger):
                 return await self._ready(answer)
 
     async def _ready(self, answer: Readiness) -> TriggerEvent:
+        if answer.failed:
+            return TriggerEvent({"status": "failed", "barrier": self.barrier, "message": answer.failed})
         if not self.ends or await asyncio.to_thread(_has_listeners):
             return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         found: dict[str, Any] = {
@@ -236,18 +244,40 @@ class EpochTrigger(BaseTrigger):
         async with shared_reader(settings.store_url, domain_name(self.domain)) as shared:
             if self.sources:  # listing files may take long: not in the thread of the others' questions
                 answer = await asyncio.to_thread(ask, shared.reader)
-                is_first = answer.ready
-                while not answer.ready:
+                is_first = answer.is_over
+                await self._tell(shared, answer)
+                while not answer.is_over:
                     await shared.later_than(answer.csn, timeout)
                     answer = await asyncio.to_thread(ask, shared.reader)
             else:
-                answer, is_first = await shared.questions.ready(ask, every=timeout)
+                tell = partial(self._tell, shared)
+                answer, is_first = await shared.questions.ready(ask, every=timeout, tell=tell)
         if is_first and self.job is not None:
             # A begin found what this does not see: let it try again, but not without a pause.
             await asyncio.sleep(self.poll_interval)
         return answer
 
-    def _ask(
+    async def _tell(self, shared: SharedReader, answer: Readiness) -> None:
+        """Log what a task waits for that no worker has begun: a worker logs it itself."""
+        if answer.is_over or self.awaited is None or self.until is None:
+            return
+        until = datetime.fromisoformat(self.until)
+        missing = tuple(lag.table for lag in answer.missing if lag.table in self.tables)
+        found = await shared.bringers(missing)
+        names = self.tables or [lag.name for lag in answer.missing]
+        self.log.info("%s", told_wait(answer, names, found, until))
+
+    @property
+    def _fails(self) -> bool:
+        return self.on_upstream_failure is OnUpstreamFailure.FAIL
+
+    def _ask(self, reader: MetadataReader, **given: Any) -> Readiness:
+        answer = self._readiness(reader, **given)
+        if self._fails and not answer.ready:
+            return with_failures(reader, self.domain, answer)
+        return answer
+
+    def _readiness(
         self,
         reader: MetadataReader,
         *,

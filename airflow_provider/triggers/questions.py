@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,20 +43,22 @@ class Question:
     :param keys: keys that the last call has read.
     :param due: time on the monotonic clock at which it is asked again although none of its records has changed.
     :param scans: the last call has read more than single records, so that any commit may change its answer.
-    :param has_waited: an answer was not ready.
+    :param first: the first answer of all. :param ready: the first one after which nothing is waited for any longer.
     """
 
     ask: Ask
     every: timedelta
     ready: asyncio.Future[Readiness]
     keys: frozenset[Key[Any]] = frozenset()
+    first: asyncio.Future[Readiness]
     due: float = -inf
     scans: bool = False
-    has_waited: bool = False
 
     def fail(self, error: BaseException) -> None:
-        if not self.ready.done():
-            self.ready.set_exception(error)
+        for answer in (self.first, self.ready):
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # whoever waits for the other one gets it
 
     def postpone(self, now: float) -> None:
         self.due = now + min(self.every, DEFAULTS.wait_poll_interval).total_seconds()
@@ -162,26 +164,32 @@ class Questions:
         self._head: Head | None = None
         self._wanted = asyncio.Event()
 
-    async def ready(self, ask: Ask, *, every: timedelta) -> tuple[Readiness, bool]:
-        """Return the first answer of *ask* that is ready, and whether it was the first of all.
+    async def ready(
+        self, ask: Ask, *, every: timedelta, tell: Callable[[Readiness], Awaitable[None]] | None = None
+    ) -> tuple[Readiness, bool]:
+        """Return the first answer of *ask* that is ready, or says why not, and whether it was the first of all.
 
         :class:`Question` has the parameters. What *ask* raises is raised, but for errors that pass by themselves:
         then it is asked again.
         """
-        question = Question(ask=ask, every=every, ready=asyncio.get_running_loop().create_future())
+        make = asyncio.get_running_loop().create_future
+        question = Question(ask=ask, every=every, ready=make(), first=make())
         self._open.add(question)
         self.look()
         try:
+            first = await question.first
+            if tell is not None:
+                await tell(first)
             answer = await question.ready
         finally:
             self._open.discard(question)
             self._read_by(question, frozenset())
-        return answer, not question.has_waited
+        return answer, first.is_over
 
     @property
     def asked(self) -> int:
         """Number of open questions that were asked at least once."""
-        return sum(question.has_waited for question in self._open)
+        return sum(question.first.done() for question in self._open)
 
     def look(self) -> None:
         """Have the store looked at soon."""
@@ -244,9 +252,9 @@ class Questions:
             self._read_by(question, answer.keys)
             question.scans, question.due = answer.scans, inf
             if isinstance(answer.found, Readiness):
-                if not answer.found.ready:
-                    question.has_waited = True
-                elif not question.ready.done():
+                if not question.first.done():
+                    question.first.set_result(answer.found)
+                if answer.found.is_over and not question.ready.done():
                     question.ready.set_result(answer.found)
                 if answer.found.ends_by_clock:
                     question.postpone(now)

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from weakref import WeakKeyDictionary
 
+from airflow_provider.coordination.reading.bringers import Bringer, bringers
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import RetryableError
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.errors import EpochError, RetryableError
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.stores.base import MetadataReader, MetadataStore
 from airflow_provider.stores.factory import open_store
 from airflow_provider.triggers.questions import Questions
@@ -36,6 +38,7 @@ class SharedReader:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="epochs-watch")
         self._asking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="epochs-ask")
         self.questions = Questions(held.store, domain, self._asking)
+        self._bringers: dict[tuple[TableName, ...], tuple[asyncio.Task[list[Bringer]] | None, float]] = {}
         self.users = 0
         held.users += 1
         self._answering = asyncio.create_task(self.questions.run())
@@ -51,6 +54,18 @@ class SharedReader:
             async with asyncio.timeout(timeout.total_seconds()):
                 while self._head <= csn:
                     await self._moved.wait()
+
+    async def bringers(self, tables: tuple[TableName, ...]) -> list[Bringer]:
+        """Return the writers of *tables*, for a log line: as they were at most some seconds ago."""
+        told, at = self._bringers.get(tables, (None, 0.0))
+        if told is None or monotonic() - at > DEFAULTS.wait_poll_interval.total_seconds():
+            told = asyncio.create_task(asyncio.to_thread(bringers, self.reader, self._domain, tables))
+            self._bringers[tables] = told, monotonic()
+        try:
+            return await asyncio.shield(told)
+        except EpochError as error:
+            log.warning("It is not known who brings %s: %s", ", ".join(tables), error)
+            return []
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()

@@ -477,7 +477,9 @@ def test_inputs_are_awaited_before_spark_is_requested(
     waits, _ = deferred_by(lambda: dag.tasks[0].execute(context))
     assert first_event(waits, 0.3) is None
     said = capsys.readouterr().out
-    assert "a: brought by job make_a of DAG producer, begun by run marked and not ended" in said
+    assert (
+        "(brought by job make_a of DAG producer, begun by run marked and not ended, whose lock lasts" in said
+    )
     assert "Run marked of DAG producer ended as success while its epoch is open" in said
 
 
@@ -588,4 +590,4 @@ def test_a_name_that_is_mistyped_is_told_with_the_one_that_is_alike(
     flights = Job("fly", outputs=[Table("flights")], cadence="@daily")
     publish_epoch(service, flights, SEVENTH, 7)
     assert not sensor(tables=[Table("fligths")], deferrable=False).poke(task_context())
-    assert "fligths: no job that writes it has run; is 'flights' meant?" in capsys.readouterr().out
+    assert "(no job that writes it has run; is 'flights' meant?)" in capsys.readouterr().out

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import expired_states
-from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.reading.change_set import ChangeSet
 from airflow_provider.coordination.reading.resolve import TableVersions, names_of, refuse_expired
@@ -22,7 +20,6 @@ from airflow_provider.domain.cut import (
     before_origin,
     edge_range,
     lagging,
-    newest_version,
     reached,
     starts_with,
 )
@@ -34,9 +31,8 @@ from airflow_provider.domain.identifiers import (
     domain_name,
     job_name,
 )
-from airflow_provider.domain.interval import Cadence, Interval, as_utc, time_key
+from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.missing import Missing
-from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
     epoch_key,
     lock_key,
@@ -47,7 +43,7 @@ from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader, scan
+from airflow_provider.stores.base import MetadataReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,16 +52,23 @@ class Readiness:
 
     :param csn: the head of this answer; wait for a later one before asking again.
     :param ends_by_clock: time alone may change the answer: a lock or a restatement ends.
+    :param failed: why what is missing will not come by itself, for who does not wait on; otherwise empty.
     """
 
     barrier: datetime
     csn: int
     missing: tuple[Missing, ...]
     ends_by_clock: bool = False
+    failed: str = ""
 
     @property
     def ready(self) -> bool:
         return not self.missing
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing is waited for any longer."""
+        return self.ready or bool(self.failed)
 
     def __str__(self) -> str:
         if self.ready:
@@ -251,58 +254,6 @@ def _awaited_members(reader: MetadataReader, members: Members, inputs: JobInputs
         if table is not None:
             low, high = edge_range(edge, inputs.interval, table.record)
             yield from members.read_by(edge.table, table.record.job, low, high)[1]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bringer:
-    """Writer of an awaited table.
-
-    :param job: writes the table; None if no job that writes it has run.
-    :param owner: of the last work on the epoch that the table lacks, or on the newest epoch.
-    :param is_open: the attempt at the lacked epoch has not ended. :param meant: similar names, see :func:`meant`.
-    """
-
-    table: TableName
-    job: JobName | None = None
-    owner: Owner | None = None
-    is_open: bool = False
-    meant: str = ""
-
-    def __str__(self) -> str:
-        if self.job is None:
-            return f"{self.table}: no job that writes it has run{self.meant}"
-        dag = f" of DAG {self.owner.dag_id}" if self.owner and self.owner.names_dag else ""
-        begun = f", begun by run {self.owner.run_id} and not ended" if self.owner and self.is_open else ""
-        return f"{self.table}: brought by job {self.job}{dag}{begun}"
-
-
-def bringers(reader: MetadataReader, domain: str, missing: Iterable[TableName]) -> list[Bringer]:
-    """Return the writer of each table in *missing*, or similar names of an unknown one."""
-    name = domain_name(domain)
-    wanted = list(dict.fromkeys(missing))
-    found = reader.read(name, [table_key(name, table) for table in wanted])
-    told = []
-    for table in wanted:
-        stamped = found.get(table_key(name, table))
-        if stamped is None:
-            told.append(Bringer(table=table, meant=meant(reader, name, table)))
-            continue
-        job, stands = stamped.record.job, newest_version(stamped).watermark
-        start = None if stands is None else time_key(stands)
-        look = partial(scan, reader, name, EpochRecord, job, limit=1)
-        stops = look(start=start)
-        record = next((epoch.record for epoch in stops or look(reverse=True)), None)
-        work = None if record is None else record.attempt or record.committed
-        attempt = record.attempt if record is not None and stops else None
-        told.append(
-            Bringer(
-                table=table,
-                job=job,
-                owner=None if work is None else work.owner,
-                is_open=attempt is not None and attempt.aborted is None and not attempt.staged,
-            )
-        )
-    return told
 
 
 def _incomplete(

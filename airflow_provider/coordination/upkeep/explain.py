@@ -13,8 +13,8 @@ from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.staged import with_staged
+from airflow_provider.coordination.reading.bringers import Bringer, bringers
 from airflow_provider.coordination.reading.outdated import OutdatedRows
-from airflow_provider.coordination.reading.wait import Bringer, bringers
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.barrier_state import barrier_state, members_of_group
 from airflow_provider.coordination.upkeep.unread import unread
