@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from airflow.cli import cli_parser
 from airflow.models.dag import DagModel
@@ -69,7 +70,10 @@ def task_context(
     return {
         "dag_run": run,
         "ti": SimpleNamespace(
-            try_number=try_number, max_tries=cleared_after + retries, task=SimpleNamespace(retries=retries)
+            id=UUID(int=try_number),
+            try_number=try_number,
+            max_tries=cleared_after + retries,
+            task=SimpleNamespace(retries=retries),
         ),
         "outlet_events": OutletEventAccessors(),
     }

@@ -18,12 +18,16 @@ class HeldLease:
     """A claim on :attr:`cut`, which keeps it readable until :attr:`until`.
 
     The end of a ``with`` block drops the lease. If the block raised and the caller named an owner, the lease stays
-    until its time is over: the retry asks by the same name and owner, and reads the same cut.
+    until its time is over: the retry asks by the same name and owner, and reads the same cut. A lease that others made,
+    such as a sensor, stays in any case.
     """
 
-    def __init__(self, service: EpochService, record: Lease, *, for_retries: bool) -> None:
+    def __init__(
+        self, service: EpochService, record: Lease, *, for_retries: bool, of_others: bool = False
+    ) -> None:
         self._service = service
         self._for_retries = for_retries
+        self._of_others = of_others
         self.record = record
 
     @property
@@ -73,7 +77,7 @@ class HeldLease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or not self._for_retries:
+        if not self._of_others and (error is None or not self._for_retries):
             self.drop()
 
     def __repr__(self) -> str:

@@ -172,6 +172,11 @@ def _fields_of(connection: Any) -> ConnectionFields:
     )
 
 
+def default_consistency() -> str:
+    """Return ``[epochs] read_consistency``: the consistency of reads that name none."""
+    return str(conf.get("epochs", "read_consistency", fallback=READ_DEFAULTS.consistency.value))
+
+
 def _settings_of(place: Addresses, catalog: Any) -> Settings:
     return Settings(
         store_url=place.store_url,
@@ -179,7 +184,7 @@ def _settings_of(place: Addresses, catalog: Any) -> Settings:
         catalog_url=None if catalog is None else catalog_url_of(_fields_of(catalog)),
         require=place.require,
         read_level=conf.get("epochs", "read_level", fallback=READ_DEFAULTS.level.value),
-        read_consistency=conf.get("epochs", "read_consistency", fallback=READ_DEFAULTS.consistency.value),
+        read_consistency=default_consistency(),
     )
 
 

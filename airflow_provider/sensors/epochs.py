@@ -17,15 +17,25 @@ from airflow_provider.coordination.reading.bringers import (
     told_wait,
     with_failures,
 )
-from airflow_provider.coordination.reading.wait import JobInputs, Readiness, check, check_inputs
+from airflow_provider.coordination.reading.cut_readiness import (
+    ROLLING,
+    as_plain_request,
+    cut_readiness,
+    cut_request,
+)
+from airflow_provider.coordination.reading.wait import JobInputs, Readiness, check_inputs
+from airflow_provider.coordination.retrying_reader import retrying_reader
+from airflow_provider.domain.alignment import Align, Consistency
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreUnavailable, choice
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.lease import checked_ttl
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.awaited import Awaited, ReadByJob
-from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook, default_consistency
+from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import (
     as_cadence,
     final_errors_end_retries,
@@ -68,6 +78,10 @@ class EpochSensor(BaseSensorOperator):
     :param epochs_conn_id: connection of the metadata store.
     :param deferrable: wait in the triggerer instead of holding a worker; the default is ``[operators]
         default_deferrable``. ``timeout`` counts all waits of a try together.
+    :param align: as for a reader's cut, and so are *max_lag*, *max_staleness* and *consistency*, whose default is
+        ``[epochs] read_consistency``; with *max_staleness* a later barrier serves, too. All of them with *tables* only.
+    :param lease: time to live of a lease on the cut, made when it is there; the tasks after it read that cut by
+        ``epochs.held(found)``.
     :param on_upstream_failure: ``fail`` fails the try as soon as the newest attempt at an epoch that is waited for was
         aborted, or its checks failed; ``wait`` waits on, for a retry or a cleared task.
     :param start_from_trigger: begin in the triggerer, without a worker; by default a deferrable sensor does where it
@@ -91,6 +105,11 @@ class EpochSensor(BaseSensorOperator):
         epochs_conn_id: str = DEFAULT_CONN_ID,
         deferrable: bool | None = None,
         poke_interval: timedelta | float = DEFAULTS.wait_poll_interval,
+        align: Align | str = Align.EXACT,
+        max_lag: timedelta | None = None,
+        max_staleness: timedelta | None = None,
+        consistency: Consistency | str | None = None,
+        lease: timedelta | None = None,
         on_upstream_failure: OnUpstreamFailure | str = OnUpstreamFailure.WAIT,
         start_from_trigger: bool | None = None,
         end_from_trigger: bool | None = None,
@@ -109,6 +128,20 @@ class EpochSensor(BaseSensorOperator):
             refuse_connections(epochs_conn_id=epochs_conn_id)
         self.epochs_conn_id = epochs_conn_id
         self.deferrable = default_deferrable() if deferrable is None else deferrable
+        self.cut = cut_request(
+            align=align,
+            max_lag=max_lag,
+            max_staleness=max_staleness,
+            consistency=consistency or (default_consistency() if job is None else Consistency.ROLLING),
+        )
+        self.lease = None if lease is None else checked_ttl(lease, DEFAULTS.lease_longest)
+        if job is not None and (self.cut != ROLLING or lease is not None):
+            raise InvalidInput(
+                field="job",
+                value=job.name,
+                expected="tables=, where align, max_lag, max_staleness, consistency or lease is given: a job reads "
+                "each input where its edge says",
+            )
         self.on_upstream_failure = choice(OnUpstreamFailure, on_upstream_failure, "on_upstream_failure")
         self.without_worker = {
             "start_from_trigger": start_from_trigger,
@@ -120,7 +153,8 @@ class EpochSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Ask; then defer, poke or reschedule as configured.
 
-        :return: ``domain``, ``barrier`` and ``csn`` at which the tables were ready.
+        :return: ``domain``, ``barrier`` and ``csn`` at which the tables were ready; with a lease also ``lease``,
+            ``owner`` and ``until``.
         """
         with final_errors_end_retries():
             if not self.deferrable:
@@ -130,7 +164,8 @@ class EpochSensor(BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue:
         """Ask once."""
         answer = self._ask(self._request(context), context)
-        return PokeReturnValue(is_done=answer.ready, xcom_value=self._found(answer) if answer.ready else None)
+        found = self._found(answer, context) if answer.ready else None
+        return PokeReturnValue(is_done=answer.ready, xcom_value=found)
 
     def resumed(self, context: Context, event: Any = None, since: str | None = None) -> Any:
         """Ask again: the event is a hint, and a table may have been rolled back since.
@@ -157,6 +192,8 @@ class EpochSensor(BaseSensorOperator):
             timeout=timeout.total_seconds(),
             trigger_timeout=airflows.total_seconds(),
             on_upstream_failure=self.on_upstream_failure,
+            cut=as_plain_request(self.cut),
+            lease=None if self.lease is None else self.lease.total_seconds(),
             ends=ends_in_trigger(self),
         )
 
@@ -202,7 +239,9 @@ class EpochSensor(BaseSensorOperator):
                     source_readers = SourceReaders(hook.connection_urls(request.connections))
                     answer = check_inputs(reader, self.domain, request, source_readers)
                 else:
-                    answer = check(reader, self.domain, self.tables, request)
+                    answer = cut_readiness(
+                        retrying_reader(reader), self.domain, self.tables, request, self.cut
+                    )
                 if self.on_upstream_failure is OnUpstreamFailure.FAIL:
                     answer = with_failures(reader, self.domain, answer)
                 self._tell(reader, answer, context, started)
@@ -234,8 +273,20 @@ class EpochSensor(BaseSensorOperator):
         missing = (Missing(name=name, wanted=barrier, reason=error.message) for name in self.tables)
         return Readiness(barrier=barrier, csn=0, missing=tuple(missing))
 
-    def _found(self, answer: Readiness) -> dict[str, Any]:
-        return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
+    def _found(self, answer: Readiness, context: Mapping[str, Any]) -> dict[str, Any]:
+        if self.lease is None:
+            return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
+        leased = leased_cut(
+            EpochsHook(self.epochs_conn_id).get_settings(),
+            LeaseOf.of(context["ti"], context["dag_run"]),
+            domain=self.domain,
+            tables=self.tables,
+            barrier=answer.barrier,
+            request=self.cut,
+            ttl=self.lease,
+        )
+        self.log.info("Leased as %s until %s", leased["lease"], leased["until"])
+        return dict(leased)
 
     def _found_or_defer(
         self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime
@@ -243,7 +294,7 @@ class EpochSensor(BaseSensorOperator):
         answer = self._ask(request, context, started)
         if not answer.ready:
             self._defer(answer, as_plain_values(request) if isinstance(request, JobInputs) else {}, started)
-        return self._found(answer)
+        return self._found(answer, context)
 
     def _defer(self, answer: Readiness, inputs: Mapping[str, Any], started: datetime) -> NoReturn:
         left = started + timedelta(seconds=self.timeout) - datetime.now(UTC)
@@ -259,6 +310,8 @@ class EpochSensor(BaseSensorOperator):
                 until=(started + timedelta(seconds=self.timeout)).isoformat(),
                 ends=ends_in_trigger(self),
                 on_upstream_failure=self.on_upstream_failure,
+                cut=as_plain_request(self.cut),
+                lease=None if self.lease is None else self.lease.total_seconds(),
                 **inputs,
             ),
             method_name="resumed",

@@ -17,21 +17,28 @@ from airflow.sdk.listener import get_listener_manager
 from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider.coordination.reading.bringers import OnUpstreamFailure, told_wait, with_failures
+from airflow_provider.coordination.reading.cut_readiness import cut_readiness, request_of_plain
 from airflow_provider.coordination.reading.wait import (
     JobInputs,
     Readiness,
     begin_readiness,
     inputs_readiness,
-    readiness,
 )
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import FinalError, PackageTooOld, RetryableError, UnknownConnection
+from airflow_provider.domain.errors import (
+    EpochError,
+    FinalError,
+    PackageTooOld,
+    RetryableError,
+    UnknownConnection,
+)
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge
 from airflow_provider.hooks.awaited import Awaited
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import started_by_assets
 from airflow_provider.links.epochs import EpochGridLink, grid_link, tables_query
 from airflow_provider.sources.readers import SourceReaders
@@ -65,6 +72,8 @@ class EpochTrigger(BaseTrigger):
         seconds. :param trigger_timeout: time in seconds after which Airflow ends the trigger.
     :param ends: end the task with success, with the sensor's return value, instead of waking it.
     :param on_upstream_failure: as for the sensor: ``fail`` wakes it when what it waits for has failed.
+    :param cut: options of the cut of *tables*, in the form of :func:`as_plain_request`.
+    :param lease: time to live, in seconds, of the lease that a trigger which ends the task makes; None for no lease.
     :param later: fields of later versions of this package; a triggerer that is not upgraded yet ignores them.
     """
 
@@ -89,6 +98,8 @@ class EpochTrigger(BaseTrigger):
         trigger_timeout: float | None = None,
         ends: bool = False,
         on_upstream_failure: str = OnUpstreamFailure.WAIT,
+        cut: Mapping[str, Any] | None = None,
+        lease: float | None = None,
         **later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -110,6 +121,8 @@ class EpochTrigger(BaseTrigger):
         self.trigger_timeout = trigger_timeout
         self.ends = ends
         self.on_upstream_failure = OnUpstreamFailure(on_upstream_failure)
+        self.cut = None if cut is None else dict(cut)
+        self.lease = lease
         self.later = later
         self.timeout_after: datetime | None = None  # set by the triggerer
         self._context: Mapping[str, Any] | None = None
@@ -139,6 +152,8 @@ class EpochTrigger(BaseTrigger):
                 **({} if self.awaited is None else started),
                 **({"ends": True} if self.ends else {}),
                 **({"on_upstream_failure": "fail"} if self._fails else {}),
+                **({} if not self.cut else {"cut": self.cut}),
+                **({} if self.lease is None else {"lease": self.lease}),
             },
         )
 
@@ -221,16 +236,37 @@ class EpochTrigger(BaseTrigger):
     async def _ready(self, answer: Readiness) -> TriggerEvent:
         if answer.failed:
             return TriggerEvent({"status": "failed", "barrier": self.barrier, "message": answer.failed})
-        if not self.ends or await asyncio.to_thread(_has_listeners):
+        nameless = self.lease is not None and self.task_instance is None  # a lease is a try's
+        if not self.ends or nameless or await asyncio.to_thread(_has_listeners):
             return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         found: dict[str, Any] = {
             "domain": self.domain,
             "barrier": answer.barrier.isoformat(),
             "csn": answer.csn,
         }
+        if self.lease is not None:
+            try:
+                found |= await self._leased(timedelta(seconds=self.lease), answer.barrier)
+            except EpochError as error:  # a worker makes it, or fails by the error
+                self.log.warning("The cut was not leased: %s", error)
+                return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         query = tables_query(self.epochs_conn_id, self.domain, self.tables, answer.barrier)
         self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
         return TaskSuccessEvent(xcoms={"return_value": found, EpochGridLink().xcom_key: grid_link(query)})
+
+    async def _leased(self, ttl: timedelta, barrier: datetime) -> Mapping[str, Any]:
+        settings = await EpochsHook(self.epochs_conn_id).aget_settings()
+        instance = self.task_instance
+        return await asyncio.to_thread(
+            leased_cut,
+            settings,
+            LeaseOf.of(instance, instance),
+            domain=self.domain,
+            tables=self.tables,
+            barrier=barrier,
+            request=request_of_plain(self.cut or {}),
+            ttl=ttl,
+        )
 
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
@@ -286,7 +322,8 @@ class EpochTrigger(BaseTrigger):
         source_readers: SourceReaders,
     ) -> Readiness:
         if inputs is None:
-            return readiness(reader, self.domain, self.tables, barrier)
+            request = request_of_plain(self.cut or {})
+            return cut_readiness(reader, self.domain, self.tables, barrier, request)
         if self.job is not None:
             dag_id, run_id = self.run_ids
             return begin_readiness(

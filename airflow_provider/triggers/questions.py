@@ -67,7 +67,8 @@ class Question:
 class Snapshot(MetadataReader):
     """Reader whose reads are answered from one reading of the store, which grows by the keys that are new to it.
 
-    A reader that repeats its last read gets a new reading: it asks for a later state.
+    A reader that repeats its last read gets a new reading: it asks for a later state. What is listed is listed once for
+    each reading, after it: later changes are those of the next look.
 
     :param keys: keys of the reading.
     :ivar reading: the newest reading; None before the first.
@@ -84,6 +85,7 @@ class Snapshot(MetadataReader):
         self._domain = domain
         self._keys = set(keys)
         self._taken: set[Key[Any]] = set()
+        self._scanned: dict[object, list[Stamped[Any]]] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -100,6 +102,7 @@ class Snapshot(MetadataReader):
         """Read all keys anew."""
         before, taken = self.reading, self._taken
         self.reading, self._taken = _read(self._store, self._domain, self._keys), set(self._keys)
+        self._scanned.clear()
         csn = self.reading.head.csn
         self.unsettled.update(
             key for key, stamped in self.reading.records.items() if (stamped.csn or 0) > csn
@@ -134,7 +137,12 @@ class Snapshot(MetadataReader):
         reverse: bool = False,
     ) -> list[Stamped[Any]]:
         self.scans = True
-        return self._store.scan(domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse)
+        wanted = (domain, kind, partition, start, end, limit, reverse)
+        if wanted not in self._scanned:
+            self._scanned[wanted] = self._store.scan(
+                domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse
+            )
+        return self._scanned[wanted]
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         self.scans = True

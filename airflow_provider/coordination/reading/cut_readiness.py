@@ -1,0 +1,124 @@
+"""Waiting for a cut with the options that readers have: alignment, staleness, all tables of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_provider.coordination.reading.resolve import (
+    CutRequest,
+    Resolved,
+    TableVersions,
+    names_of,
+    resolved,
+)
+from airflow_provider.coordination.reading.wait import Readiness, readiness
+from airflow_provider.domain.alignment import Align, Consistency, checked_lag
+from airflow_provider.domain.cut import lagging
+from airflow_provider.domain.errors import NotReady, choice
+from airflow_provider.domain.identifiers import DomainName, domain_name
+from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.staleness import checked_staleness
+from airflow_provider.domain.topology import Table
+from airflow_provider.stores.base import MetadataReader
+
+ROLLING = CutRequest()
+"""A cut of the tables that are asked for, all at one barrier, however old."""
+
+
+def cut_request(
+    *,
+    align: Align | str = Align.EXACT,
+    max_lag: timedelta | None = None,
+    max_staleness: timedelta | None = None,
+    consistency: Consistency | str = Consistency.ROLLING,
+) -> CutRequest:
+    """Return the options of a cut; parameters as in :meth:`Cuts.cut`.
+
+    :raises InvalidInput: an unknown word, or a duration that does not go with it.
+    """
+    aligned = choice(Align, align, "align")
+    return CutRequest(
+        align=aligned,
+        max_lag=checked_lag(aligned, max_lag),
+        max_staleness=checked_staleness(max_staleness),
+        consistency=choice(Consistency, consistency, "consistency"),
+    )
+
+
+def cut_readiness(
+    reader: MetadataReader,
+    domain: str,
+    tables: Iterable[str | Table],
+    barrier: datetime,
+    request: CutRequest = ROLLING,
+) -> Readiness:
+    """Return whether a cut of *tables* at *barrier* can be had as *request* says; without retries.
+
+    With ``max_staleness`` a later barrier serves, too: the newest cut at *barrier* or after it that is young enough.
+
+    :raises Unavailable: a table's state at the barrier has expired (R24).
+    """
+    name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
+    if request == ROLLING:
+        return readiness(reader, name, names, barrier)
+    versions = TableVersions(reader)
+    reading, found = versions.of_registered(name, names)
+    if len(found) < len(names):
+        return readiness(reader, name, names, barrier)
+    newest = request.max_staleness is not None
+    try:
+        answer = resolved(versions, name, names, replace(request, at=None if newest else barrier))
+    except NotReady as error:
+        lags = error.missing or (Missing(name=names[0], wanted=barrier, reason=error.message),)
+        return Readiness(barrier=barrier, csn=reading.head.csn, missing=lags)
+    at, csn = answer.aligned.barrier, answer.reading.head.csn
+    if at == barrier or (newest and at > barrier):
+        return Readiness(barrier=at, csn=csn, missing=())
+    return Readiness(barrier=barrier, csn=csn, missing=_lags(name, answer.found, barrier, request))
+
+
+def _lags(domain: DomainName, found: Resolved, barrier: datetime, request: CutRequest) -> tuple[Missing, ...]:
+    """Return what keeps the cut before *barrier*: tables that lag more than they may, else others of the domain."""
+    lags = lagging(found, barrier)
+    if request.max_lag is not None:
+        allowed = barrier - request.max_lag
+        late = (lag for lag in lags if not _may_lag(found, lag, allowed))
+        lags = tuple(late) or lags
+    if lags or request.consistency is Consistency.ROLLING:
+        return lags or (Missing(name=min(found), wanted=barrier, reason="the tables do not meet there"),)
+    reason = (
+        "not all of its tables have published it (consistency='altogether'); `airflow epochs lag` names them"
+    )
+    return (Missing(name=f"domain {domain}", wanted=barrier, reason=reason),)
+
+
+def _may_lag(found: Resolved, lag: Missing, allowed: datetime) -> bool:
+    record, version = found[lag.table]
+    return record.kind.may_lag and version.watermark is not None and version.watermark >= allowed
+
+
+def as_plain_request(request: CutRequest) -> dict[str, Any]:
+    """Return the options of *request* as JSON's own values, without those that have their default."""
+    plain = {
+        "align": str(request.align),
+        "max_lag": None if request.max_lag is None else request.max_lag.total_seconds(),
+        "max_staleness": None if request.max_staleness is None else request.max_staleness.total_seconds(),
+        "consistency": str(request.consistency),
+    }
+    usual = {"align": "exact", "consistency": "rolling"}
+    return {name: value for name, value in plain.items() if value != usual.get(name)}
+
+
+def request_of_plain(plain: Mapping[str, Any]) -> CutRequest:
+    """Return what :func:`as_plain_request` has made plain."""
+    lag, age = plain.get("max_lag"), plain.get("max_staleness")
+    return cut_request(
+        align=plain.get("align", ROLLING.align),
+        max_lag=None if lag is None else timedelta(seconds=lag),
+        max_staleness=None if age is None else timedelta(seconds=age),
+        consistency=plain.get("consistency", ROLLING.consistency),
+    )
