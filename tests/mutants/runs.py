@@ -8,6 +8,10 @@ AUTHOR = "tests/unit/test_dag_author.py"
 ERRORS = "tests/unit/test_errors.py"
 ASSET_RUNS = "tests/unit/test_asset_runs.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
+MANY = "tests/integration/test_airflow_many_waiters.py"
+WORKERLESS = "tests/integration/test_airflow_without_worker.py"
+LEASED = "tests/integration/test_airflow_leased_cut.py"
+CUTS = "tests/contract/test_coordination_waiting_for_cuts.py"
 
 PLANTED_IN_RUNS = (
     Mutant(
@@ -72,6 +76,69 @@ PLANTED_IN_RUNS = (
         new="    if live is None or live[0].run_id != run[1]:\n",
         tests=(WAITING,),
         by="test_a_busy_epoch_is_waited_for_and_spends_no_retry",
+    ),
+    Mutant(
+        name="a record that was newer than the head of its reading is not looked at again",
+        rule="R35",
+        file="triggers/questions.py",
+        old="if (stamped.csn or 0) > csn\n",
+        new="if False\n",
+        tests=(MANY,),
+        by="test_a_record_that_was_newer_than_the_head_is_looked_at_again",
+    ),
+    Mutant(
+        name="what changed between two readings of one look is not asked again",
+        rule="R35",
+        file="triggers/questions.py",
+        old="            self.unsettled.update(changed)\n",
+        new="            del changed\n",
+        tests=(MANY,),
+        by="test_what_two_questions_read_at_different_times_is_asked_again",
+    ),
+    Mutant(
+        name="a trigger that waits for a lock is not asked again when the lock has ended",
+        rule="R35",
+        file="triggers/questions.py",
+        old="                if answer.found.ends_by_clock:\n",
+        new="                if False:\n",
+        tests=(MANY,),
+        by="test_a_lock_that_ends_by_time_wakes_who_waits_for_it",
+    ),
+    Mutant(
+        name="a sensor that a trigger has begun waits for each time-out anew",
+        rule="R35",
+        file="triggers/epochs.py",
+        old='            began = as_utc(self.timeout_after, "timeout") - timedelta(seconds=self.trigger_timeout)\n',
+        new="            began = datetime.now(UTC)\n",
+        tests=(WORKERLESS,),
+        by="test_the_time_out_is_of_the_whole_wait_and_says_what_is_missing",
+    ),
+    Mutant(
+        name="a run that assets have started waits by its trigger's clock",
+        rule="R37",
+        file="triggers/epochs.py",
+        old="        if self._context is None or (started_by_assets(run) and not run.partition_key):\n",
+        new="        if self._context is None:\n",
+        tests=(WORKERLESS,),
+        by="test_a_run_that_assets_have_started_is_found_out_about_by_a_worker",
+    ),
+    Mutant(
+        name="a sensor is ready at an earlier barrier than that of its run",
+        rule="R19",
+        file="coordination/reading/cut_readiness.py",
+        old="    if at == barrier or (newest and at > barrier):\n",
+        new="    if at:\n",
+        tests=(CUTS,),
+        by="test_it_is_ready_where_a_reader_gets_the_cut",
+    ),
+    Mutant(
+        name="a cleared sensor leases the cut of before",
+        rule="R22",
+        file="hooks/leased.py",
+        old='name=f"sensor-{instance.id}"',
+        new='name=f"sensor-{run.run_id}"',
+        tests=(LEASED,),
+        by="test_a_try_that_ends_twice_has_one_lease_and_another_try_another_one",
     ),
     Mutant(
         name="retries that an author lowers count as a clearing",
