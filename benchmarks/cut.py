@@ -13,10 +13,11 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.stores.factory import open_store
 from benchmarks.figures import figure, percentile, progress
-from benchmarks.histories import FORMATS, MOVES, History
+from benchmarks.histories import MOVES, History
 from benchmarks.job import HOUR, ORIGIN
 from benchmarks.sizes import Size
 from benchmarks.stores import Store
+from tests.committed import FORMATS
 
 TABLES = (100, 1000)
 EPOCHS = (100, 10_000)

@@ -18,10 +18,11 @@ from airflow_provider.domain.version import Rewrite, RewriteLog
 from airflow_provider.stores.base import MetadataStore, Put, StoreCapability, Transaction
 from airflow_provider.stores.factory import open_store
 from benchmarks.figures import figure, progress
-from benchmarks.histories import FORMATS, commit_epoch
+from benchmarks.histories import commit_epoch
 from benchmarks.job import HOUR, ORIGIN
 from benchmarks.sizes import Size
 from benchmarks.stores import Store
+from tests.committed import FORMATS
 
 EPOCHS = 100_000
 EPOCHS_IN_SMALL_TRANSACTIONS = 5_000

@@ -25,10 +25,11 @@ from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.triggers import shared_reader
 from airflow_provider.triggers.epochs import EpochTrigger
 from benchmarks.figures import figure, progress
-from benchmarks.histories import FORMATS, commit_epoch
+from benchmarks.histories import commit_epoch
 from benchmarks.job import HOUR, ORIGIN
 from benchmarks.sizes import Size
 from benchmarks.stores import Store
+from tests.committed import FORMATS
 
 DOMAIN = DomainName("waiters")
 CONN_ID = "bench_waiters"

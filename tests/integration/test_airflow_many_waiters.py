@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from airflow_provider.triggers.questions import Ask, Questions, Snapshot
-from benchmarks.histories import FORMATS, commit_epoch
-from benchmarks.job import HOUR, ORIGIN
+from tests.committed import FORMATS, commit_epoch
 
 DOMAIN = DomainName("default")
+HOUR = timedelta(hours=1)
+ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 SOON = timedelta(seconds=0.1)
 
 
@@ -56,7 +57,8 @@ def job(name: str) -> Job:
 def commit(store: MetadataStore, name: str, number: int) -> None:
     if not number:
         EpochService(store, FORMATS).register(job(name))
-    commit_epoch(store, job(name), number, moves=True)
+    hour = Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR)
+    commit_epoch(store, job(name), hour, origin=ORIGIN)
 
 
 def waits_for(name: str, number: int) -> Ask:

@@ -32,8 +32,8 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers import epochs as triggers
-from benchmarks.histories import FORMATS, commit_epoch
 from tests.airflow_runs import DAY_END, epochs_connection, published, task_context
+from tests.committed import FORMATS, commit_epoch
 
 DAY = timedelta(days=1)
 A, B = Table("a", format="memory"), Table("b", format="memory")
@@ -55,9 +55,8 @@ def _connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def commit(job: Job, number: int = 0) -> None:
     """Commit a day of *job*; that of the run is the first."""
     with EpochsHook().get_conn() as service:
-        reader = service.store
         daily = Interval(DAY_END + (number - 1) * DAY, DAY_END + number * DAY)
-        commit_epoch(reader, job, number, moves=True, epoch=daily)
+        commit_epoch(service.store, job, daily, origin=DAY_END - DAY)
 
 
 def waits(*, dag: dict[str, Any] | None = None, **options: Any) -> tuple[EpochSensor, Any, dict[str, Any]]:
