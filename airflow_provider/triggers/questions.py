@@ -1,7 +1,8 @@
 """Questions of many triggers to one domain, answered from one reading of the store.
 
 Thousands of triggers wait for a few tables. Whatever their number, a look at the store is one read: of the records that
-the open questions have read so far. Only the questions with a record that has changed are asked again.
+the open questions have read so far. Only the questions with a record that has changed are asked again. New questions
+share the reads of what is new.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ class Question:
     """An open question.
 
     :param ask: decides by what it reads of the store; it is called in a thread, again and again.
-    :param every: time between two calls while time alone may change the answer, or the last call failed.
+    :param every: time between two calls while time alone may change the answer, the last call failed, or *scans*.
     :param keys: keys that the last call has read.
     :param due: time on the monotonic clock at which it is asked again although none of its records has changed.
-    :param scans: the last call has read more than single records, so that any commit may change its answer.
+    :param scans: the last call has read more than single records, so that anything may change its answer.
+    :param failed: the last call has failed: it is asked after the others, whom an outage must not keep from theirs.
     :param first: the first answer of all. :param ready: the first one after which nothing is waited for any longer.
     """
 
@@ -53,6 +55,7 @@ class Question:
     first: asyncio.Future[Readiness]
     due: float = -inf
     scans: bool = False
+    failed: bool = False
 
     def fail(self, error: BaseException) -> None:
         for answer in (self.first, self.ready):
@@ -64,14 +67,20 @@ class Question:
         self.due = now + min(self.every, DEFAULTS.wait_poll_interval).total_seconds()
 
 
-class Snapshot(MetadataReader):
-    """Reader whose reads are answered from one reading of the store, which grows by the keys that are new to it.
+class Unread(BaseException):
+    """A question reads keys that its snapshot does not have yet: ask it again after the next reading."""
 
-    A reader that repeats its last read gets a new reading: it asks for a later state. What is listed is listed once for
-    each reading, after it: later changes are those of the next look.
+
+class Snapshot(MetadataReader):
+    """Reader whose reads are answered from one reading of the store.
+
+    A read of keys that are new to it raises :class:`Unread`; :meth:`take` reads them with all others. A reader that
+    repeats its last read gets a new reading: it asks for a later state. What is listed is listed once for each reading,
+    after it: later changes are those of the next look.
 
     :param keys: keys of the reading.
-    :ivar reading: the newest reading; None before the first.
+    :ivar reading: the newest reading; None before the first. :ivar head: of the first reading: all that was decided has
+        seen at least this.
     :ivar unsettled: keys whose record has changed between two readings, or is newer than the head: what was decided by
         it has to be decided again.
     :ivar asked: keys that were read since :meth:`begin`. :ivar scans: other things were read, too.
@@ -80,6 +89,7 @@ class Snapshot(MetadataReader):
     def __init__(self, store: MetadataReader, domain: DomainName, keys: Iterable[Key[Any]]) -> None:
         self.capabilities = store.capabilities
         self.reading: Reading | None = None
+        self.head: Head | None = None
         self.unsettled: set[Key[Any]] = set()
         self._store = store
         self._domain = domain
@@ -103,6 +113,7 @@ class Snapshot(MetadataReader):
         before, taken = self.reading, self._taken
         self.reading, self._taken = _read(self._store, self._domain, self._keys), set(self._keys)
         self._scanned.clear()
+        self.head = self.head or self.reading.head
         csn = self.reading.head.csn
         self.unsettled.update(
             key for key, stamped in self.reading.records.items() if (stamped.csn or 0) > csn
@@ -117,8 +128,10 @@ class Snapshot(MetadataReader):
             self.scans = True
             return self._store.read(domain, keys, pointers=pointers)
         reading = self.reading
-        if reading is None or not self._keys.issuperset(keys) or (keys and keys == self._last):
+        if reading is None or not self._taken.issuperset(keys):
             self._keys.update(keys)
+            raise Unread
+        if keys and keys == self._last:
             reading = self.take()
         self.asked.update(keys)
         self._last = keys
@@ -224,18 +237,18 @@ class Questions:
     async def _look(self) -> None:
         loop, asked = asyncio.get_running_loop(), list(self._open)
         snapshot = Snapshot(self._store, self._domain, self._by_key)
+        answers: list[Answer] = []
         try:
             if self._by_key:
                 reading = await loop.run_in_executor(self._executor, snapshot.take)
                 asked = self._changed(reading)
-            answers = await loop.run_in_executor(self._executor, _answers, snapshot, asked)
-        except RetryableError as error:
-            if isinstance(error, PackageTooOld):
-                self._fail(asked, error)
-            else:
-                self._later(asked, error)
-        except Exception as error:  # noqa: BLE001 - each question raises it
-            self._fail(asked, error)
+            asked.sort(key=lambda question: question.failed)
+            await loop.run_in_executor(self._executor, _answer, snapshot, asked, answers)
+        except Exception as error:  # noqa: BLE001 - each question raises it, or is asked again
+            self._head = None  # what this look has seen of the others is not remembered: all are asked again
+            self._tell(answers)
+            told = {answer.question for answer in answers}
+            self._failed([question for question in asked if question not in told], error)
         else:
             self._tell(answers)
             self._learn(snapshot)
@@ -258,29 +271,29 @@ class Questions:
             if question not in self._open:
                 continue  # its trigger was cancelled
             self._read_by(question, answer.keys)
-            question.scans, question.due = answer.scans, inf
+            question.scans, question.due, question.failed = answer.scans, inf, False
             if isinstance(answer.found, Readiness):
                 if not question.first.done():
                     question.first.set_result(answer.found)
                 if answer.found.is_over and not question.ready.done():
                     question.ready.set_result(answer.found)
-                if answer.found.ends_by_clock:
+                if answer.found.ends_by_clock or answer.scans:
                     question.postpone(now)
-            elif isinstance(answer.found, RetryableError) and not isinstance(answer.found, PackageTooOld):
-                self._later([question], answer.found)
             else:
-                question.fail(answer.found)
+                question.failed = True
+                self._failed([question], answer.found)
 
     def _learn(self, snapshot: Snapshot) -> None:
         """Remember the state by which all open questions have been decided."""
         reading = snapshot.reading
         if reading is None:
             return
-        self._head = reading.head
+        # Not the newest one: what the first questions have listed is as old as the first reading.
+        self._head = snapshot.head
         self._versions = {
             key: version_of(reading, key) for key in self._by_key if key not in snapshot.unsettled
         }
-        if snapshot.unsettled:
+        if snapshot.unsettled or reading.head != snapshot.head:
             self.look()
 
     def _read_by(self, question: Question, keys: frozenset[Key[Any]]) -> None:
@@ -292,7 +305,14 @@ class Questions:
             self._by_key.setdefault(key, set()).add(question)
         question.keys = keys
 
-    def _later(self, questions: Collection[Question], error: RetryableError) -> None:
+    def _failed(self, questions: Collection[Question], error: Exception) -> None:
+        """Have *questions* asked again if *error* passes by itself; otherwise they raise it."""
+        if not questions:
+            return
+        if not isinstance(error, RetryableError) or isinstance(error, PackageTooOld):
+            for question in questions:
+                question.fail(error)
+            return
         now, pause = monotonic(), min(question.every for question in questions)
         log.warning(
             "The metadata store is asked again in %s, for %d triggers: %s", pause, len(questions), error
@@ -300,8 +320,9 @@ class Questions:
         for question in questions:
             question.postpone(now)
 
-    def _fail(self, questions: Iterable[Question], error: BaseException) -> None:
-        for question in questions:
+    def end(self, error: BaseException) -> None:
+        """Have all open questions raise *error*: nobody answers them any longer."""
+        for question in self._open:
             question.fail(error)
 
 
@@ -315,24 +336,34 @@ class Answer:
     scans: bool
 
 
-def _answers(snapshot: Snapshot, questions: Iterable[Question]) -> list[Answer]:
-    """Ask *questions*, one after the other.
+def _answer(snapshot: Snapshot, questions: Sequence[Question], answers: list[Answer]) -> None:
+    """Ask *questions* and append to *answers*; one that reads what is new, once more after a reading for all of those.
 
-    :raises StoreUnavailable: the store does not answer: the others would not be answered either.
+    :raises StoreUnavailable: the store does not answer. No question is asked after the one that has found it out, but
+        for those that wait for the reading.
     """
-    answers = []
-    for question in questions:
-        snapshot.begin()
-        try:
-            found: Readiness | Exception = question.ask(snapshot)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - the trigger that has asked raises it
-            found = error
-        answers.append(
-            Answer(question=question, found=found, keys=frozenset(snapshot.asked), scans=snapshot.scans)
-        )
-    return answers
+    outage: StoreUnavailable | None = None
+    while questions:
+        again = []
+        for question in questions:
+            snapshot.begin()
+            try:
+                found: Readiness | Exception = question.ask(snapshot)
+            except Unread:
+                again.append(question)
+                continue
+            except Exception as error:  # noqa: BLE001 - the trigger that has asked raises it
+                found = error
+            keys = frozenset(snapshot.asked)
+            answers.append(Answer(question=question, found=found, keys=keys, scans=snapshot.scans))
+            if isinstance(found, StoreUnavailable):
+                outage = found
+                break
+        if again:
+            snapshot.take()
+        questions = again
+    if outage is not None:
+        raise outage
 
 
 def version_of(reading: Reading, key: Key[Any]) -> Version:

@@ -40,6 +40,7 @@ class SharedReader:
         self.questions = Questions(held.store, domain, self._asking)
         self._bringers: dict[tuple[TableName, ...], tuple[asyncio.Task[list[Bringer]] | None, float]] = {}
         self.users = 0
+        self.ended = False
         held.users += 1
         self._answering = asyncio.create_task(self.questions.run())
         self._watching = asyncio.create_task(self._watch())
@@ -59,8 +60,10 @@ class SharedReader:
         """Return the writers of *tables*, for a log line: as they were at most some seconds ago."""
         told, at = self._bringers.get(tables, (None, 0.0))
         if told is None or monotonic() - at > DEFAULTS.wait_poll_interval.total_seconds():
+            now, kept = monotonic(), DEFAULTS.wait_poll_interval.total_seconds()
+            self._bringers = {key: known for key, known in self._bringers.items() if now - known[1] <= kept}
             told = asyncio.create_task(asyncio.to_thread(bringers, self.reader, self._domain, tables))
-            self._bringers[tables] = told, monotonic()
+            self._bringers[tables] = told, now
         try:
             return await asyncio.shield(told)
         except EpochError as error:
@@ -84,7 +87,14 @@ class SharedReader:
                     await asyncio.sleep(DEFAULTS.wait_poll_interval.total_seconds())
                 else:
                     self._tell(head)
+                if self._answering.done():
+                    self._answering.result()
+        except Exception as error:
+            log.exception("The triggers of domain %s are not answered any longer", self._domain)
+            self.questions.end(error)
+            raise
         finally:
+            self.ended = True
             self._answering.cancel()
             # In the watch's own thread, after the watch: a store must not be closed while it is in use.
             self._thread.submit(self._end, self._held.left())
@@ -133,7 +143,7 @@ class _OfLoop:
 
         One trigger opens the store; triggers that ask meanwhile wait for it, and get the same store or the same error.
         """
-        while (shared := self.readers.get((url, domain))) is None:
+        while (shared := self.readers.get((url, domain))) is None or shared.ended:
             if held := self.held.get(url):
                 self.readers[url, domain] = SharedReader(held, domain)
             else:

@@ -8,26 +8,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.reading.cut_readiness import cut_readiness, cut_request
 from airflow_provider.coordination.reading.wait import JobInputs, Readiness, begin_readiness, readiness
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import Conflict, UnknownName
+from airflow_provider.domain.errors import Conflict, StoreUnavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Key, table_key
 from airflow_provider.domain.topology import Job, Table
-from airflow_provider.stores.base import MetadataReader, MetadataStore, Reading
+from airflow_provider.domain.version import TableRecord
+from airflow_provider.stores.base import MetadataReader, MetadataStore, Reading, pages
 from airflow_provider.stores.factory import open_store, upgrade_schema
 from airflow_provider.stores.memory import MemoryStore
+from airflow_provider.stores.sql.store import SqlStore
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
-from airflow_provider.triggers.questions import Ask, Questions, Snapshot
+from airflow_provider.triggers.questions import Ask, Questions, Snapshot, Unread
+from airflow_provider.triggers.shared_reader import shared_reader
 from tests.committed import FORMATS, commit_epoch
 
 DOMAIN = DomainName("default")
@@ -177,7 +183,7 @@ def test_a_record_that_was_newer_than_the_head_is_looked_at_again() -> None:
 
 
 def test_what_two_questions_read_at_different_times_is_asked_again() -> None:
-    """The second one needs another key, so that all is read anew: the first one was decided by the earlier state."""
+    """The second one needs another key, so that all is read anew; the first one was decided by the state before."""
     store = MemoryStore()
     commit(store, "a", 0)
 
@@ -187,7 +193,9 @@ def test_what_two_questions_read_at_different_times_is_asked_again() -> None:
         return waits_for("other", 1)(reader)
 
     async def work(questions: Questions) -> None:
-        first, second = start(questions, [waits_for("a", 1), interrupts], every=timedelta(hours=1))
+        [first] = start(questions, [waits_for("a", 1)], every=timedelta(hours=1))
+        await until_asked(questions, 1)
+        [second] = start(questions, [interrupts], every=timedelta(hours=1))
         assert (await first)[0].ready
         second.cancel()
 
@@ -240,11 +248,150 @@ def test_an_outage_keeps_questions_open_and_an_error_ends_the_one_that_has_it(st
     run(FaultyStore(store, lose), work)
 
 
+def test_new_questions_share_the_reads_of_what_is_new(store: MetadataStore) -> None:
+    """Each about an epoch of its own: 200 deferred tasks, which a triggerer begins at once."""
+
+    def begins(number: int) -> Ask:
+        inputs = JobInputs.of(job("a"), Interval(ORIGIN + number * HOUR, ORIGIN + (number + 1) * HOUR))
+        return lambda reader: begin_readiness(reader, DOMAIN, "make_a", inputs, ("mine", str(number)))
+
+    commit(store, "a", 0)
+    with counted(store) as (through, calls):
+
+        async def work(questions: Questions) -> None:
+            answers = await asyncio.gather(*start(questions, [begins(number) for number in range(200)]))
+            assert all(answer.ready for answer, _ in answers)
+            assert calls.count("read") <= 5
+
+        run(through, work)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"align": "floor", "max_lag": HOUR}, {"max_staleness": timedelta(days=100_000)}, {"consistency": "altogether"}],
+)  # fmt: skip
+def test_a_look_is_one_read_for_cuts_with_a_readers_options(
+    store: MetadataStore, options: dict[str, Any]
+) -> None:
+    commit(store, "a", 0)
+    request = cut_request(**options)
+    with counted(store) as (through, calls):
+
+        async def work(questions: Questions) -> None:
+            asks: list[Ask] = [
+                partial(lambda at, reader: cut_readiness(reader, DOMAIN, ["a"], at, request), ORIGIN + number * HOUR)
+                for number in range(2, 102)
+            ]  # fmt: skip
+            waiting = start(questions, asks, every=timedelta(hours=1))
+            await until_asked(questions, 100)
+            assert calls.count("read") <= 10
+            commit(store, "a", 1)
+            calls.clear()
+            questions.look()
+            assert (await waiting[0])[0].ready
+            assert calls.count("read") <= 2
+            for task in waiting:
+                task.cancel()
+
+        run(through, work)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_a_question_has_listed_is_listed_again(commits: bool) -> None:
+    """After a commit between two readings of one look, and after what is written without a commit."""
+    store = MemoryStore()
+    commit(store, "a", 0)
+
+    def listing(reader: MetadataReader) -> Readiness:
+        reader.read(DOMAIN, [table_key(DOMAIN, job("a").outputs[0].name)])
+        found = list(pages(reader, DOMAIN, TableRecord))
+        missing = () if len(found) > 1 else (Missing(name="b", reason="is not there"),)
+        return Readiness(barrier=ORIGIN, csn=0, missing=missing)
+
+    def interrupts(reader: MetadataReader) -> Readiness:
+        if store.read(DOMAIN, []).head.csn == 1:
+            commit(store, "b", 0)
+        return waits_for("other", 1)(reader)
+
+    async def work(questions: Questions) -> None:
+        every = timedelta(hours=1) if commits else SOON
+        [waiting] = start(questions, [listing], every=every)
+        await until_asked(questions, 1)
+        if commits:
+            [other] = start(questions, [interrupts], every=every)
+        else:
+            EpochService(store, FORMATS).register(job("b"))
+        assert (await waiting)[0].ready
+        if commits:
+            other.cancel()
+
+    run(store, work, within_s=4)
+
+
+def test_a_question_that_cannot_be_answered_keeps_no_other_from_its_answer(store: MetadataStore) -> None:
+    """What the store does not answer to one question may be that question's fault."""
+    commit(store, "a", 0)
+
+    def unavailable(_: MetadataReader) -> Readiness:
+        raise StoreUnavailable("too long a list.", next_step="ask again.")
+
+    async def work(questions: Questions) -> None:
+        broken = start(questions, [unavailable] * 3)
+        await asyncio.sleep(0.3)
+        waiting = start(questions, [waits_for("a", number) for number in range(3)], every=SOON)
+        assert (await waiting[0])[0].ready
+        for number in (1, 2):
+            commit(store, "a", number)
+            questions.look()
+            assert (await waiting[number])[0].ready
+        assert not any(task.done() for task in broken)
+        for task in broken:
+            task.cancel()
+
+    run(store, work, within_s=10)
+
+
+def test_a_watch_that_ends_wakes_all_and_later_triggers_get_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/watched.db"
+    upgrade_schema(url)
+    broken = [True]
+
+    def watch(self: Any, domain: DomainName, after: int, timeout: timedelta) -> int:
+        if broken.pop() if broken else False:
+            raise ValueError("no head")
+        return watches(self, domain, after, timeout)
+
+    watches = SqlStore.watch
+    monkeypatch.setattr(SqlStore, "watch", watch)
+
+    async def ready(number: int) -> Readiness:
+        async with shared_reader(url, DOMAIN) as shared:
+            return (await shared.questions.ready(waits_for("a", number), every=SOON))[0]
+
+    async def work() -> None:
+        with pytest.raises(ValueError, match="no head"):
+            await ready(0)
+        with open_store(url) as writer:
+            commit(writer, "a", 0)
+        assert (await ready(0)).ready
+
+    async def all_of_it() -> None:
+        async with asyncio.timeout(10):
+            await work()
+
+    asyncio.run(all_of_it())
+
+
 def test_a_snapshot_answers_as_the_store_and_reads_anew_for_a_repeated_read(store: MetadataStore) -> None:
     commit(store, "a", 0)
     with counted(store) as (through, calls):
         snapshot = Snapshot(through, DOMAIN, [])
         key: Key[Any] = table_key(DOMAIN, job("a").outputs[0].name)
+        with pytest.raises(Unread):
+            snapshot.read(DOMAIN, [key])
+        snapshot.take()
         first = snapshot.read(DOMAIN, [key])
         assert first.records == store.read(DOMAIN, [key]).records
         assert snapshot.read(DOMAIN, []).records == {}

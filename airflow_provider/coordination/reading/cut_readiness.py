@@ -14,13 +14,14 @@ from airflow_provider.coordination.reading.resolve import (
     names_of,
     resolved,
 )
-from airflow_provider.coordination.reading.wait import Readiness, readiness
+from airflow_provider.coordination.reading.wait import Readiness, readiness, without_owner
 from airflow_provider.domain.alignment import Align, Consistency, checked_lag
 from airflow_provider.domain.cut import lagging
 from airflow_provider.domain.errors import NotReady, choice
 from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.records import table_key
 from airflow_provider.domain.staleness import checked_staleness
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader
@@ -65,10 +66,12 @@ def cut_readiness(
     name, names, barrier = domain_name(domain), names_of(tables), as_utc(barrier, "barrier")
     if request == ROLLING:
         return readiness(reader, name, names, barrier)
+    keys = {table: table_key(name, table) for table in names}
+    reading = reader.read(name, list(keys.values()))
+    if any(key not in reading.records for key in keys.values()):
+        lags = tuple(without_owner(table, barrier) for table, key in keys.items() if reading.get(key) is None)
+        return Readiness(barrier=barrier, csn=reading.head.csn, missing=lags)
     versions = TableVersions(reader)
-    reading, found = versions.of_registered(name, names)
-    if len(found) < len(names):
-        return readiness(reader, name, names, barrier)
     newest = request.max_staleness is not None
     try:
         answer = resolved(versions, name, names, replace(request, at=None if newest else barrier))

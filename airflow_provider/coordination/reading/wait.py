@@ -98,7 +98,7 @@ def readiness(
     reading, found = TableVersions(reader).of_registered(name, names)
     had = [table for table, (record, moved) in found.items() if reached(record, moved, barrier)]
     refuse_expired(expired_states(reader, name, reading), found, dict.fromkeys(had, barrier))
-    unregistered = (_without_owner(table, barrier) for table in names if table not in found)
+    unregistered = (without_owner(table, barrier) for table in names if table not in found)
     return Readiness(barrier=barrier, csn=reading.head.csn, missing=(*unregistered, *lagging(found, barrier)))
 
 
@@ -168,7 +168,7 @@ def inputs_readiness(
         known = found.get(edge.table)
         if known is None:
             past = edge.kind is EdgeKind.PREVIOUS
-            missing.append(_without_owner(edge.table, interval.start if past else interval.end))
+            missing.append(without_owner(edge.table, interval.start if past else interval.end))
             continue
         low, high = edge_range(edge, interval, known[0])
         if starts_with(edge, known[0], high):
@@ -298,7 +298,8 @@ def _behind(
     return (Missing(name=edge.table, watermark=known[1].watermark, wanted=wanted[1], reason=entry.why),)
 
 
-def _without_owner(table: TableName, barrier: datetime) -> Missing:
+def without_owner(table: TableName, barrier: datetime) -> Missing:
+    """Return the lag of a table that no job has registered."""
     return Missing(name=table, wanted=barrier, reason="no owner yet: no job that writes it has run")
 
 
