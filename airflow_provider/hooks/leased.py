@@ -37,9 +37,13 @@ def leased_cut(
 ) -> Mapping[str, Any]:
     """Make the cut of *tables* at *barrier* and hold it by *lease*; return what a sensor returns of it.
 
+    With ``max_staleness`` the newest cut from *barrier* on, as the sensor waits for it. What the same try has leased
+    before stays as it is, and is returned.
+
     :param ttl: time to live of the lease.
     :raises NotReady: the tables have no cut there any more. :raises Unavailable: its states have expired.
     """
+    newest = request.max_staleness is not None
     with EpochService.open(settings, create=False) as service:
         held = service.leases.cut(
             domain,
@@ -47,13 +51,13 @@ def leased_cut(
             name=lease.name,
             owner=lease.owner,
             ttl=ttl,
-            at=barrier,
+            at=None if newest else barrier,
             align=request.align,
             max_lag=request.max_lag,
             max_staleness=request.max_staleness,
             consistency=request.consistency,
         )
-        if held.cut.barrier != barrier:
+        if held.cut.barrier < barrier:
             service.leases.drop(held)
             raise NotReady(
                 f"{', '.join(tables)}: the newest cut at or before {barrier.isoformat()} is of "

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
 from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
 from airflow_provider.coordination.reading.bringers import (
@@ -27,7 +27,7 @@ from airflow_provider.coordination.reading.wait import JobInputs, Readiness, che
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.alignment import Align, Consistency
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput, StoreUnavailable, choice
+from airflow_provider.domain.errors import FinalError, InvalidInput, StoreUnavailable, choice
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import checked_ttl
 from airflow_provider.domain.missing import Missing
@@ -117,8 +117,8 @@ class EpochSensor(BaseSensorOperator):
     ) -> None:
         waited = _waited(tables, job)
         self.job = job
-        given = kwargs.pop("inlets", None) or []
-        super().__init__(poke_interval=poke_interval, inlets=[*given, *map(asset_of, waited)], **kwargs)
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.inlets = [*self.inlets, *(asset for asset in map(asset_of, waited) if asset not in self.inlets)]
         self.at = at
         self.domain = job.domain if job is not None else waited[0].domain
         self.tables = [table.name for table in waited]
@@ -159,12 +159,20 @@ class EpochSensor(BaseSensorOperator):
         with final_errors_end_retries():
             if not self.deferrable:
                 return super().execute(context)
-            return self._found_or_defer(self._request(context), context, datetime.now(UTC))
+            try:
+                return self._found_or_defer(self._request(context), context, datetime.now(UTC))
+            except (AirflowException, FinalError) as error:  # as where it is woken: resume_execution
+                if self.soft_fail or self.never_fail:
+                    raise AirflowSkipException(
+                        f"Skipped, as soft_fail or never_fail says: {error}"
+                    ) from error
+                raise
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Ask once."""
-        answer = self._ask(self._request(context), context)
-        found = self._found(answer, context) if answer.ready else None
+        request = self._request(context)
+        answer = self._ask(request, context)
+        found = self._found(answer, request, context) if answer.ready else None
         return PokeReturnValue(is_done=answer.ready, xcom_value=found)
 
     def resumed(self, context: Context, event: Any = None, since: str | None = None) -> Any:
@@ -243,7 +251,7 @@ class EpochSensor(BaseSensorOperator):
                         retrying_reader(reader), self.domain, self.tables, request, self.cut
                     )
                 if self.on_upstream_failure is OnUpstreamFailure.FAIL:
-                    answer = with_failures(reader, self.domain, answer)
+                    answer = with_failures(reader, self.domain, answer, self.tables)
                 self._tell(reader, answer, context, started)
         except StoreUnavailable as error:
             if not error.absent:
@@ -273,15 +281,17 @@ class EpochSensor(BaseSensorOperator):
         missing = (Missing(name=name, wanted=barrier, reason=error.message) for name in self.tables)
         return Readiness(barrier=barrier, csn=0, missing=tuple(missing))
 
-    def _found(self, answer: Readiness, context: Mapping[str, Any]) -> dict[str, Any]:
-        if self.lease is None:
+    def _found(
+        self, answer: Readiness, request: datetime | JobInputs, context: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if self.lease is None or isinstance(request, JobInputs):
             return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
         leased = leased_cut(
             EpochsHook(self.epochs_conn_id).get_settings(),
             LeaseOf.of(context["ti"], context["dag_run"]),
             domain=self.domain,
             tables=self.tables,
-            barrier=answer.barrier,
+            barrier=request,
             request=self.cut,
             ttl=self.lease,
         )
@@ -294,7 +304,7 @@ class EpochSensor(BaseSensorOperator):
         answer = self._ask(request, context, started)
         if not answer.ready:
             self._defer(answer, as_plain_values(request) if isinstance(request, JobInputs) else {}, started)
-        return self._found(answer, context)
+        return self._found(answer, request, context)
 
     def _defer(self, answer: Readiness, inputs: Mapping[str, Any], started: datetime) -> NoReturn:
         left = started + timedelta(seconds=self.timeout) - datetime.now(UTC)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from airflow.sdk import AssetAlias
+from airflow.sdk.definitions.asset import AssetRef
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider.domain.errors import InvalidInput
@@ -68,8 +69,8 @@ def why_not_start(sensor: Any) -> str:
         return "at= is a template, which is rendered in a worker"
     if sensor.has_on_execute_callback or sensor._pre_execute_hook is not None:  # noqa: SLF001 - there is no other way
         return "on_execute_callback and pre_execute are called in a worker"
-    if any(isinstance(inlet, AssetAlias) for inlet in sensor.inlets):
-        return "an AssetAlias among the inlets is resolved in a worker"
+    if any(isinstance(inlet, AssetAlias | AssetRef) for inlet in sensor.inlets):
+        return "an AssetAlias or a reference among the inlets is resolved in a worker"
     if sensor.params or (sensor.has_dag() and sensor.dag.params):
         return "the DAG has params, of which one without a default would end the whole triggerer"
     return ""
@@ -83,6 +84,10 @@ def why_not_end(sensor: Any) -> str:
         return "events of outlets are sent by a worker"
     if not sensor.do_xcom_push:
         return "do_xcom_push is off"
+    if sensor.multiple_outputs:
+        return "multiple_outputs are pushed by a worker"
+    if sensor.has_dag() and next(sensor.iter_mapped_dependants(), None) is not None:
+        return "a mapped task depends on its result, whose length is pushed by a worker"
     if sensor._post_execute_hook is not None:  # noqa: SLF001 - there is no other way
         return "post_execute is called in a worker"
     return ""

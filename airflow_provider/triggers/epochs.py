@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.execution_time.xcom import XCom
 from airflow.sdk.listener import get_listener_manager
 from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
@@ -32,7 +34,7 @@ from airflow_provider.domain.errors import (
     RetryableError,
     UnknownConnection,
 )
-from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.identifiers import TableName, domain_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge
@@ -237,7 +239,7 @@ class EpochTrigger(BaseTrigger):
         if answer.failed:
             return TriggerEvent({"status": "failed", "barrier": self.barrier, "message": answer.failed})
         nameless = self.lease is not None and self.task_instance is None  # a lease is a try's
-        if not self.ends or nameless or await asyncio.to_thread(_has_listeners):
+        if not self.ends or nameless or await asyncio.to_thread(_is_for_workers):
             return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         found: dict[str, Any] = {
             "domain": self.domain,
@@ -246,7 +248,7 @@ class EpochTrigger(BaseTrigger):
         }
         if self.lease is not None:
             try:
-                found |= await self._leased(timedelta(seconds=self.lease), answer.barrier)
+                found |= await self._leased(timedelta(seconds=self.lease))
             except EpochError as error:  # a worker makes it, or fails by the error
                 self.log.warning("The cut was not leased: %s", error)
                 return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
@@ -254,7 +256,7 @@ class EpochTrigger(BaseTrigger):
         self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
         return TaskSuccessEvent(xcoms={"return_value": found, EpochGridLink().xcom_key: grid_link(query)})
 
-    async def _leased(self, ttl: timedelta, barrier: datetime) -> Mapping[str, Any]:
+    async def _leased(self, ttl: timedelta) -> Mapping[str, Any]:
         settings = await EpochsHook(self.epochs_conn_id).aget_settings()
         instance = self.task_instance
         return await asyncio.to_thread(
@@ -263,7 +265,7 @@ class EpochTrigger(BaseTrigger):
             LeaseOf.of(instance, instance),
             domain=self.domain,
             tables=self.tables,
-            barrier=barrier,
+            barrier=as_utc(datetime.fromisoformat(self.barrier), "barrier"),
             request=request_of_plain(self.cut or {}),
             ttl=ttl,
         )
@@ -310,7 +312,7 @@ class EpochTrigger(BaseTrigger):
     def _ask(self, reader: MetadataReader, **given: Any) -> Readiness:
         answer = self._readiness(reader, **given)
         if self._fails and not answer.ready:
-            return with_failures(reader, self.domain, answer)
+            return with_failures(reader, self.domain, answer, map(TableName, self.tables))
         return answer
 
     def _readiness(
@@ -350,9 +352,9 @@ class EpochTrigger(BaseTrigger):
         )
 
 
-def _has_listeners() -> bool:
-    """Return whether a plugin listens to the ends of tasks, of which Airflow tells it in workers only."""
-    return get_listener_manager().has_listeners
+def _is_for_workers() -> bool:
+    """Return whether something hears of the end of a task in workers only: a plugin's listener, a backend of XComs."""
+    return get_listener_manager().has_listeners or XCom is not BaseXCom
 
 
 def as_plain_values(inputs: JobInputs) -> dict[str, Any]:

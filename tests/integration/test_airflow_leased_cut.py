@@ -76,6 +76,21 @@ def test_a_try_that_ends_twice_has_one_lease_and_another_try_another_one() -> No
     assert len(leases()) == 3
 
 
+def test_a_try_that_ends_twice_keeps_its_lease_when_a_later_cut_would_serve() -> None:
+    """Two triggerers run one trigger: the result of the first is in use when the second one ends."""
+    for job in (MAKE_A, MAKE_B):
+        commit(job)
+    _, task, data = waits(lease=HOURS, max_staleness=timedelta(days=36_500))
+    workload = run(data, task)
+    first = fired(workload).xcoms["return_value"]
+    for job in (MAKE_A, MAKE_B):
+        commit(job, 1)
+    second = fired(workload).xcoms["return_value"]
+    assert (first["barrier"], second["barrier"]) == (DAY_END.isoformat(),) * 2
+    with connect("epochs_default") as epochs:
+        assert epochs.held(first).cut.barrier == DAY_END
+
+
 def test_a_lease_that_cannot_be_had_wakes_a_worker_which_fails_by_it() -> None:
     for job in (MAKE_A, MAKE_B):
         commit(job)

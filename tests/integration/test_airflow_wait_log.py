@@ -17,10 +17,12 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import Check, row_count
+from airflow_provider.domain.completeness import min_files
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import CheckFailed, InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.sensors.epochs import EpochSensor
@@ -31,6 +33,10 @@ DAY = timedelta(days=1)
 A = Table("a")
 EPOCH = Interval(DAY_END - DAY, DAY_END)
 OWNER = Owner(dag_id="producer", run_id="r1")
+BUILDS_ON_IT = Job(
+    "reads_b", inputs=[A, FileSource("a", "/nowhere/{start:%Y-%m-%d}/*", complete=[min_files(1)])],
+    outputs=[Table("out")], cadence="@daily",
+)  # fmt: skip
 
 
 def make(checks: Sequence[Check] = ()) -> Job:
@@ -155,6 +161,27 @@ def test_a_trigger_that_waits_gives_up_once_the_epoch_fails(service: EpochServic
     later.join()
     assert event is not None
     assert event.payload["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"at": "2013-02-07T05:00"}, {"at": DAY_END, "consistency": "altogether"}, {"job": BUILDS_ON_IT}],
+)
+def test_the_failure_of_an_epoch_that_is_not_waited_for_ends_nothing(
+    service: EpochService, options: dict[str, Any]
+) -> None:
+    """The table has what is waited for, and its next epoch has failed; what lacks is another table, or a source."""
+    attempt = begin(service)
+    write(service, attempt)
+    service.publish(attempt)
+    late = service.begin(make(), Interval(DAY_END, DAY_END + DAY), OWNER)
+    assert isinstance(late, Attempt)
+    service.abort(late, "out of memory")
+    service.register(Job("slow", outputs=[Table("b")], cadence="@daily", origin=EPOCH.start))
+    given = {} if "job" in options else {"tables": [A, Table("b")]}
+    waits = EpochSensor(task_id="wait", deferrable=True, on_upstream_failure="fail", **given, **options)
+    with pytest.raises(TaskDeferred):
+        waits.execute(task_context())
 
 
 def test_another_word_for_a_failed_epoch_is_refused() -> None:

@@ -17,8 +17,13 @@ from airflow.executors.workloads.task import TaskInstanceDTO
 from airflow.executors.workloads.trigger import RunTrigger
 from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.models.trigger import Trigger
-from airflow.sdk import DAG, AssetAlias, Param
-from airflow.sdk.exceptions import AirflowSensorTimeout, ParamValidationError, TaskDeferred
+from airflow.sdk import DAG, Asset, AssetAlias, Param
+from airflow.sdk.exceptions import (
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    ParamValidationError,
+    TaskDeferred,
+)
 from airflow.sdk.execution_time import task_runner
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
@@ -226,6 +231,8 @@ def test_what_can_never_be_is_said_by_the_worker() -> None:
         ({"outlets": [asset_of(Table("told"))]}, {}, True, False),
         ({"do_xcom_push": False}, {}, True, False),
         ({"inlets": [AssetAlias("any")]}, {}, False, True),
+        ({"inlets": [Asset.ref(name="a")]}, {}, False, True),
+        ({"multiple_outputs": True}, {}, True, False),
         ({"params": {"x": 1}}, {}, False, True),
         ({}, {"params": {"x": 1}}, False, True),
     ],
@@ -242,6 +249,40 @@ def test_it_starts_or_ends_in_a_worker_where_something_would_be_lost(
                 waits(dag=dag, **{**options, option: True})[0].trigger_of_any_run(DAY)
 
 
+def test_a_result_that_tasks_are_mapped_over_is_pushed_by_a_worker() -> None:
+    with DAG("reads", schedule=None) as dag:
+        sensor = EpochSensor(task_id="wait", tables=[A], deferrable=True)
+        EpochSensor.partial(task_id="each", tables=[A]).expand(at=sensor.output)
+    task = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("wait")
+    assert task.start_from_trigger
+    assert not sensor.trigger_of_any_run(DAY).ends
+
+
+@pytest.mark.parametrize("given", [asset_of(Table("other")), [asset_of(Table("other"))], asset_of(A)])
+def test_its_inlets_are_its_tables_beside_those_of_the_author(given: Any) -> None:
+    """One or many, of the task or of all tasks."""
+    wanted = {asset_of(A), asset_of(B)} | set(given if isinstance(given, list) else [given])
+    for options in ({"inlets": given}, {"default_args": {"inlets": given}}):
+        sensor, _, _ = waits(**options)
+        assert len(sensor.inlets) == len(wanted)
+        assert all(asset in sensor.inlets for asset in wanted)
+
+
+@pytest.mark.parametrize("option", ["soft_fail", "never_fail"])
+@pytest.mark.parametrize(
+    ("wrong", "key"), [({"timeout": 0}, None), ({"job": READER}, "2013-02-07T05:00:00+00:00")]
+)
+def test_a_first_question_that_fails_is_soft_as_a_later_one(
+    option: str, wrong: dict[str, Any], key: str | None
+) -> None:
+    sensor, _, _ = waits(**wrong, **{option: True})
+    context = task_context()
+    context["dag_run"].partition_key = key
+    for ask in (sensor.execute, lambda context: sensor.resume_execution("resumed", {"event": {}}, context)):
+        with pytest.raises(AirflowSkipException):
+            ask(context)
+
+
 def test_a_mapped_sensor_starts_in_a_worker() -> None:
     """Airflow cannot start it elsewhere: it would not know the values that it is mapped over."""
     with DAG("reads", schedule=None) as dag:
@@ -254,7 +295,7 @@ def test_listeners_hear_of_the_end_in_a_worker(monkeypatch: pytest.MonkeyPatch) 
     for job in (MAKE_A, MAKE_B):
         commit(job)
     _, task, data = waits()
-    monkeypatch.setattr(triggers, "_has_listeners", lambda: True)
+    monkeypatch.setattr(triggers, "_is_for_workers", lambda: True)
     assert fired(run(data, task)).payload["status"] == "ready"
 
 

@@ -10,6 +10,7 @@ ASSET_RUNS = "tests/unit/test_asset_runs.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
 MANY = "tests/integration/test_airflow_many_waiters.py"
 WORKERLESS = "tests/integration/test_airflow_without_worker.py"
+LOG = "tests/integration/test_airflow_wait_log.py"
 LEASED = "tests/integration/test_airflow_leased_cut.py"
 CUTS = "tests/contract/test_coordination_waiting_for_cuts.py"
 
@@ -99,10 +100,28 @@ PLANTED_IN_RUNS = (
         name="a trigger that waits for a lock is not asked again when the lock has ended",
         rule="R35",
         file="triggers/questions.py",
-        old="                if answer.found.ends_by_clock:\n",
-        new="                if False:\n",
+        old="                if answer.found.ends_by_clock or answer.scans:\n",
+        new="                if answer.scans:\n",
         tests=(MANY,),
         by="test_a_lock_that_ends_by_time_wakes_who_waits_for_it",
+    ),
+    Mutant(
+        name="what was listed before the last reading of a look counts as listed after it",
+        rule="R35",
+        file="triggers/questions.py",
+        old="        self._head = snapshot.head\n",
+        new="        self._head = reading.head\n",
+        tests=(MANY,),
+        by="test_what_a_question_has_listed_is_listed_again",
+    ),
+    Mutant(
+        name="the failure of a later epoch than the awaited one ends a sensor",
+        rule="R35",
+        file="coordination/reading/bringers.py",
+        old=" or (lag.wanted is not None and lacks.start >= lag.wanted)",
+        new="",
+        tests=(LOG,),
+        by="test_the_failure_of_an_epoch_that_is_not_waited_for_ends_nothing",
     ),
     Mutant(
         name="a sensor that a trigger has begun waits for each time-out anew",

@@ -174,15 +174,25 @@ def _reason(record: EpochRecord) -> str:
     return f"{'a check refused its rows: ' if attempt.check_failed else ''}{attempt.aborted}"
 
 
-def with_failures(reader: MetadataReader, domain: str, answer: Readiness) -> Readiness:
+def with_failures(
+    reader: MetadataReader, domain: str, answer: Readiness, tables: Iterable[TableName]
+) -> Readiness:
     """Return *answer*, with what has failed of the epochs that it lacks: of each table the first one.
 
     Reads single records only, so that the answer changes when one of them does.
+
+    :param tables: that are waited for: what else lacks, such as a source, has no epoch that fails.
     """
-    name, tables = domain_name(domain), [lag.table for lag in answer.missing]
-    found = reader.read(name, [table_key(name, table) for table in tables])
-    registered = [stamped for table in tables if (stamped := found.get(table_key(name, table))) is not None]
-    lacked = {stamped: lacks for stamped in registered if (lacks := lacking(stamped)) is not None}
+    name, awaited = domain_name(domain), set(tables)
+    lags = {table_key(name, lag.table): lag for lag in answer.missing if lag.table in awaited}
+    found = reader.read(name, list(lags))
+    lacked = {}
+    for key, lag in lags.items():
+        stamped = found.get(key)
+        lacks = None if stamped is None else lacking(stamped)
+        if stamped is None or lacks is None or (lag.wanted is not None and lacks.start >= lag.wanted):
+            continue  # an epoch after what is waited for may fail
+        lacked[stamped] = lacks
     return replace(answer, failed="; ".join(_failures(reader, name, lacked)))
 
 
