@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow.triggers.base import TriggerEvent
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.identifiers import DomainName
@@ -154,7 +154,11 @@ def _counted() -> Iterator[list[int]]:
 @contextmanager
 def _connection(url: str) -> Iterator[None]:
     """Make Airflow's connection to the store; its catalog is never opened."""
-    address, backend = make_url(url), url.partition(":")[0].partition("+")[0]
+    backend = url.partition(":")[0].partition("+")[0]
+    hosts, _, rest = url.partition("//")[2].partition("/")
+    # Several servers are one host to a connection; SQLAlchemy reads the address of one.
+    several = URL.create(backend, host=hosts, database=rest.partition("?")[0])
+    address = several if "," in hosts else make_url(url)
     extra: dict[str, Any] = {"backend": backend, "warehouse": "file:///nowhere"}
     fields: dict[str, Any] = {"conn_type": "epochs", "extra": extra, "host": address.host or address.database}
     if address.host is not None:
