@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from shlex import quote
 
 from airflow.assets.manager import asset_manager
 from airflow.models.asset import AssetModel
@@ -50,7 +50,7 @@ def announce_restatement(
         raise Unavailable(
             f"restatement {name!r} is published at CSN {csn}, and Airflow's database did not take its asset events: "
             f"{reason}",
-            next_step=f"`airflow epochs restate publish {shlex.quote(name)}` once it answers sends them, and changes "
+            next_step=f"`airflow epochs restate publish {quote(name)}` once it answers sends them, and changes "
             "no row; --no-events leaves them out.",
             found=reason,
         ) from error
