@@ -50,7 +50,9 @@ from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.outcome import (
     kept_epochs,
     outcome_of,
+    published_epochs,
     refuse_unpublished,
+    tell_done,
     tell_ignored,
     tell_kept,
     to_compute,
@@ -216,13 +218,16 @@ class EpochDecoratedOperator(EpochFunctionOperator):
     ) -> list[Any]:
         """Compute and publish the epochs of *intervals*, and announce them."""
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-        tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+        kept = kept_epochs(service.store, self.job, epochs, owner)
+        tell_kept(self.log, self.job, kept)
         refuse_reruns(service.store, self.job, epochs, owner)
         left = partial(to_compute, service.store, self.job, epochs, owner)
         returned: list[Any] = []
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner)
             returned = self._compute(context, intervals, settings, owner, left)
+        else:
+            tell_done(self.log, self.job, published_epochs(service.store, self.job, epochs, owner), kept)
         published, staged = outcome_of(service.store, self.job, epochs, owner)
         others = [epoch for epoch in epochs if epoch not in staged]
         refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")

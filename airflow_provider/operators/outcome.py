@@ -170,6 +170,18 @@ def tell_kept(log: Any, job: Job, kept: Sequence[Interval]) -> None:
         )  # fmt: skip
 
 
+def tell_done(log: Any, job: Job, published: Sequence[Published], kept: Sequence[Interval]) -> None:
+    """Log the epochs that an earlier try of the same run has committed. :param kept: those of other runs."""
+    done = [epoch for epoch in published if epoch.interval not in kept]
+    if done:
+        log.info(
+            "Committed by an earlier try of this run, not computed again: %d epochs of %s, the last one at CSN %d, %s. "
+            "A run that was deleted and made again under the same id counts as the same one: clear its task to have "
+            "them computed.",
+            len(done), job.name, done[-1].csn, done[-1].at.isoformat(timespec="seconds"),
+        )  # fmt: skip
+
+
 def tell_ignored(log: Any, service: EpochService, job: Job, until: datetime) -> None:
     """Count the late files that the job's sources ignore, for a warning in the log and the gauge :data:`IGNORED`.
 

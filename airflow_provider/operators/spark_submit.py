@@ -51,6 +51,7 @@ from airflow_provider.operators.outcome import (
     published_epochs,
     refuse_incomplete,
     refuse_unpublished,
+    tell_done,
     tell_ignored,
     tell_kept,
     to_compute,
@@ -174,11 +175,12 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
     ) -> None:
         """Compute and publish the epochs of *intervals*, and announce them."""
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-        tell_kept(self.log, self.job, kept_epochs(service.store, self.job, epochs, owner))
+        kept = kept_epochs(service.store, self.job, epochs, owner)
+        tell_kept(self.log, self.job, kept)
         refuse_reruns(service.store, self.job, epochs, owner)
         published = published_epochs(service.store, self.job, epochs, owner)
         if len(published) == len(epochs):
-            self.log.info("Committed by an earlier try, at CSN %d", published[-1].csn)
+            tell_done(self.log, self.job, published, kept)
         elif self.job.group is not None or (self.batch is None and len(epochs) == 1):
             for epoch in to_compute(service.store, self.job, epochs, owner):
                 self._compute_one(context, service, settings, epoch, owner)

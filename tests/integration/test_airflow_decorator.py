@@ -79,7 +79,9 @@ def rows(service: EpochService, table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("commit", "csns"), [("each", [1, 2, 3, 4]), ("together", [1, 1, 1, 1])])
-def test_a_batch_and_a_job_that_reads_it(service: EpochService, commit: str, csns: list[int]) -> None:
+def test_a_batch_and_a_job_that_reads_it(
+    service: EpochService, capsys: pytest.CaptureFixture[str], commit: str, csns: list[int]
+) -> None:
     context = task_context()
     batch = made(hours, job=HOURLY, batch="@daily", commit=commit)
     assert batch.execute(context) == ["0", "6", "12", "18"]
@@ -93,6 +95,8 @@ def test_a_batch_and_a_job_that_reads_it(service: EpochService, commit: str, csn
     again = task_context(try_number=2)
     made(must_not_run, job=HOURLY, batch="@daily", commit=commit).execute(again)
     assert again["outlet_events"][asset_of(HOURS)].extra["epochs"] == epochs
+    told = f"computed again: 4 epochs of hourly, the last one at CSN {csns[-1]}"
+    assert capsys.readouterr().out.count(told) == 1
 
 
 @pytest.mark.parametrize(("commit", "csn"), [("each", 2), ("together", 0)])
