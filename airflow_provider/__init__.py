@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         UnknownName,
     )
     from airflow_provider.domain.interval import Cadence, Interval
+    from airflow_provider.domain.keep import Keep
     from airflow_provider.domain.outdated import Outdated
     from airflow_provider.domain.owner import Owner
     from airflow_provider.domain.session import Session
@@ -184,6 +185,7 @@ _HOMES = {
     "Session": "domain.session",
     "Align": "domain.alignment",
     "Consistency": "domain.alignment",
+    "Keep": "domain.keep",
     "Level": "domain.cut",
     "Engine": "coordination.reading.queries",
     "Outdated": "domain.outdated",
@@ -260,6 +262,7 @@ __all__ = [
     "Interval",
     "InvalidInput",
     "Job",
+    "Keep",
     "Late",
     "LeaseExpired",
     "LeaseHeld",

@@ -38,6 +38,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_provider.operators.participants",
                 "airflow_provider.operators.restatements",
                 "airflow_provider.operators.lag",
+                "airflow_provider.operators.retention",
             )
         ],
         "sensors": [_modules("airflow_provider.sensors.epochs")],

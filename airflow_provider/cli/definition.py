@@ -12,6 +12,7 @@ from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN
 from airflow_provider.cli.declaring import argument as _arg
 from airflow_provider.cli.declaring import subcommand as _command
 from airflow_provider.cli.on_call import ON_CALL_COMMANDS
+from airflow_provider.cli.retaining import RETENTION_COMMANDS
 
 ARG_HOURS = _arg("--hours", help="hours before the newest barrier; default: 168", default="168")
 ARG_JOB = _arg("job", help="name of the job")
@@ -72,8 +73,6 @@ ARG_TOKEN_FILE = _arg(
 )
 ARG_NAME = _arg("name", help="name of the lease")
 ARG_OWNER = _arg("--owner", help="owner of the lease", required=True)
-ARG_TABLE = _arg("table", help="name of the table")
-ARG_BARRIER = _arg("barrier", help="the barrier, such as 2013-02-08T00:00:00+00:00")
 ARG_FILES = _arg("--files", help="list the data files of each table, too", action="store_true")
 ARG_AFTER = _arg(
     "--after",
@@ -187,24 +186,6 @@ _LEASE_COMMANDS = (
         (ARG_NAME, ARG_OWNER, *_ON_DOMAIN),
         calls="lease.drop",
         more="Readers that use the lease are refused from then on.",
-    ),
-)
-
-_RETENTION_COMMANDS = (
-    _command(
-        "expire",
-        "Expire a table's state at a barrier",
-        (ARG_TABLE, ARG_BARRIER, *_ON_DOMAIN),
-        calls="retention.expire",
-        more="New cuts no longer read the table at this barrier; existing claims keep what they hold. No row of the "
-        "table's newest state is removed.",
-    ),
-    _command(
-        "vacuum",
-        "End expired claims and delete superseded, unclaimed files",
-        _ANSWERS_ON_DOMAIN,
-        calls="retention.vacuum",
-        more="Safe at any time, several times at once, and again after a crash.",
     ),
 )
 
@@ -417,7 +398,7 @@ _COMMANDS = (
     ),
     GroupCommand(name="lease", help="Leases, which keep cuts readable", subcommands=_LEASE_COMMANDS),
     GroupCommand(
-        name="retention", help="Expire states of tables, delete old files", subcommands=_RETENTION_COMMANDS
+        name="retention", help="Expire states of tables, delete old files", subcommands=RETENTION_COMMANDS
     ),
     GroupCommand(name="db", help="Check, upgrade, restore and move the store", subcommands=_DB_COMMANDS),
 )

@@ -117,7 +117,6 @@ def _facts(row: TableLag) -> dict[str, Any]:
         "lacking": row.lacking,
         "ready": row.ready,
         "local_seconds": seconds(row.local),
-        "overdue_seconds": seconds(row.overdue),
         "global_seconds": seconds(row.global_),
         "wall_clock_seconds": seconds(row.wall_clock),
         "end_to_end_seconds": seconds(row.end_to_end),

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Sequence
 
 from airflow_provider.cli.answer import answer, facts, show
 from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.restating import several
+from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.keep import MOST_KEPT, Keep
 from airflow_provider.domain.schedule import run_barrier
+
+_LISTED = 20
 
 
 @command
@@ -17,6 +23,41 @@ def expire(arguments: Namespace) -> None:
     with hook_of(arguments).get_conn(create=False) as service:
         service.retention.expire(arguments.domain, arguments.table, barrier)
     show(facts({"expired": f"{arguments.table} at {barrier.isoformat()}"}))
+
+
+@command
+def keep(arguments: Namespace) -> None:
+    """Expire the states of full tables that are not to be kept."""
+    policy = Keep.parsed(arguments.newest, arguments.each)
+    if not arguments.most.isdecimal() or not 1 <= int(arguments.most) <= MOST_KEPT:
+        raise InvalidInput(field="--most", value=arguments.most, expected=f"a number from 1 to {MOST_KEPT}")
+    with hook_of(arguments).get_conn(create=False) as service:
+        retention, domain = service.retention, arguments.domain
+        if arguments.dry_run:
+            found = retention.surplus(domain, policy, arguments.tables)
+        else:
+            found = retention.keep(domain, policy, arguments.tables, most=int(arguments.most))
+    told = {
+        "dry_run": arguments.dry_run,
+        "kept": found.kept,
+        "expired": [{"table": state.table, "barrier": state.barrier.isoformat()} for state in found.expired],
+        "needed": [
+            {"table": state.table, "barrier": state.barrier.isoformat(), "why": state.why}
+            for state in found.needed
+        ],
+        "more": found.more,
+    }
+    by_table = Counter(state.table for state in found.expired)
+    seen = {
+        "states kept": found.kept,
+        "would be expired" if arguments.dry_run else "expired": [
+            f"{name}: {several(number, 'state')}" for name, number in sorted(by_table.items())
+        ]
+        or "nothing",
+        "needed, and left": [state.why for state in found.needed[:_LISTED]],
+        "left for the next call": found.more or "",
+    }
+    answer(arguments, told, facts(seen))
 
 
 @command

@@ -152,6 +152,11 @@ ARGUMENTS: dict[str, tuple[str, Iterable[str]]] = {
     "restate revert name": ("restate revert ? --reason gone", []),
     "restate revert --reason": ("restate revert kept --reason=?", []),
     "restate revert --domain": ("restate revert kept --reason gone --domain=?", []),
+    "retention keep tables": ("retention keep ?", []),
+    "retention keep --newest": ("retention keep --newest=?", []),
+    "retention keep --each": ("retention keep --each=?", []),
+    "retention keep --most": ("retention keep --most=?", []),
+    "retention keep --domain": ("retention keep --domain=?", NAMES),
     "retention expire table": ("retention expire ? 2013-02-07", []),
     "retention expire barrier": ("retention expire flights ?", []),
     "retention expire --domain": ("retention expire flights 2013-02-07 --domain=?", []),
@@ -282,5 +287,6 @@ def arguments(commands: Iterable[ActionCommand | GroupCommand], prefix: str) -> 
             continue
         for one in command.args:
             flag = one.flags[-1]
-            if "choices" not in one.kwargs and "action" not in one.kwargs and flag != "--conn-id":
+            takes_text = one.kwargs.get("action", "append") == "append" and "choices" not in one.kwargs
+            if takes_text and flag != "--conn-id":
                 yield f"{name} {flag}"

@@ -406,6 +406,9 @@ def test_leases(epochs: Run) -> None:
 def test_retention(epochs: Run) -> None:
     refused = epochs("retention", "expire", "flights", "2013-02-07T00:00:00+00:00")
     assert "a barrier before the table's newest one" in refused.stderr
+    planned = json.loads(epochs("retention", "keep", "--each", "@daily=3", "--dry-run", "-o", "json").stdout)
+    assert (planned["dry_run"], planned["expired"], planned["needed"], planned["more"]) == (True, [], [], 0)
+    assert "expired      nothing" in epochs("retention", "keep", "--newest", "5").stdout
     vacuumed = json.loads(epochs("retention", "vacuum", "-o", "json").stdout)
     assert (vacuumed["deleted"], vacuumed["claimed"]) == ([], 0)
     assert epochs("retention", "vacuum").returncode == 0

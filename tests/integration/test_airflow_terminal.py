@@ -90,6 +90,8 @@ COMMANDS = [
     f"restate plan {LONG_JOB} {NAMES[0]} --interval 2013-02-01 --domain {LONG}",
     "restate list --domain city",
     f"skip {LONG_JOB} 2013-03-01/2013-04-01 --reason closed --domain {LONG}",
+    "retention keep --each @daily=3 --dry-run --domain harbour",
+    "retention keep --dry-run --domain city",
     "retention vacuum --domain harbour",
     "db check",
     "db upgrade",
@@ -121,6 +123,8 @@ COMMAND_MODULES = [
 ONLY_FOR_PROGRAMS = {
     "session",
     "deleted",
+    "dry_run",
+    "expired",
     "orphans",
     "expected_seconds",
     "members",

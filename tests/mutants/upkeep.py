@@ -14,8 +14,27 @@ UPKEEP = "tests/contract/test_coordination_upkeep.py"
 CATALOGS = "tests/contract/test_coordination_catalogs.py"
 WAREHOUSES = "tests/contract/test_coordination_warehouses.py"
 EXPIRED = "tests/unit/test_expired.py"
+KEEP = "tests/unit/test_keep.py"
 
 PLANTED_IN_UPKEEP = (
+    Mutant(
+        name="a policy keeps the state after each barrier that it names",
+        rule="R25",
+        file="domain/keep.py",
+        old="barriers[place - 1] for place in places if place)",
+        new="barriers[place] for place in places if place < len(barriers))",
+        tests=(KEEP,),
+        by="test_the_newest_states_and_those_of_each_calendar_stay",
+    ),
+    Mutant(
+        name="a policy counts back from the newest barrier of one table",
+        rule="R25",
+        file="coordination/upkeep/keep.py",
+        old="    moments = keep.moments(max(reached)) if reached else []\n",
+        new="    moments = keep.moments(min(reached)) if reached else []\n",
+        tests=("tests/contract/test_coordination_keep.py",),
+        by="test_a_table_that_stands_still_keeps_its_newest_states",
+    ),
     Mutant(
         name="nothing is refused for a capability that its format lacks",
         rule="R32",

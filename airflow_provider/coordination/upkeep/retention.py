@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.upkeep.expire import expire
+from airflow_provider.coordination.upkeep.keep import Thinned, surplus, thin
 from airflow_provider.coordination.upkeep.vacuum import Vacuumed, vacuum
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.identifiers import domain_name
+from airflow_provider.domain.identifiers import TableName, domain_name
 from airflow_provider.domain.interval import as_utc
+from airflow_provider.domain.keep import Keep
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataStore
 from airflow_provider.tables.factory import TableFormats
@@ -59,6 +62,23 @@ class Retention:
         (name,) = names_of([table])
         expire(self._context, checked, name, as_utc(barrier, "barrier"))
 
+    def keep(
+        self, domain: str, keep: Keep, tables: Iterable[str | Table] = (), *, most: int = 1_000
+    ) -> Thinned:
+        """Expire the states of full tables that *keep* does not name, oldest first; a repetition goes on.
+
+        Incremental tables are left alone: their rows are in every later state, too.
+
+        :param tables: of which; by default all full tables of the domain. :param most: number of states of this call.
+        :return: also the states that are needed and stay: of a job that has yet to read them, or of a restatement.
+        :raises UnknownName: a table that no job has registered. Others are those of :meth:`expire`.
+        """
+        return thin(self._context, domain_name(domain), keep, _some(tables), most)
+
+    def surplus(self, domain: str, keep: Keep, tables: Iterable[str | Table] = ()) -> Thinned:
+        """Return the states that :meth:`keep` would expire; changes nothing."""
+        return surplus(self.store, domain_name(domain), keep, _some(tables))
+
     def vacuum(self, domain: str) -> Vacuumed:
         """End expired claims, and delete unclaimed versions that were superseded ``retention_grace`` ago.
 
@@ -71,3 +91,9 @@ class Retention:
         :raises WrongCatalog: its tables are in another catalog: nothing is deleted.
         """
         return vacuum(self._context, domain_name(domain))
+
+
+def _some(tables: Iterable[str | Table]) -> list[TableName]:
+    """Return the names of *tables*; none where none are given."""
+    given = [tables] if isinstance(tables, str | Table) else list(tables)
+    return names_of(given) if given else []

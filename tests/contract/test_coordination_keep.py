@@ -1,0 +1,102 @@
+"""Policies over states of full tables: what is expired, what stays since it is needed, and how a call goes on (R25)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider.coordination.upkeep.keep import State
+from airflow_provider.domain.errors import Unavailable, UnknownName
+from airflow_provider.domain.keep import Keep
+from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.topology import state
+from tests.contract.coordination_world import DOMAIN, World, barrier, day
+
+DAY = timedelta(days=1)
+FOUR = Keep(newest=2, each={"@daily": 4})
+
+
+def two_tables(world: World, days: int) -> None:
+    """An incremental table, and a full one that is computed from all of it."""
+    rows = world.job("rows", [world.table("rows")])
+    total = world.job(
+        "total", [world.table("total", kind=TableKind.FULL)], inputs=[state(world.table("rows"))]
+    )
+    for number in range(1, days + 1):
+        world.run(rows, day(number), [number])
+        world.run(total, day(number), [number])
+
+
+def barriers(states: tuple[State, ...]) -> list[int]:
+    return [number for each in states for number in range(1, 40) if barrier(number) == each.barrier]
+
+
+def test_states_that_a_policy_does_not_name_are_expired(world: World) -> None:
+    """R25: of full tables alone, oldest first; cuts of what stays read as before, and a repetition changes nothing."""
+    two_tables(world, 7)
+    before = world.commits()
+    planned = world.retention.surplus(DOMAIN, FOUR)
+    assert (barriers(planned.expired), planned.kept) == ([1, 2, 3], 4)
+    assert world.commits() == before
+    done = world.retention.keep(DOMAIN, FOUR)
+    assert (done.expired, done.needed, done.kept, done.more) == (planned.expired, (), 4, 0)
+    for number in (1, 3):
+        with pytest.raises(Unavailable):
+            world.cuts.cut(DOMAIN, ["total"], at=barrier(number))
+        assert world.cuts.cut(DOMAIN, ["rows"], at=barrier(number))
+    for number in (4, 7):
+        cut = world.cuts.cut(DOMAIN, ["rows", "total"], at=barrier(number))
+        assert [value for _, value in world.rows_of(cut)["total"]] == [number]
+    csn = world.store.read(DOMAIN, []).head.csn
+    again = world.retention.keep(DOMAIN, FOUR)
+    assert (again.expired, again.kept) == ((), 4)
+    assert world.store.read(DOMAIN, []).head.csn == csn
+
+
+def test_a_call_expires_so_many_and_the_next_goes_on(world: World) -> None:
+    two_tables(world, 7)
+    first = world.retention.keep(DOMAIN, FOUR, most=2)
+    assert (barriers(first.expired), first.more) == ([1, 2], 1)
+    second = world.retention.keep(DOMAIN, FOUR, ["total"])
+    assert (barriers(second.expired), second.more) == ([3], 0)
+
+
+def test_a_state_that_is_needed_stays(world: World) -> None:
+    """R24, R25: a job has yet to read it, or a restatement computes it; the answer names each with the reason."""
+    two_tables(world, 6)
+    late = world.job("late", [world.table("late")], inputs=[state(world.table("total"))], origin=barrier(1))
+    world.run(late, day(2), [1])
+    done = world.retention.keep(DOMAIN, Keep())
+    assert (barriers(done.expired), barriers(done.needed)) == ([1, 2], [3, 4])
+    assert all("job 'late' has no epoch left to read at" in each.why for each in done.needed)
+
+
+def test_what_a_lease_holds_stays_readable(world: World) -> None:
+    two_tables(world, 4)
+    lease = world.leases.cut(DOMAIN, ["total"], name="report", owner="me", at=barrier(1), ttl=DAY)
+    world.retention.keep(DOMAIN, Keep())
+    world.retention.vacuum(DOMAIN)
+    assert [value for _, value in world.rows_of(lease.cut)["total"]] == [1]
+
+
+def test_a_table_that_stands_still_keeps_its_newest_states(world: World) -> None:
+    """R25: and the state at each barrier that the policy names, which is its last one for all of them."""
+    two_tables(world, 6)
+    other = world.job("other", [world.table("other", kind=TableKind.FULL)])
+    for number in (1, 2, 3):
+        world.run(other, day(number), [number])
+    done = world.retention.keep(DOMAIN, FOUR, ["other"])
+    assert barriers(done.expired) == [1]
+    with pytest.raises(UnknownName, match="othr"):
+        world.retention.keep(DOMAIN, FOUR, ["othr"])
+
+
+def test_a_restated_state_stays(world: World) -> None:
+    """R24, R28: until the restatement is published or abandoned."""
+    two_tables(world, 5)
+    options = {"name": "fix", "reason": "wrong", "by": "ada"}
+    world.coordinator.restatements.open(DOMAIN, ["total"], day(2), **options)
+    done = world.retention.keep(DOMAIN, Keep())
+    assert (barriers(done.expired), barriers(done.needed)) == ([1, 3], [2])
+    assert "restatement 'fix'" in done.needed[0].why
