@@ -130,6 +130,8 @@ class Restatement:
     def publish(self) -> int:
         """Make all members visible at one CSN, and return it; a repetition returns the same.
 
+        No asset events are sent: ``airflow epochs restate publish NAME``, typed afterwards, sends them.
+
         :raises NotReady: members are not staged, or committed epochs have read since what it replaces: those are
             members from then on. Or epochs hold it: see :meth:`join` and :meth:`release`.
         :raises InvalidInput: the restatement is over, or its output is not approved and has to be.
