@@ -238,8 +238,8 @@ class EpochTrigger(BaseTrigger):
     async def _ready(self, answer: Readiness) -> TriggerEvent:
         if answer.failed:
             return TriggerEvent({"status": "failed", "barrier": self.barrier, "message": answer.failed})
-        nameless = self.lease is not None and self.task_instance is None  # a lease is a try's
-        if not self.ends or nameless or await asyncio.to_thread(_is_for_workers):
+        instance = self.task_instance
+        if not self.ends or instance is None or await asyncio.to_thread(_is_for_workers):
             return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         found: dict[str, Any] = {
             "domain": self.domain,
@@ -254,7 +254,9 @@ class EpochTrigger(BaseTrigger):
                 return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         query = tables_query(self.epochs_conn_id, self.domain, self.tables, answer.barrier)
         self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
-        return TaskSuccessEvent(xcoms={"return_value": found, EpochGridLink().xcom_key: grid_link(query)})
+        await asyncio.to_thread(_push, instance, BaseXCom.XCOM_RETURN_KEY, found)
+        await asyncio.to_thread(_push, instance, EpochGridLink().xcom_key, grid_link(query))
+        return TaskSuccessEvent()
 
     async def _leased(self, ttl: timedelta) -> Mapping[str, Any]:
         settings = await EpochsHook(self.epochs_conn_id).aget_settings()
@@ -350,6 +352,18 @@ class EpochTrigger(BaseTrigger):
             sources=tuple(msgspec.convert(source, Source, strict=False) for source in self.sources),
             cadence=None if self.cadence is None else msgspec.convert(self.cadence, Cadence, strict=False),
         )
+
+
+def _push(instance: Any, key: str, value: Any) -> None:
+    """Store a result of a task, as a worker does: those that an event brings are stored as text (Airflow 3.3.2)."""
+    XCom.set(
+        key,
+        value,
+        dag_id=instance.dag_id,
+        task_id=instance.task_id,
+        run_id=instance.run_id,
+        map_index=instance.map_index,
+    )
 
 
 def _is_for_workers() -> bool:

@@ -25,6 +25,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import SetXCom
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 from airflow.utils.types import DagRunType
@@ -109,7 +110,9 @@ def run(data: dict[str, Any], task: Any, *, until: datetime | None = None, **fie
 
 
 def fired(workload: RunTrigger, within_s: float = 20, later: Callable[[], None] | None = None) -> Any:
-    """Return the event that the runner of a triggerer has for it; None if none comes."""
+    """Return the event that the runner of a triggerer has for it, with the results that it stores before; None if none
+    comes.
+    """
 
     async def wait() -> TriggerEvent | None:
         runner = TriggerRunner()
@@ -126,8 +129,13 @@ def fired(workload: RunTrigger, within_s: float = 20, later: Callable[[], None] 
         running.result()
         return runner.events[0].event
 
-    with mock.patch.object(task_runner, "SUPERVISOR_COMMS", mock.MagicMock(), create=True):
-        return asyncio.run(wait())
+    with mock.patch.object(task_runner, "SUPERVISOR_COMMS", mock.MagicMock(), create=True) as comms:
+        event = asyncio.run(wait())
+    if isinstance(event, TaskSuccessEvent):
+        assert event.xcoms is None, "Airflow stores those of an event as text"
+        told = [call.args[0] for call in comms.send.call_args_list]
+        event.xcoms = {one.key: one.value for one in told if isinstance(one, SetXCom)}
+    return event
 
 
 def test_it_begins_waits_and_succeeds_without_a_worker() -> None:

@@ -273,8 +273,8 @@ def _console(page: Path) -> list[str]:
     return [line for block in blocks(page, "console") for line in block.text.splitlines()]
 
 
-DONE_AS_A_WHOLE = {"work-locally", "test-jobs"}
-"""Pages of files and commands: tests/slow/test_local_work.py does what they say."""
+DONE_AS_A_WHOLE = {"work-locally", "test-jobs", "from-external-task-sensor"}
+"""Pages of files and commands: tests/slow/test_local_work.py does what the first two say, a test above the third."""
 
 
 @pytest.mark.filterwarnings("ignore:The .airflow.utils.operator_helpers")  # of Airflow's own sensors
