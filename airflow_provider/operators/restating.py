@@ -81,7 +81,7 @@ def run_epochs(
     if named is not None:
         if set(members) & set(others):
             refuse_unpublished(reader, job.domain, named)
-        done = set(committed_epochs(reader, job, others)) - set(members)
+        done = set(committed_epochs(reader, job, others, but=owner)) - set(members)
         others = [epoch for epoch in others if epoch not in done]
         if done:
             told = ", ".join(map(str, sorted(done)))
