@@ -119,7 +119,7 @@ def asked_intervals(
     """Return those intervals of a run that ask for committed epochs of *job* again; None for all of them.
 
     The event of a restatement asks for none: it has computed its members, and what it left alone stays, whatever
-    ``on_rerun`` says. A run that such events alone have started computes what is not committed.
+    ``on_rerun`` says. A run that such events alone have started computes what the job's tables lack.
     """
     run = context["dag_run"]
     if not started_by_assets(run):

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.restating.members import (
+    before_beginning,
     committed_epochs,
     is_open,
     joined,
@@ -66,7 +67,8 @@ def run_epochs(
 
     :param named: the restatement in the run's configuration.
     :param cause: why the run may ask for a committed epoch again; empty for one that opens no restatement.
-    :param asked: intervals in which the run asks for committed epochs again; None for everywhere.
+    :param asked: intervals in which the run asks for committed epochs again, and for those before the beginning of the
+        job's tables; None for everywhere.
     :raises UnknownName: no restatement *named*. :raises InvalidInput: it was not published, and is over, and no open
         restatement has its members. :raises TopologyError: obstacles keep the DAG's restatement from taking epochs in.
     """
@@ -108,14 +110,19 @@ def _asked(
     owner: Owner,
     within: Sequence[Interval],
 ) -> list[Interval]:
-    """Return *epochs* without those that others have committed and that lie in none of the intervals *within*."""
+    """Return those of *epochs* that lie in the intervals *within*, or that the job's tables lack.
+
+    Others have committed the rest, or it lies before the tables begin: to compute it there would move their beginning.
+    """
     asked = {epoch for interval in within for epoch in epochs if interval.start <= epoch.start < interval.end}
     others = [epoch for epoch in epochs if epoch not in asked]
     kept = set(committed_epochs(service.store, job, others, but=owner))
-    if kept:
-        told = ", ".join(map(str, sorted(kept)))
-        log.info("Left as committed, since events of restatements alone name them: %s", told)
-    return [epoch for epoch in epochs if epoch not in kept]
+    before = set(before_beginning(service.store, job, others)) - kept
+    for told, left in (("as committed", kept), (f"before the beginning of {job.name}", before)):
+        if left:
+            named = ", ".join(map(str, sorted(left)))
+            log.info("Left %s, since events of restatements alone name them: %s", told, named)
+    return [epoch for epoch in epochs if epoch not in kept | before]
 
 
 def _told(log: Any, service: EpochService, job: Job, owner: Owner, found: RunEpochs) -> RunEpochs:

@@ -7,6 +7,7 @@ from tests.mutants.mutant import REWRITES, Mutant
 AUTHOR = "tests/unit/test_dag_author.py"
 ERRORS = "tests/unit/test_errors.py"
 ASSET_RUNS = "tests/unit/test_asset_runs.py"
+RESTATED_EVENTS = "tests/contract/test_coordination_restated_events.py"
 WAITING = "tests/integration/test_airflow_waiting.py"
 MANY = "tests/integration/test_airflow_many_waiters.py"
 WORKERLESS = "tests/integration/test_airflow_without_worker.py"
@@ -41,6 +42,24 @@ PLANTED_IN_RUNS = (
         new="_extras(run)",
         tests=(ASSET_RUNS,),
         by="test_ast1_the_event_of_a_restatement_asks_for_no_committed_epoch_again",
+    ),
+    Mutant(
+        name="the event of a restatement makes a table begin earlier",
+        rule="R37",
+        file="operators/restating.py",
+        old="    return [epoch for epoch in epochs if epoch not in kept | before]\n",
+        new="    return [epoch for epoch in epochs if epoch not in kept]\n",
+        tests=(RESTATED_EVENTS,),
+        by="test_no_epoch_before_the_table_begins_by_the_event_of_a_restatement",
+    ),
+    Mutant(
+        name="beside a restatement, a retry forgets what its run has published",
+        rule="R35",
+        file="operators/restating.py",
+        old="committed_epochs(reader, job, others, but=owner)) - set(members)",
+        new="committed_epochs(reader, job, others)) - set(members)",
+        tests=(RESTATED_EVENTS,),
+        by="test_a_retry_announces_what_its_run_has_published_beside_a_restatement",
     ),
     Mutant(
         name="a task that has published nothing tells Airflow of its tables",

@@ -10,7 +10,7 @@ from airflow_provider.coordination.upkeep.members_now import job_of
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import fence_of
+from airflow_provider.domain.records import fence_of, table_key
 from airflow_provider.domain.restatement import (
     RestatementState,
     refuse_closed,
@@ -43,6 +43,15 @@ def committed_epochs(
         for epoch, committed in commits.items()
         if committed is not None and not (but is not None and committed.owner.same_generation(but))
     ]
+
+
+def before_beginning(reader: MetadataReader, job: Job, epochs: Sequence[Interval]) -> list[Interval]:
+    """Return those of *epochs* that start before the job's tables begin; all of them while nothing says where."""
+    keys = [table_key(job.domain, table.name) for table in job.outputs]
+    known = reader.read(job.domain, keys).records.values() if epochs else ()
+    starts = [job.origin] if job.origin is not None else [table.record.progress.start for table in known]
+    begins = min((start for start in starts if start is not None), default=None)
+    return [epoch for epoch in epochs if begins is None or epoch.start < begins]
 
 
 def is_open(reader: MetadataReader, domain: DomainName, name: RestatementId) -> bool:
