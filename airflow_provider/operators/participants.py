@@ -143,19 +143,24 @@ class EpochBeginOperator(BaseOperator):
 
         number = _number(self.participants)
         refuse_schedule(self, self.job, None, self.interval)
-        interval = hull(task_intervals(context, self.job, explicit=self.interval))
-        self.grid_query = grid_query(self.epochs_conn_id, self.job, interval)
-        _refuse_several(self.job, interval)
+        intervals = task_intervals(context, self.job, explicit=self.interval)
+        self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
+        asked = asked_intervals(context, self.job, explicit=self.interval)
+        if asked is None:
+            _refuse_several(self.job, hull(intervals))
+        epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         with _opened(self.epochs_conn_id, self.job) as service:
             owner, ttl = task_owner(context), self.lock_ttl
             named = task_restatement(context)
-            asked = asked_intervals(context, self.job, explicit=self.interval)
-            found = run_epochs(self.log, service, self.job, [interval], owner, named=named, asked=asked)
+            found = run_epochs(self.log, service, self.job, epochs, owner, named=named, asked=asked)
             if asked is not None and not found.within and not found.alone:
                 raise AirflowSkipException(
-                    f"{interval} is committed, and events of restatements alone name it: nothing is to be computed."
+                    f"The tables lack none of {', '.join(map(str, intervals))}, and events of restatements alone name "
+                    "it: nothing is to be computed."
                 )
             refuse_participants_within(found, named)
+            interval = hull(found.alone)
+            _refuse_several(self.job, interval)
             tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
             with begins(lambda: [interval]):
                 answer = begin_shared(service, self.job, interval, owner, participants=number, lock_ttl=ttl)

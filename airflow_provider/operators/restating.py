@@ -211,8 +211,8 @@ def refuse_uncomputed(
 
 
 def refuse_participants_within(found: RunEpochs, named: RestatementId | None) -> None:
-    """:raises InvalidInput: the run publishes nothing itself: a restatement has one writer for each epoch."""
-    if not found.alone:
+    """:raises InvalidInput: a restatement has epochs of the run: it has one writer for each."""
+    if found.within or not found.alone:
         raise InvalidInput(
             field="restatement",
             value=", ".join(found.within) or named,
