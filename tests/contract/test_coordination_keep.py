@@ -68,7 +68,7 @@ def test_a_state_that_is_needed_stays(world: World) -> None:
     late = world.job("late", [world.table("late")], inputs=[state(world.table("total"))], origin=barrier(1))
     world.run(late, day(2), [1])
     done = world.retention.keep(DOMAIN, Keep())
-    assert (barriers(done.expired), barriers(done.needed)) == ([1, 2], [3, 4])
+    assert (barriers(done.expired), barriers(done.needed)) == ([1], [3, 4])
     assert all("job 'late' has no epoch left to read at" in each.why for each in done.needed)
 
 
@@ -90,6 +90,21 @@ def test_a_table_that_stands_still_keeps_its_newest_states(world: World) -> None
     assert barriers(done.expired) == [1]
     with pytest.raises(UnknownName, match="othr"):
         world.retention.keep(DOMAIN, FOUR, ["othr"])
+
+
+@pytest.mark.parametrize("cadence", ["@daily", "0 0 * * 1"], ids=["late", "longer epochs"])
+def test_a_cut_that_names_no_barrier_has_all_tables(world: World, cadence: str) -> None:
+    """R25: each keeps its state where another one stands, which is late, or has longer epochs."""
+    fast = world.job("fast", [world.table("fast", kind=TableKind.FULL)])
+    slow = world.job("slow", [world.table("slow", kind=TableKind.FULL)], cadence=cadence)
+    for number in range(1, 13):
+        world.run(fast, day(number), [number])
+    for end in (barrier(7),) if cadence != "@daily" else (barrier(1), barrier(2), barrier(3)):
+        world.run(slow, slow.cadence.ending_at(end), [1])
+    before = world.cuts.cut(DOMAIN, ["fast", "slow"])
+    assert barriers(world.retention.keep(DOMAIN, FOUR, ["fast"]).expired)
+    after = world.cuts.cut(DOMAIN, ["fast", "slow"])
+    assert (after.barrier, world.rows_of(after)) == (before.barrier, world.rows_of(before))
 
 
 def test_a_restated_state_stays(world: World) -> None:

@@ -77,7 +77,10 @@ def surplus(
             raise UnknownName.of_table(table, domain, meant=meant(reader, domain, table))
     marks = (newest_version(stamped).watermark for stamped in known.values())
     reached = [mark for mark in marks if mark is not None]
-    moments = keep.moments(max(reached)) if reached else []
+    # A cut that names no barrier is made at the last one that all of its tables have: where the slowest of them stands.
+    cadences = {stamped.record.cadence for stamped in known.values()}
+    newest = {cadence.floor(mark) for cadence in cadences for mark in set(reached)}
+    moments = sorted({*keep.moments(max(reached)), *newest}) if reached else []
     doomed, kept = list[State](), 0
     for table, stamped in sorted(known.items()):
         if not stamped.record.kind.loses_expired or (tables and table not in tables):
