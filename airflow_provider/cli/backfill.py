@@ -79,7 +79,9 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
             progress(error.message)  # Airflow computes the epochs that have joined, or were computed again
             continue
         if not arguments.no_events:
-            sent = announce_restatement(service, restatement.domain, restatement.name, csn)
+            sent = announce_restatement(
+                service, restatement.domain, restatement.name, csn, conn_id=arguments.conn_id
+            )
             progress(f"{several(sent or 0, 'asset event')} sent")
         _tell_published(restatement, dags, csn, arguments)
         return

@@ -267,7 +267,9 @@ def _service(arguments: Namespace) -> EpochService:
 
 def _events(service: EpochService, arguments: Namespace, found: Restatement, csn: int) -> int | None:
     """Send the asset events of a commit; return their number, None if none could be, or was to be sent."""
-    return None if arguments.no_events else announce_restatement(service, found.domain, found.name, csn)
+    if arguments.no_events:
+        return None
+    return announce_restatement(service, found.domain, found.name, csn, conn_id=arguments.conn_id)
 
 
 def _told(arguments: Namespace, events: int | None) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from airflow.assets.manager import asset_manager
 from airflow.models.asset import AssetModel
 from airflow.serialization.definitions.assets import SerializedAssetUniqueKey
 from airflow.utils.retries import run_with_db_retries
 from airflow.utils.session import create_session
 
+from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import DomainName, RestatementId
@@ -20,13 +19,14 @@ _TRIES = 5
 
 
 def announce_restatement(
-    service: EpochService, domain: DomainName, name: RestatementId, csn: int
+    service: EpochService, domain: DomainName, name: RestatementId, csn: int, *, conn_id: str | None = None
 ) -> int | None:
     """Send the events of the commit *csn* of restatement *name*, as :func:`restated_events`; return their number.
 
     A table that no DAG of this Airflow writes or follows has no asset there, and gets no event. A repetition sends them
     again: events are hints. Returns None where Airflow's database has no tables: nothing runs there.
 
+    :param conn_id: connection of the domain, for the command that an error names; None for the default one.
     :raises Unavailable: Airflow's database does not take them; the commit stays.
     """
     told = [
@@ -50,8 +50,8 @@ def announce_restatement(
         raise Unavailable(
             f"restatement {name!r} is published at CSN {csn}, and Airflow's database did not take its asset events: "
             f"{reason}",
-            next_step=f"`airflow epochs restate publish {quote(name)}` once it answers sends them, and changes "
-            "no row; --no-events leaves them out.",
+            next_step=f"`{Commands(domain, conn_id)('publish', name)}` once it answers sends them, and changes no row; "
+            "--no-events leaves them out.",
             found=reason,
         ) from error
     return sent

@@ -318,6 +318,8 @@ def test_one_asset_event_of_each_table_follows_the_commit(
         failed.stderr
     )
     assert "`airflow epochs restate publish hours`" in failed.stderr
+    given = restate("publish", "hours", "--conn-id", "epochs_default")
+    assert "`airflow epochs restate publish hours --conn-id epochs_default`" in given.stderr
     monkeypatch.setattr(asset_events, "create_session", airflow)
     assert answer(restate("publish", "hours", "--no-events", "-o", "json"))["events"] is None
     assert told(airflow) == []

@@ -355,7 +355,8 @@ def publish(decision: Decided) -> dict[str, Any]:
     """Publish all members in one commit."""
     with _deciding(decision, "publish") as (service, domain, name, _):
         csn = service.restatements.publish(domain, name)
-        return {"csn": csn, "events": announce_restatement(service, domain, name, csn)}
+        events = announce_restatement(service, domain, name, csn, conn_id=decision.conn_id)
+    return {"csn": csn, "events": events}
 
 
 @router.post("/api/restatement/abandon", dependencies=_audited("abandon"))
@@ -371,5 +372,5 @@ def revert(decision: Decided, reason: Reason) -> dict[str, Any]:
     """Give its epochs their former rows back."""
     with _deciding(decision, "revert") as (service, domain, name, by):
         csn = service.restatements.revert(domain, name, reason=reason, by=by)
-        events = announce_restatement(service, domain, name, csn)
+        events = announce_restatement(service, domain, name, csn, conn_id=decision.conn_id)
     return {"csn": csn, "events": events, "within": f"{name}-reverted"}
