@@ -13,12 +13,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.sdk.execution_time import task_runner
 from airflow.sdk.observability import stats
 from airflow.triggers.base import TriggerEvent
 
@@ -96,7 +99,8 @@ def sensor(**options: Any) -> EpochSensor:
 
 
 def first_event(trigger: EpochTrigger, within_s: float | None = None) -> TriggerEvent | None:
-    """The trigger's event, None when there is none yet."""
+    """The trigger's event, None when there is none yet; of a task, as a triggerer has it."""
+    trigger.task_instance = SimpleNamespace(dag_id="reads", task_id="wait", run_id="r", map_index=-1)  # type: ignore[assignment]
 
     async def wait() -> TriggerEvent | None:
         try:
@@ -105,7 +109,8 @@ def first_event(trigger: EpochTrigger, within_s: float | None = None) -> Trigger
         except TimeoutError:
             return None
 
-    return asyncio.run(wait())
+    with mock.patch.object(task_runner, "SUPERVISOR_COMMS", mock.MagicMock(), create=True):
+        return asyncio.run(wait())
 
 
 def trigger(**options: Any) -> EpochTrigger:
