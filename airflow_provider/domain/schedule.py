@@ -126,8 +126,8 @@ def run_barrier(
 ) -> datetime:
     """Return the barrier at which a run reads: the end of what it would compute.
 
-    :param cadence: calendar of the runs. Without one it is the end of the run's data interval, also of an empty
-        one, or the run's date itself.
+    :param cadence: calendar of the runs. Without one it is the end of the run's data interval, or the run's date
+        itself; of an empty interval and a date the earlier one.
     :param explicit: a barrier, as a time or text (``2013-02-08`` is its midnight), or the interval that it ends.
     :raises InvalidInput: names the value that cannot be parsed.
     """
@@ -142,6 +142,9 @@ def run_barrier(
     if partition_key:
         return _keyed(_DAYS, partition_key, "partition_key").end
     moment = data_interval[1] if data_interval is not None else run_date
+    if data_interval is not None and run_date is not None and data_interval[0] == data_interval[1]:
+        # `airflow dags trigger --logical-date` leaves an empty interval at the moment of the command.
+        moment = min(as_utc(data_interval[1], "at"), as_utc(run_date, "run_date"))
     if moment is None:
         raise InvalidInput(
             field="at",

@@ -243,6 +243,10 @@ def test_a_run_date_without_a_zone_is_refused(run_date: object) -> None:
             {"data_interval": (at("2013-02-08"), at("2013-02-08")), "run_date": at("2013-02-08T13:05")},
             "2013-02-08",
         ),
+        (
+            {"data_interval": (at("2026-11-27T18:58"), at("2026-11-27T18:58")), "run_date": at("2013-02-08")},
+            "2013-02-08",
+        ),
         ({"data_interval": (at("2013-02-07"), at("2013-02-08")), "run_date": at("2013-02-07")}, "2013-02-08"),
         ({"partition_key": "2013-02-07"}, "2013-02-08"),
         ({"partition_key": "2013-02-07T05", "cadence": HOURLY}, "2013-02-07T06"),
