@@ -254,8 +254,12 @@ class EpochTrigger(BaseTrigger):
                 return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         query = tables_query(self.epochs_conn_id, self.domain, self.tables, answer.barrier)
         self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
-        await asyncio.to_thread(_push, instance, BaseXCom.XCOM_RETURN_KEY, found)
-        await asyncio.to_thread(_push, instance, EpochGridLink().xcom_key, grid_link(query))
+        try:
+            await asyncio.to_thread(_push, instance, BaseXCom.XCOM_RETURN_KEY, found)
+            await asyncio.to_thread(_push, instance, EpochGridLink().xcom_key, grid_link(query))
+        except Exception as error:  # noqa: BLE001 - whatever Airflow has to say: a worker stores them, and ends the task
+            self.log.warning("The result was not stored: %s", error)
+            return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})
         return TaskSuccessEvent()
 
     async def _leased(self, ttl: timedelta) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from airflow.executors.workloads.trigger import RunTrigger
 from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.models.trigger import Trigger
 from airflow.sdk import DAG, Asset, AssetAlias, Param
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import (
     AirflowSensorTimeout,
     AirflowSkipException,
@@ -187,6 +188,19 @@ def test_a_run_without_a_worker_waits_for_the_barrier_that_a_worker_waits_for(
         assert event is None
         with pytest.raises(TaskDeferred):
             sensor.execute(context)
+
+
+def test_a_result_that_airflow_does_not_take_wakes_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which stores it, and ends the task: tasks after a sensor that has succeeded find its result."""
+    for job in (MAKE_A, MAKE_B):
+        commit(job)
+    _, task, data = waits()
+
+    def lost(*_: Any, **__: Any) -> None:
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(BaseXCom, "set", lost)
+    assert fired(run(data, task)).payload["status"] == "ready"
 
 
 def test_the_time_out_is_of_the_whole_wait_and_says_what_is_missing() -> None:
