@@ -22,8 +22,13 @@ def asset_of(table: Table) -> Asset:
 
 def with_assets(job: Job, outlets: Any) -> list[Any]:
     """Return *outlets* and the assets of the job's tables, each once."""
-    given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
+    given = listed(outlets)
     return [*given, *(asset for asset in map(asset_of, job.outputs) if asset not in given)]
+
+
+def listed(outlets: Any) -> list[Any]:
+    """Return *outlets*, which Airflow takes as one asset, several or none, as a list."""
+    return list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
 
 
 def announce(

@@ -14,6 +14,7 @@ from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.hooks.arguments import is_parsed, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner
+from airflow_provider.operators.assets import listed
 from airflow_provider.operators.restated_assets import restated_events
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class PublishRestatementOperator(BaseOperator):
         epochs_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{**kwargs, "outlets": [*(kwargs.get("outlets") or ()), RESTATED]})
+        super().__init__(**{**kwargs, "outlets": [*listed(kwargs.get("outlets")), RESTATED]})
         self.restatement = restatement
         self.domain = domain
         self.digest = digest

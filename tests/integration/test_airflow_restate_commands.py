@@ -360,6 +360,9 @@ def test_an_operator_approves_publishes_and_tells_of_each_table(restate: Restate
     assert extras[0] == extras[1]
     assert [len(extra["epochs"]) for extra in extras[0]] == [1, 1], "two days that touch are one range"
     assert answer(restate("status", "hours", "-o", "json"))["approved_by"] == "ann"
+    assert PublishRestatementOperator(
+        task_id="one", restatement="hours", outlets=asset_of(FLIGHTS)
+    ).outlets == [asset_of(FLIGHTS), RESTATED]
     with pytest.raises(InvalidInput, match="restatement"):
         PublishRestatementOperator(task_id="publish", restatement=" ")
 
