@@ -1,4 +1,4 @@
-"""What a sensor waits for, as its declaration says it: a run's context makes barriers of it.
+"""Declaration of a sensor's wait; the context of a run turns it into barriers.
 
 A value that Airflow's database can hold as JSON, so that a trigger which no worker has started finds out by itself.
 """

@@ -86,7 +86,7 @@ class CommitBuilder:
         """
         self._moves = True
         self.hold(*stamped)
-        self._dropped += [TableName(one.key.item) for one in stamped if one.key.kind is Kind.TABLE]
+        self._dropped += [TableName(record.key.item) for record in stamped if record.key.kind is Kind.TABLE]
         self.update(*(Delete(record.key) for record in stamped))
 
     def next_version(

@@ -1,4 +1,4 @@
-"""Writers of tables that are waited for: which job and DAG bring them, and what has become of the epoch that lacks."""
+"""Writers of awaited tables: the job and DAG that bring each, and the state of its first missing epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_provider.stores.base import MetadataReader, scan
 
 
 class OnUpstreamFailure(StrEnum):
-    """What a waiting task does once the newest attempt at an epoch that it waits for has failed."""
+    """Behaviour of a waiting task once the newest attempt at an awaited epoch has failed."""
 
     WAIT = "wait"
     """Wait on: a retry or a cleared task may bring it."""
@@ -63,7 +63,7 @@ class Bringer:
 
     @property
     def told(self) -> str:
-        """Who brings it, what has become of the epoch that lacks, and since when that is due."""
+        """The writer, the state of the missing epoch, and the time at which that is due."""
         return self._source if self.job is None else f"{self._source}{self._now}{self._due}"
 
     @property
@@ -75,7 +75,7 @@ class Bringer:
 
     @property
     def _now(self) -> str:
-        """What has become of the epoch that lacks, as far as the store knows."""
+        """State of the missing epoch, as the store has it."""
         run = f" by run {self.owner.run_id}" if self.owner else ""
         if self.is_open:
             lock = f"until {self.until.isoformat()}" if self.until else "no longer"

@@ -248,7 +248,7 @@ def _readable(
     """Return the versions of each table that may be read."""
     found: dict[TableName, list[TableRef]] = {}
     now, newest = reader.read(domain, []).now, dict[TableName, TableRef]()
-    born = {TableName(one.key.item): one.record.born for one in pages(reader, domain, TableRecord)}
+    born = {TableName(known.key.item): known.record.born for known in pages(reader, domain, TableRecord)}
     for csn, table, ref, at in _versions(reader, domain):
         if csn < born.get(table, 0):
             continue  # of a table that was dropped: who has no claim on it opens none of its files

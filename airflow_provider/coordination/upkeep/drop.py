@@ -284,7 +284,7 @@ class Finishing:
         return self.context.retry(request, _lost(self.domain))
 
     def _lasts(self, found: Dropping) -> bool:
-        """Return whether the store still says that *found* is being dropped: its names are nobody else's yet."""
+        """Return whether *found* is still being dropped: until its end no new job or table gets one of its names."""
         now = unfinished_drop(self.context, self.domain)
         return now is not None and now.csn == found.csn
 

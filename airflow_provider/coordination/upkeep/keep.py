@@ -30,7 +30,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thinned:
-    """What a policy has done.
+    """Result of applying a policy.
 
     :param expired: states that it has expired, or would expire. :param needed: states that it would, and that are
         needed. :param kept: number of states that stay. :param more: number of states that the next call expires.
