@@ -273,13 +273,16 @@ class Operator:
                     self.follow(error, coordinator, process)
 
     def follow(self, error: str, coordinator: EpochService, process: Process) -> None:
-        """Do what *error* names, where no run brings it: bind a source anew, declare a table again, or what ends one
-        epoch.
+        """Do what *error* names, where no run brings it: bind a source anew, declare a table again, deploy the newest
+        declaration, or what ends one epoch.
         """
         left = re.search(r"job '?(\w+)'? .*no longer declares (\w+):", error)
         bound = re.search(r"`airflow epochs bind landing (\S+)/(\S+) --reason", error)
+        older = re.search(r"^(\w+) .*this declaration of the job lacks .*, which would stay behind", error)
         job, name = name_to_keep(error)
-        if left is not None:
+        if older is not None:  # it was deployed late, and equals an earlier declaration
+            self.deployed[older[1]].settle(self.world.store)
+        elif left is not None:
             self._declare_again(left[1], coordinator, left[2])
         elif job:
             self._keep_name(job, name, coordinator)
