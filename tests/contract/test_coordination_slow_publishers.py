@@ -27,6 +27,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
 from airflow_provider.testing.manual_clock import ManualClock
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, day, owner, rows
+from tests.contract.groups import Chain, committed
 
 PREPARATION = timedelta(seconds=2)
 HOUR = timedelta(hours=1)
@@ -143,6 +144,26 @@ def test_liv1_slow_beside_quick(world: World) -> None:
     quick.commit()
     assert quick.waits == 10
     assert world.rows("slow") == {"slow": [(1, 1)]}
+
+
+def test_a_group_reserves_the_head_although_the_topology_changes(world: World) -> None:
+    """R11, R40: it looks again which jobs it waits for, and what it has lost until then counts on."""
+    chain, quick = Chain.of(world), Quick(world)
+    for job in chain.jobs[:2]:
+        chain.stage(job)
+    last = world.begin(chain.jobs[2], day(1))
+    world.write(last, [1])
+    world.coordinator.complete(last)
+
+    def meanwhile() -> None:
+        quick.commit()
+        if not quick.waits:
+            world.coordinator.register(world.job(f"new{quick.commits}"))
+
+    worker, store = preparing(world, meanwhile)
+    worker.stage(last)
+    assert (quick.waits, store.prepared) == (1, LOST_BEFORE_RESERVING + 1)
+    assert committed(world)[-1] == ["b", "d", "t"]
 
 
 def test_liv1_slow_ones_beside_each_other(world: World) -> None:

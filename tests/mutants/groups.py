@@ -96,6 +96,15 @@ PLANTED_IN_GROUPS = (
         by="test_an_epoch_that_is_committed_by_itself_waits_for_commits",
     ),
     Mutant(
+        name="a group forgets what it has lost when the topology changes, and never reserves the head",
+        rule="R11",
+        file="coordination/restating/grouped.py",
+        old="publish_members(context, attempts, together, race)",
+        new="publish_members(context, attempts, together)",
+        tests=("tests/contract/test_coordination_slow_publishers.py",),
+        by="test_a_group_reserves_the_head_although_the_topology_changes",
+    ),
+    Mutant(
         name="staged output is awaited of a job that begins later",
         rule="R40",
         file="domain/group.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from functools import partial
 
 from airflow_provider.coordination.attempts.check import check
 from airflow_provider.coordination.attempts.fence import fenced
@@ -50,7 +50,7 @@ from airflow_provider.domain.restatement import (
 )
 from airflow_provider.domain.rewrites import with_rewrites
 from airflow_provider.domain.topology import OnForeignCommit, Table
-from airflow_provider.domain.version import RewriteLog, TableDelta, TableRecord, shown
+from airflow_provider.domain.version import RewriteLog, TableRecord, shown
 from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import Exists, Put, Reading, RequirementFailed, Transaction
 from airflow_provider.tables.base import Prepared, Publication
@@ -93,14 +93,14 @@ def publish_together(
 
 
 def publish_members(
-    context: Context, attempts: Sequence[Attempt], together: PublishedTogether
+    context: Context, attempts: Sequence[Attempt], together: PublishedTogether, race: Race | None = None
 ) -> tuple[Published, ...]:
     """Make the slices of all members of a restatement visible at one CSN, or nothing of them (R28).
 
-    :param attempts: of all members, staged. Errors are those of :func:`publish`; also :class:`Conflict` where a member
-        has read other output of the members than these have.
+    :param attempts: of all members, staged. :param race: of the first, with what earlier calls for these have lost.
+        Errors are those of :func:`publish`; also :class:`Conflict` where a member has read other output of the members.
     """
-    return context.retry(Publish(context, tuple(attempts), together).run)
+    return context.retry(partial(Publish(context, tuple(attempts), together).run, race))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,9 +168,9 @@ class Publish:
             return change_set_of_restatement(self.together.name, self.together.stamped.record.kind)
         return change_set_of(self.attempts)
 
-    def run(self) -> tuple[Published, ...]:
+    def run(self, race: Race | None = None) -> tuple[Published, ...]:
         """Try at once; after a loss wait in the publish queue; after several lost races reserve the head."""
-        return Race(self.context, self.attempts[0]).run(self._try)
+        return (race or Race(self.context, self.attempts[0])).run(self._try)
 
     def _try(self, race: Race) -> tuple[Published, ...] | None:
         store, attempts = self.context.store, self.attempts
@@ -216,7 +216,9 @@ class Publish:
             return None
         _follow(self.context, prepared)
         csn, at = receipt.csn or 0, receipt.at
-        return tuple(_answer(attempt, csn, at, commit.deltas) for attempt in attempts)
+        return tuple(
+            Published.of(attempt, csn, commit.deltas, at, attempt.incarnation) for attempt in attempts
+        )
 
     def _read(self) -> Reading:
         domain, sinks = self._domain, self._tables
@@ -230,8 +232,8 @@ class Publish:
             *(rewrite_log_key(domain, sink.name) for sink in sinks),
             *(key for attempt in self.attempts for key in keys_of(attempt)),
         ]
-        pointers = self.context.formats.swapped(sinks)
-        return self.context.store.read(domain, list(dict.fromkeys(keys)), pointers=pointers)
+        keys = list(dict.fromkeys(keys))
+        return self.context.store.read(domain, keys, pointers=self.context.formats.swapped(sinks))
 
     def _sinks(self, reading: Reading, members: Sequence[MemberAttempt]) -> list[_Sink]:
         """Return the sinks in the order of their names.
@@ -392,7 +394,7 @@ class Publish:
         """Return the answers to earlier calls that published each attempt at its CSN, from the commit records."""
         commits = {csn: self.context.store.changes(self._domain, csn - 1, limit=1)[0] for csn in set(csns)}
         return tuple(
-            _answer(attempt, csn, commits[csn].at, commits[csn].record.tables)
+            Published.of(attempt, csn, commits[csn].record.tables, commits[csn].at, attempt.incarnation)
             for attempt, csn in zip(self.attempts, csns, strict=True)
         )
 
@@ -431,11 +433,6 @@ def _by_format(
     for publication, version in prepared:
         found.setdefault(publication.table.format, []).append((publication, version))
     return found
-
-
-def _answer(attempt: Attempt, csn: int, at: datetime, tables: Sequence[TableDelta]) -> Published:
-    """The same for the first call and for each repetition."""
-    return Published.of(attempt, csn, tables, at, attempt.incarnation)
 
 
 def _refuse_moved(attempt: Attempt, table: Table, record: TableRecord) -> None:
