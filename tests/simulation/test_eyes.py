@@ -13,7 +13,9 @@ from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.commits import register, renamed_sources, stayed_rows
 from airflow_provider.coordination.reading import outdated
 from airflow_provider.coordination.reading.outdated import OutdatedRows
+from airflow_provider.coordination.restating import grouped
 from airflow_provider.coordination.upkeep import unread
+from airflow_provider.coordination.upkeep.members_now import MembersNow
 from airflow_provider.domain import beginning, reservation
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.outdated import staying_edges
@@ -35,6 +37,9 @@ RENAMED = (269, 2089, 89, 79, *range(9, 1200, 10))
 SHARED = (7, *(seed for seed in range(2, 900, 5) if seed % 4))
 """Seeds in which two jobs share a source that is bound anew, and others read both."""
 
+
+GROUPED = range(4, 200, 8)
+"""Seeds with a commit group."""
 
 RESTATED = range(0, 200, 4)
 """Seeds in which people restate committed epochs."""
@@ -146,3 +151,11 @@ def test_rows_of_released_epochs_without_a_label(monkeypatch: pytest.MonkeyPatch
     """R18: the domain forgets that epochs were released."""
     monkeypatch.setattr(outdated, "staying_edges", lambda jobs, _released: staying_edges(jobs, ()))
     assert "released at" in first_violation(RESTATED, "R18: ")
+
+
+def test_a_group_that_is_published_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R40: its last member publishes what is staged, whatever is missing."""
+    staged = MembersNow.staged
+    monkeypatch.setattr(MembersNow, "staged", lambda now: (staged(now)[0], []))
+    monkeypatch.setattr(grouped, "surely_waits", lambda *_given: False)
+    assert "published in part" in first_violation(GROUPED, "R40: ")

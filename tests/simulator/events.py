@@ -38,6 +38,15 @@ class Event(StrEnum):
     RELEASED_READ = "cut of released rows"
     RERUN_RESTATED = "restatement opened by a run"
     RERUN_JOINED = "restatement joined by another run of its DAG"
+    GROUP_PUBLISHED = "group published"
+    GROUP_REPLY_LOST = "reply of a group's publish lost"
+    GROUP_UPSTREAM_LAST = "group published, a job that others read staged last"
+    GROUP_COMPUTED_AGAIN = "member of a group computed again"
+    GROUP_STALLED = "stage refused to publish a group, a member outdated"
+    GROUP_ABANDONED = "barrier of a group abandoned"
+    GROUP_ANEW = "abandoned barrier of a group opened anew"
+    GROUP_WITHOUT = "group published beside a skipped job"
+    HALF_GROUP = "crash between the members of a group"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -150,6 +159,15 @@ PROMISED = (
     Event.RELEASED_READ,
     Event.RERUN_RESTATED,
     Event.RERUN_JOINED,
+    Event.GROUP_PUBLISHED,
+    Event.GROUP_REPLY_LOST,
+    Event.GROUP_UPSTREAM_LAST,
+    Event.GROUP_COMPUTED_AGAIN,
+    Event.GROUP_STALLED,
+    Event.GROUP_ABANDONED,
+    Event.GROUP_ANEW,
+    Event.GROUP_WITHOUT,
+    Event.HALF_GROUP,
     Event.ORIGIN_MOVED,
     Event.FINER,
     Event.COARSER,

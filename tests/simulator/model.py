@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider.domain.epoch import Commitment, Provenance
+from airflow_provider.domain.epoch import AttemptRecord, Commitment, Provenance
 from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
@@ -41,6 +41,7 @@ from tests.simulator.cascade import (
     reads_of_skip,
     within,
 )
+from tests.simulator.grouped import Grouped, outdated, staged_at
 from tests.simulator.history import Committed, History, Slice, expect, moment_of
 from tests.simulator.restated import Epoch, Restated
 
@@ -63,6 +64,7 @@ class Model(History):
     :ivar bounds: files of the source, by barrier.
     :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
     :ivar heard: when each job was last heard of. :ivar restated: restatements. :ivar let_go: epochs that were released.
+    :ivar skipped: epochs that were ever skipped. :ivar groups: barriers of the commit group.
     """
 
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
@@ -72,6 +74,8 @@ class Model(History):
     heard: dict[str, datetime] = field(default_factory=dict)
     restated: Restated = field(default_factory=Restated)
     let_go: list[LetGo] = field(default_factory=list)
+    skipped: set[tuple[str, Interval]] = field(default_factory=set)
+    groups: Grouped = field(default_factory=Grouped)
     _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
     _joined: dict[str, int] = field(default_factory=dict)
 
@@ -325,9 +329,11 @@ class Model(History):
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             if put.key.kind is Kind.EPOCH:
                 before = self.epochs.get((put.key.partition, put.record.interval.start))
-                self.restated.hold(put.key, before.attempt if before else None, put.record, receipt.at)
+                self._hold(put, before.attempt if before else None, receipt.at)
             self._put(put, commit is not None)
-            if put.key.kind is Kind.RESTATEMENT:
+            if put.key.kind is Kind.RESTATEMENT and put.record.is_group:
+                self.groups.put(put.key.item, put.record)
+            elif put.key.kind is Kind.RESTATEMENT:
                 asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
                 joined = self._decided(put.record, Decision.JOINED)
                 self._refuse_unread(put.key.item, put.record)
@@ -338,6 +344,31 @@ class Model(History):
             self._commit(commit, {put.key: put.record for put in puts})
             self.heard.update((str(member.job), receipt.at) for member in commit.members)
         return commit
+
+    def _hold(self, put: Put, before: AttemptRecord | None, at: datetime) -> None:
+        if before is not None and before.restated_by in self.groups.records:
+            self.groups.hold(put.key, before, put.record)
+        else:
+            self.restated.hold(put.key, before, put.record, at)
+
+    def stalled(self, start: datetime) -> list[str]:
+        """The jobs of the group that have to be computed, again or at last, for their barrier to be published."""
+        left = [job for job in self.groups.jobs if (job, start) not in self.committed]
+        return [
+            job
+            for job in left
+            if not self.is_staged_at(job, start) or outdated(self.epochs, (job, start), self._changed_since)
+        ]
+
+    def is_staged_at(self, job: str, start: datetime) -> bool:
+        """Whether the output of the epoch waits for the commit of a group or a restatement."""
+        return staged_at(self.epochs, (job, start)) is not None
+
+    def _changed_since(self, read: Provenance) -> bool:
+        return any(
+            one.csn > read.csn and one.interval.meets(read.low, read.high)
+            for one in self._slices[str(read.table)]
+        )
 
     def _table(self, table: str, record: TableRecord) -> None:
         """A table has one owner until it is retired, and a calendar changes only before all that is there (R7).
@@ -369,7 +400,12 @@ class Model(History):
         """Take the members in the order in which they read each other: those of a restatement do, at its CSN."""
         members = sorted(commit.members, key=lambda one: (one.interval.end, _INPUTS_FIRST[one.job]))
         tokens = [self._commitment(member).output_token for member in members]
-        restatement = self.restated.published(members, tokens, records, self.csn)
+        group = self.groups.published(members, records, self.committed, self.csn)
+        restatement = (
+            None if group is not None else self.restated.published(members, tokens, records, self.csn)
+        )
+        for member in members if group is None else ():
+            self.groups.refuse_alone(member, skipped=bool(self._commitment(member).skipped))
         together = {(str(member.job), member.interval.start) for member in members}
         released = set() if restatement is None else self._decided(restatement, Decision.RELEASED) - together
         sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
@@ -412,6 +448,8 @@ class Model(History):
                 Slice(interval=interval, csn=self.csn, revision=revision, rows=tuple(rows))
             )
         self.change_sets[change_set] = self.csn
+        if done.skipped:
+            self.skipped.add((job, interval))
         self.committed[job, interval.start] = Committed(
             job=job, interval=interval, revision=revision, csn=self.csn, inputs=done.inputs
         )

@@ -20,13 +20,15 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.tables.errors import WarehouseUnavailable
-from tests.simulator.cascade import DOMAIN, JOBS, KEPT, OWNERS, SKIPPED
+from tests.simulator.cascade import DOMAIN, HOUR, JOBS, KEPT, OWNERS, SKIPPED
 from tests.simulator.history import expect
 from tests.simulator.model import Model
 from tests.simulator.scheduler import Process
 
 _VACUUMED = 0.03
 """Share of the looks after which what attempts have left is deleted."""
+_ABANDONED = 0.15
+"""Share of the looks at an open barrier of a group that end with its end; the others skip one of its jobs."""
 _TRY_AGAIN = (
     Conflict,
     EpochBusy,
@@ -76,6 +78,8 @@ class Operating:
                     self._skip(*random.choice(refused))
                 elif not self.quiet() and random.random() < 0.1:
                     self._skip_any()
+                elif self.model.groups.jobs and random.random() < 0.15:
+                    self._look_at_groups()
                 elif random.random() < _VACUUMED:
                     self.coordinator.retention.vacuum(DOMAIN)
                 elif not self.intentions.settled:
@@ -83,11 +87,40 @@ class Operating:
             except _TRY_AGAIN:
                 continue
 
+    def _look_at_groups(self) -> None:
+        """Abandon a barrier of the group, skip one of its jobs, or publish what an interrupted skip has left."""
+        groups, random = self.model.groups, self.coordinator.random
+        opened = sorted(name for name in groups.records if groups.is_open(name))
+        if not opened:
+            return
+        name = random.choice(opened)
+        job, start = random.choice(groups.members(name))
+        try:
+            if self.quiet():
+                self.coordinator.restatements.publish(DOMAIN, name)
+                return
+            abandons = random.random() < _ABANDONED
+            if abandons:
+                self.coordinator.restatements.abandon(DOMAIN, name, reason="once more", by="operator")
+        except InvalidInput:
+            if groups.is_open(name):
+                raise
+            return  # others have ended it meanwhile
+        if abandons:
+            left = [one for one in groups.members(name) if self.model.is_staged_at(*one)]
+            gone = groups.is_open(name) or name in groups.csns or not left
+            expect(gone, "R40", f"{name} was abandoned, and has {left} staged")
+        elif (job, start) not in self.model.committed and not JOBS[job].job.sources:
+            self._skip_if_known(job, Interval(start, start + HOUR))
+
     def _skip_any(self) -> None:
         job = JOBS[self.coordinator.random.choice(SKIPPED)]
-        epoch = self.coordinator.random.choice(job.epochs(self.length))
+        self._skip_if_known(job.name, self.coordinator.random.choice(job.epochs(self.length)))
+
+    def _skip_if_known(self, job: str, epoch: Interval) -> None:
+        """Skip it, unless no epoch of its job was ever committed."""
         try:
-            self._skip(job.name, epoch)
+            self._skip(job, epoch)
         except InvalidInput as error:
             expect("no columns yet" in error.message, "R5", error.message)
 

@@ -193,7 +193,8 @@ class Reading:
             )
             if OWNERS[table] in _EXACT:
                 stale = {one.epoch.interval for one in self.model.stale(table, cut.barrier, cut.csn)}
-                _check_derived(table, cut, found, stale)
+                skipped = {span for job, span in self.model.skipped if job == OWNERS[table]}
+                _check_derived(table, cut, found, stale | skipped)
 
     def _read_altogether(self, tables: _Tables) -> None:
         """At a barrier that all tables of the domain have published, but for those that nobody waits for (R9)."""
@@ -226,7 +227,7 @@ class Reading:
 def _check_derived(table: str, cut: Cut, found: dict[str, Rows], stale: set[Interval]) -> None:
     """The rows of *table* are the function of the states in the same cut, when all its inputs are there (I7).
 
-    :param stale: epochs that stand on earlier states.
+    :param stale: epochs that stand on earlier states, or were skipped.
     """
     job = OWNERS[table]
     for epoch in JOBS[job].epochs(_FUTURE):

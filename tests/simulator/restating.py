@@ -245,7 +245,7 @@ class Restating:
         correction = self.correction
         places = self.model.restated.members(correction.name)
         for job, start in places:
-            present = declared(job, slowed=job in self.model.slowed)
+            present = self.model.groups.declared(declared(job, slowed=job in self.model.slowed))
             if (job, start) not in correction.tasks:
                 epoch, run = self.model.epochs[job, start].interval, f"restate {correction.name}"
                 task = correction.tasks[job, start] = Task(present, run, epoch, restatement=correction.name)
@@ -254,8 +254,9 @@ class Restating:
         doubts = self.model.unstaged(correction.name) or self._random.random() < 0.15
         if doubts and all(task.done for task in correction.tasks.values()):
             for member in self._operations.status(DOMAIN, correction.name).members:
-                if member.state in (MemberState.OUTDATED, MemberState.WAITING):
-                    correction.tasks[str(member.job), member.interval.start].done = False
+                known = correction.tasks.get((str(member.job), member.interval.start))
+                if known is not None and member.state in (MemberState.OUTDATED, MemberState.WAITING):
+                    known.done = False  # an epoch that joined meanwhile is asked for at the next look
 
     def _publish(self) -> None:
         name, restated = self.correction.name, self.model.restated

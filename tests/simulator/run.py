@@ -8,6 +8,7 @@ from random import Random
 from airflow_provider.domain.defaults import DEFAULTS
 from tests.simulator.cascade import HOUR, KEPT, ORIGIN, PACE, SLOWED_AT
 from tests.simulator.changing.run import simulate_changing
+from tests.simulator.grouped import CHAINS
 from tests.simulator.history import Violation, expect
 from tests.simulator.model import Model
 from tests.simulator.outcome import Outcome
@@ -16,6 +17,7 @@ from tests.simulator.supervisor import Supervisor
 from tests.simulator.world import World
 
 _MIX = 4
+_OF_GROUPS = 8
 _MOST_STEPS = 20_000
 _TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
@@ -36,9 +38,10 @@ def simulate_cascade(seed: int, *, trace: list[str] | None = None) -> Outcome:
     random = Random(seed)
     scheduler = Scheduler(random, ORIGIN + _DUE + timedelta(minutes=random.randrange(45, 60)), trace)
     world = World(scheduler, random)
+    group = CHAINS[seed // _OF_GROUPS % len(CHAINS)] if seed % _OF_GROUPS else ()
     violation = ""
     try:
-        _live(world, Supervisor(world, random, random.choice((3, 4, 6, 6, 6, 6, 6, 6))))
+        _live(world, Supervisor(world, random, random.choice((3, 4, 6, 6, 6, 6, 6, 6)), group))
     except Violation as found:
         violation = str(found)
     finally:

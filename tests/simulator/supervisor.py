@@ -48,6 +48,10 @@ _RESTATES = 0.5
 """Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
 _ASKS_FOR_READ = 0.3
 """Share of the commits after which somebody asks for an epoch that others have read, by a task that restates it."""
+_CLEARED_EARLY = 0.02
+"""Share of the looks after which a task is cleared whose output is staged for its group."""
+_CLEARED_UNDER = 0.15
+"""The same where another job of the group has staged what it computed of that output: it may outlive its input."""
 _PATIENT = 0.3
 """Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
 
@@ -59,11 +63,12 @@ class Supervisor:
     :ivar corrections: what people mean to restate, each with the newest process of theirs.
     """
 
-    def __init__(self, world: World, random: Random, length: int) -> None:
+    def __init__(self, world: World, random: Random, length: int, group: tuple[str, ...] = ()) -> None:
         self.world = world
         self.random = random
+        world.model.groups.jobs = group
         self.tasks = [
-            Task(job, run, interval)
+            Task(world.model.groups.declared(job), run, interval)
             for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, "slowed"))
             for interval in job.epochs(length)
         ]
@@ -118,6 +123,7 @@ class Supervisor:
             self._keep_readers()
             self._keep_operator()
             self._keep_restating()
+            self._keep_group()
             self._attempts = [one for one in self._attempts if not one.over]
             process.sleep(timedelta(seconds=self.random.uniform(1, 6)))
 
@@ -181,7 +187,7 @@ class Supervisor:
     def _ready(self, task: Task) -> bool:
         """Whether the inputs of *task* are there; asked once for each commit."""
         csn = self.world.model.csn
-        if task.asked != csn:
+        if task.asked != csn or task.name in self.world.model.groups.jobs:
             task.asked, task.ready = csn, self._has_inputs(task)
         return task.ready
 
@@ -189,12 +195,16 @@ class Supervisor:
         model = self.world.model
         if task.name in CHANGING:
             return self._may_run(task)
+        start, end = task.interval.start, task.interval.end
         for table, (_, high) in reads(task.name, task.interval).items():
-            origin = JOBS[OWNERS[table]].job.origin
-            if origin is not None and high <= origin:
+            of_group = high == end and model.groups.stages_first(task.name, start, table, model.committed)
+            if of_group and not model.is_staged_at(OWNERS[table], start):
+                return False
+            until, origin = (start if of_group else high), JOBS[OWNERS[table]].job.origin
+            if origin is not None and until <= origin:
                 continue
             chain = model.chain(table, model.csn)
-            if chain is None or chain[1] < high or chain[0] >= high:
+            if chain is None or chain[1] < until or chain[0] >= until:
                 return False
         return True
 
@@ -216,8 +226,14 @@ class Supervisor:
 
         def body(process: Process) -> None:
             world = self.world
-            hands = Hands(world.coordinator(process), process, self.random, world.model, world.count)
-            with self._crashing(task.restatement):
+            hands = Hands(
+                world.coordinator(process, poor=task.name in world.model.groups.jobs),
+                process,
+                self.random,
+                world.model,
+                world.count,
+            )
+            with self._crashing(task.restatement), self._crashing_beside(task):
                 Attempting(task, owner, hands, world.model).run()
 
         task.last = self.quiet and self._intentions.settled
@@ -319,6 +335,54 @@ class Supervisor:
                 if 0 < len(staged) < len(all_of_it):
                     self.world.count(Event.HALF_RESTATED)
             raise
+
+    @contextmanager
+    def _crashing_beside(self, task: Task) -> Iterator[None]:
+        """Count a crash of a process that computes a member of a group of which a part is staged."""
+        model = self.world.model
+        try:
+            yield
+        except Stopped:
+            if task.name in model.groups.jobs:
+                staged = [model.is_staged_at(job, task.interval.start) for job in model.groups.jobs]
+                if any(staged):
+                    self.world.count(Event.HALF_GROUP)
+            raise
+
+    def _keep_group(self) -> None:
+        """Let somebody clear the tasks of a barrier that waits for what no task computes any more.
+
+        Nobody does where all members are staged by what is staged now: then the last one must have published.
+        """
+        groups = self.world.model.groups
+        mine = [task for task in self.tasks if task.name in groups.jobs and task.run == _SCHEDULED]
+        for start in sorted({task.interval.start for task in mine}):
+            tasks = [
+                task
+                for task in mine
+                if task.interval.start == start and (task.name, start) not in self.world.model.committed
+            ]
+            ended = all(task.done and (task.process is None or task.process.over) for task in tasks)
+            self._clear_early(tasks)
+            if not (self.quiet or self.random.random() < 0.1):
+                continue
+            for job in self.world.model.stalled(start):
+                task = next(one for one in tasks if one.name == job)
+                over = task.process is None or task.process.over
+                if task.done and over and (ended or not self.world.model.is_staged_at(job, start)):
+                    task.generation, task.done = task.generation + 1, False
+
+    def _clear_early(self, tasks: list[Task]) -> None:
+        """Sometimes clear a task whose output is staged while its barrier waits for others."""
+        staged = [
+            task
+            for task in tasks
+            if task.done and self.world.model.is_staged_at(task.name, task.interval.start)
+        ]
+        for place, task in enumerate(staged, start=1):
+            share = _CLEARED_UNDER if place < len(staged) else _CLEARED_EARLY
+            if not self.quiet and self.random.random() < share:
+                task.generation, task.done = task.generation + 1, False
 
     def _keep_operator(self) -> None:
         if self._operator is None or self._operator.over:

@@ -95,6 +95,11 @@ class Attempting:
     def count(self, event: Event) -> None:
         self.hands.count(event)
 
+    @property
+    def of_group(self) -> bool:
+        """Whether the job belongs to a commit group."""
+        return self.task.name in self.model.groups.jobs
+
     def run(self) -> None:
         """Go the whole way; leave the task done when there is nothing more to do."""
         try:
@@ -109,16 +114,22 @@ class Attempting:
         except CheckFailed:
             self.task.done = True
         except Unavailable:
-            if not self.task.within:
+            if not (self.task.within or self.of_group):
                 raise
             self.count(Event.STAGED_GONE)  # another member, which it reads, is computed again
-        except (TopologyError, InvalidInput):
-            if not (self.task.name in CHANGING or self.task.within):
-                raise
-            self.count(Event.TOPOLOGY_REFUSED)
-            self.task.refused, self.task.done = True, self.task.last
+        except (TopologyError, InvalidInput) as error:
+            self._refused(error)
         except (Fenced, LeaseExpired):
             self.count(Event.FENCED)
+
+    def _refused(self, error: EpochError) -> None:
+        """Take *error*, if the topology or the end of a change set may have caused it."""
+        if self.of_group:
+            return  # its barrier was abandoned meanwhile
+        if not (self.task.name in CHANGING or self.task.within):
+            raise error
+        self.count(Event.TOPOLOGY_REFUSED)
+        self.task.refused, self.task.done = True, self.task.last
 
     def _within(self) -> str | None:
         """Return the restatement within which the task computes; a rerun may open one (R28)."""
@@ -157,6 +168,8 @@ class Attempting:
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
             self.count(Event.ALREADY_COMMITTED)
+        if isinstance(begun, AlreadyStaged) and self.of_group:
+            self.coordinator.restatements.publish_if_whole(begun)
         if not isinstance(begun, Attempt):
             self.task.done = True
             return None
@@ -169,8 +182,7 @@ class Attempting:
             else:
                 self._write_all(attempt)
             if attempt.restatement:
-                self.coordinator.stage(attempt)
-                self.task.done = True
+                self._stage(attempt)
                 return
             self._linger(attempt)
             published = self.coordinator.publish(attempt)
@@ -184,6 +196,16 @@ class Attempting:
             self.hands.abort(attempt, type(error).__name__)
             raise
         self.hands.check_answer(published)
+        self.task.done = True
+
+    def _stage(self, attempt: Attempt) -> None:
+        """Let it wait for the others. Of a group, the last one publishes, or fails for members that are outdated."""
+        try:
+            self.coordinator.stage(attempt)
+        except Conflict as error:
+            if not (self.of_group and "is staged, and not published" in error.message):
+                raise
+            self.count(Event.GROUP_STALLED)
         self.task.done = True
 
     def _linger(self, attempt: Attempt) -> None:

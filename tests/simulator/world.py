@@ -89,7 +89,11 @@ class World(Site):
                 )
             if isinstance(put.record, SliceRecord) and put.record.rows == 0:
                 self.count(Event.EMPTY)
-            if isinstance(put.record, RestatementRecord):
+            if isinstance(put.record, RestatementRecord) and put.record.is_group:
+                self._event_of_group(
+                    put.key.item, put.record, lost=line.fault is Fault.REPLY_LOST or line.dies
+                )
+            elif isinstance(put.record, RestatementRecord):
                 self._event_of_restatement(
                     put.key.item, put.record, lost=line.fault is Fault.REPLY_LOST or line.dies
                 )
@@ -111,6 +115,22 @@ class World(Site):
             Event.RERUN_RESTATED: bool(now.rerun_of) and name not in restated.records,
             Event.RERUN_JOINED: name in restated.records and now.asked != restated.records[name].asked,
             Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
+        }
+        for event in (one for one, did in happened.items() if did):
+            self.count(event)
+
+    def _event_of_group(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
+        groups, published = self.model.groups, now.state is RestatementState.PUBLISHED
+        before = groups.records.get(name)
+        last = groups.last.get(name)
+        happened = {
+            Event.GROUP_PUBLISHED: published,
+            Event.GROUP_REPLY_LOST: published and lost,
+            Event.GROUP_UPSTREAM_LAST: published and last is not None and last != groups.jobs[-1],
+            Event.GROUP_WITHOUT: published
+            and any(one in self.model.committed for one in groups.members(name)),
+            Event.GROUP_ABANDONED: now.state is RestatementState.ABANDONED,
+            Event.GROUP_ANEW: before is not None and not groups.is_open(name) and not published,
         }
         for event in (one for one, did in happened.items() if did):
             self.count(event)
@@ -147,7 +167,8 @@ class World(Site):
         if left.restated_by is not None and new.restatement != left.restatement:
             self.count(Event.LET_GO)
         if left.staged and new.restatement == left.restated_by:
-            self.count(Event.COMPUTED_AGAIN)
+            of_group = new.restatement in self.model.groups.records
+            self.count(Event.GROUP_COMPUTED_AGAIN if of_group else Event.COMPUTED_AGAIN)
         if new.revision == left.revision and new.input_generation > left.input_generation:
             self.count(Event.RESOLVED_AGAIN)
         if left.aborted is None and not new.owner.same_run(left.owner):
