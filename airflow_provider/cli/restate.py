@@ -13,6 +13,7 @@ from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.holding import decision_facts, decision_lines, held_facts, held_lines
 from airflow_provider.cli.restating import (
     approval,
+    closing,
     counts_of,
     deadline,
     member_facts,
@@ -158,6 +159,7 @@ def status(arguments: Namespace) -> None:
         "held": held_lines(found.held),
         "decided": decision_lines(record),
         "deadline": deadline(record),
+        "closing": closing(record),
         "output": found.output,
         "approval": approval(record, found.output),
         "next step": step.split("\n") if step else None,
@@ -256,6 +258,7 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
         "members": size(record.members),
         "decided": decision_lines(record),
         "deadline": deadline(record),
+        "closing": closing(record),
         "approval": approval(record),
     }
     return block(str(told["restatement"]), facts(seen))

@@ -17,7 +17,7 @@ from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.upkeep.members_now import MemberState, MemberStatus
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, RestatementState
 from airflow_provider.domain.watermark import merged
 
 _LISTED = 5
@@ -98,6 +98,7 @@ def record_facts(record: RestatementRecord) -> dict[str, Any]:
         "epochs": record.size,
         "jobs": len(record.members),
         "deadline": record.deadline and record.deadline.isoformat(),
+        "closing_until": record.closing_until and record.closing_until.isoformat(),
         "needs_approval": record.needs_approval,
         "approved": record.approved,
         "approved_by": record.approved_by,
@@ -166,6 +167,13 @@ def deadline(record: RestatementRecord) -> str | None:
     if record.deadline is None:
         return None
     return f"{moment(record.deadline, seconds=True)} UTC"
+
+
+def closing(record: RestatementRecord) -> str | None:
+    """Return until when no further epoch begins to read what an open restatement replaces, or when that ended."""
+    if record.closing_until is None or record.state is not RestatementState.OPEN:
+        return None
+    return f"no new readers until {moment(record.closing_until, seconds=True)} UTC"
 
 
 def size(members: Sequence[JobEpochs]) -> str:

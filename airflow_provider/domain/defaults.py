@@ -45,6 +45,8 @@ class Defaults:
     """Minimum time for which a publisher that lost its preparations reserves the head; usually five preparations."""
     reservation_longest: timedelta = timedelta(seconds=30)
     """Maximum such time: a publisher that is stopped holds up its domain for that long."""
+    closing_phase: timedelta = timedelta(hours=1)
+    """Time for which no epoch begins to read what a restatement replaces, after new readers held up its publish."""
     unknown_outcome_timeout: timedelta = timedelta(seconds=20)
     """Time for which the outcome behind a lost reply is looked up, before :class:`OutcomeUnknown`."""
     read_timeout: timedelta = timedelta(seconds=10)

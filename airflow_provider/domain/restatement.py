@@ -109,6 +109,7 @@ class RestatementRecord:
     :param decisions: about epochs that ``hold`` edges hold, oldest first.
     :param rerun_of: the DAG whose runs have opened it, and whose other runs it takes in; empty if a person has.
     :param kind: of a group's barrier, the members are its jobs, also those that are not registered yet.
+    :param closing_until: until then no epoch begins that would read what it replaces; None before its first such time.
     """
 
     reason: str
@@ -126,6 +127,7 @@ class RestatementRecord:
     decisions: tuple[HeldDecision, ...] = field(default=(), metadata=since(2))
     rerun_of: str = field(default="", metadata=since(2))
     kind: ChangeSetKind = field(default=ChangeSetKind.RESTATEMENT, metadata=since(2))
+    closing_until: datetime | None = field(default=None, metadata=since(2))
 
     @property
     def is_group(self) -> bool:
@@ -158,6 +160,24 @@ class RestatementRecord:
     def size(self) -> int:
         """Number of members."""
         return sum(len(found.intervals) for found in self.members)
+
+    def is_closing(self, now: datetime) -> bool:
+        """Return True while no epoch begins to read what it replaces."""
+        return (
+            self.state is RestatementState.OPEN
+            and self.closing_until is not None
+            and now < self.closing_until
+        )
+
+    def closed_at(self, now: datetime, length: timedelta) -> RestatementRecord:
+        """Return it closing from *now* on, after new readers have held up its publish.
+
+        It stays as it is while it closes, and for *length* after that: its readers are never stopped for good.
+        """
+        until = self.closing_until
+        if until is not None and now < until + length:
+            return self
+        return replace(self, closing_until=now + length)
 
     def asking(self, job: JobName, intervals: Iterable[Interval]) -> tuple[JobEpochs, ...]:
         """Return what was asked for, with *intervals* of *job*."""

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
 from airflow_provider.domain.cut import Level
+from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     Conflict,
@@ -28,6 +29,7 @@ from tests.contract.restating import (
     NAME,
     NEW,
     OLD,
+    Jobs,
     cascade,
     computed,
     extending,
@@ -390,4 +392,79 @@ def test_owner_of_the_set_may_be_any_run(world: World) -> None:
         restated(world, total, number, by=each)
     published(world)
     assert seen(world) == NEW
+    assert sound(world)
+
+
+def _closing(world: World) -> Jobs:
+    """A restatement that a new reader has kept from being published."""
+    jobs = ready(world)
+    run_all(world, jobs, [4])
+    with pytest.raises(NotReady, match=r"No further epoch begins to read that before 2030-01-01T01:00"):
+        published(world)
+    return jobs
+
+
+@pytest.mark.parametrize("policy", ["cascade", "hold", "ignore"])
+def test_no_epoch_begins_to_read_what_is_about_to_be_replaced(table_world: World, policy: str) -> None:
+    """R28: but what reads nothing of it begins, and what ignores revisions; the publish meets no new reader."""
+    world = table_world
+    reader = world.job("r", inputs=[increment(world.table("d"), on_upstream_revision=policy)])
+    base, daily, total = _closing(world)
+    for job in (base, daily):
+        computed(world, job, 5, [50] if job is base else None)
+    with pytest.raises(
+        EpochBusy, match=r"t \S+ \S+ reads t, which restatement 'correct' is about to replace"
+    ) as busy:
+        world.begin(total, day(5), owner("first"))
+    assert busy.value.until == world.clock.now() + DEFAULTS.closing_phase
+    assert busy.value.holders == ("restatement correct",)
+    computed(world, reader, 1)
+    if policy == "ignore":
+        computed(world, reader, 2)
+    else:
+        with pytest.raises(EpochBusy, match="reads d, which"):
+            world.begin(reader, day(2), owner("first"))
+    restated(world, total, 4)
+    published(world)
+    computed(world, total, 5)
+    assert sound(world)
+
+
+def test_closing_ends_and_readers_go_on_for_as_long(world: World) -> None:
+    """R28: a restatement that is never finished stops its readers half of the time, at most."""
+    jobs = _closing(world)
+    world.clock.advance(DEFAULTS.closing_phase)
+    for number in (5, 6, 7):
+        finished(world, jobs)
+        run_all(world, jobs, [number])
+        with pytest.raises(NotReady, match="They are its members now") as refused:
+            published(world)
+        assert ("No further epoch begins" in refused.value.message) is (number == 7)
+        world.clock.advance(DEFAULTS.closing_phase / 2)
+    run_all(world, jobs[:2], [8])
+    with pytest.raises(EpochBusy, match="about to replace"):
+        world.begin(jobs[2], day(8), owner("first"))
+    operations(world).abandon(DOMAIN, NAME, reason="no more", by="me")
+    computed(world, jobs[2], 8)
+    assert sound(world)
+
+
+def test_a_skip_waits_while_a_restatement_closes(world: World) -> None:
+    """R5, R28: a skipped epoch of a full table copies the state before, which is about to be replaced."""
+    base, daily, _ = cascade(world)
+    latest = world.job("f", [world.table("f", kind="full")], inputs=[increment(world.table("d"))])
+    run_all(world, [base, daily, latest], [1, 2])
+    opened(world, "b", 2)
+    finished(world, (base, daily, latest))
+    run_all(world, [base, daily], [3])
+    late = world.job("l", inputs=[increment(world.table("d"))])
+    for number in (1, 2):
+        computed(world, late, number)
+    with pytest.raises(NotReady, match="They are its members now"):
+        published(world)
+    with pytest.raises(EpochBusy, match="reads f, which restatement"):
+        world.coordinator.skip(DOMAIN, "f", day(3), "no data", by="me")
+    restated(world, late, 2)
+    published(world)
+    world.coordinator.skip(DOMAIN, "f", day(3), "no data", by="me")
     assert sound(world)

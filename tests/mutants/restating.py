@@ -8,6 +8,7 @@ RESTATEMENT = "domain/restatement.py"
 TOGETHER = "coordination/attempts/published_together.py"
 PUBLISHING = "coordination/attempts/publish.py"
 WITHIN = "coordination/attempts/within.py"
+CLOSING = "coordination/attempts/closing.py"
 STAGED = "coordination/commits/staged.py"
 PLAN = "coordination/restating/plan.py"
 OPERATIONS = "coordination/restating/restatements.py"
@@ -25,6 +26,45 @@ MEMBERS = "tests/contract/test_coordination_restating_members.py"
 OPENINGS = "tests/contract/test_coordination_restating_openings.py"
 RERUNS = "tests/contract/test_coordination_reruns.py"
 SOURCES = "tests/contract/test_coordination_restating_sources.py"
+
+_CLOSING = (
+    Mutant(
+        name="epochs begin to read what a restatement is about to replace",
+        rule="R28",
+        file=CLOSING,
+        old="        if until is not None and stamped.record.is_closing(found.now) and replaced:\n",
+        new="        if until is None and replaced:\n",
+        tests=(BESIDE,),
+        by="test_no_epoch_begins_to_read_what_is_about_to_be_replaced",
+    ),
+    Mutant(
+        name="a member waits for the restatement that it belongs to",
+        rule="R28",
+        file=CLOSING,
+        old="for name in names if name != own}",
+        new="for name in names}",
+        tests=(BESIDE,),
+        by="test_no_epoch_begins_to_read_what_is_about_to_be_replaced",
+    ),
+    Mutant(
+        name="a restatement that closes keeps back what ignores its revisions",
+        rule="R28",
+        file=CLOSING,
+        old="        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE\n        and read.table",
+        new="        if read.table",
+        tests=(BESIDE,),
+        by="test_no_epoch_begins_to_read_what_is_about_to_be_replaced",
+    ),
+    Mutant(
+        name="a restatement that closes again at once stops its readers for good",
+        rule="R28",
+        file=RESTATEMENT,
+        old="        if until is not None and now < until + length:\n",
+        new="        if until is not None and now < until:\n",
+        tests=(BESIDE,),
+        by="test_closing_ends_and_readers_go_on_for_as_long",
+    ),
+)
 
 _READING = (
     Mutant(
@@ -495,4 +535,4 @@ _RERUNS = (
         by="test_what_cannot_be_restated_is_refused_before_anything_is_written",
     ),
 )
-PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS)
+PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS, *_CLOSING)

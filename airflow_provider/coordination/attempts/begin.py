@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
+from airflow_provider.coordination.attempts.closing import refuse_closing
 from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.inputs import Inputs
@@ -361,6 +362,8 @@ class Begin:
         )
         before = None if self.skips else inheritable(epoch, job, self.restatement)
         inputs, fresh = self._inputs.resolved(reading, before, epoch, fills)
+        tables = {edge.table: reading.get(table_key(self.job.domain, edge.table)) for edge in self._edges}
+        refuse_closing(self.context.store, reading, self._epoch, inputs or (), tables, own=self.restatement)
         alter = Alter(self.context, self.job, self.interval)
         if inputs is None or alter.run(reading, dry=dry):
             return None

@@ -91,11 +91,13 @@ def refuse_kept_back(
     name: RestatementId,
     new: Sequence[tuple[JobName, Interval]],
     held: Sequence[HeldEpochs],
+    closing_until: datetime | None,
     cause: Exception,
 ) -> None:
     """Refuse to publish a restatement that committed epochs keep back.
 
     :param new: those that are its members from now on. :param held: those that somebody has to decide about.
+    :param closing_until: until then no further epoch begins to read what it replaces.
     :raises NotReady: naming both.
     """
     said, steps, missing = [], [], list[Missing]()
@@ -104,6 +106,8 @@ def refuse_kept_back(
             "epochs were committed since that have read what it replaces: "
             f"{told(f'{job} {interval}' for job, interval in new)}. They are its members now."
         )
+        if closing_until is not None:
+            said.append(f"No further epoch begins to read that before {closing_until.isoformat()}.")
         steps.append("compute them within it, too, then publish it.")
         missing += [_missing(job, interval, "not computed within it yet") for job, interval in new]
     if held:

@@ -373,21 +373,24 @@ class Restatements:
         """
         store, where = self.context.store, now.domain
 
-        def operation() -> tuple[list[tuple[JobName, Interval]], tuple[HeldEpochs, ...]]:
+        def operation() -> tuple[list[tuple[JobName, Interval]], tuple[HeldEpochs, ...], datetime | None]:
             current = self._open_now(where, now.name)
             reading = store.read(where, claim_keys(where))
             planned = planning.replanned(store, where, now.name, current.record)
             known = set(now.record.epochs)
             new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
             # An earlier call, with a lost reply, or another publisher may have added them already.
-            if set(new) - set(current.record.epochs):
+            record = current.record
+            if set(new) - set(record.epochs):
                 refuse_obstacles(planned)
-                self._replace(current, replace(current.record, members=planned.members), reading)
-            return new, planned.held
+                closed = record.closed_at(reading.now, self.context.defaults.closing_phase)
+                record = replace(closed, members=planned.members)
+                self._replace(current, record, reading)
+            return new, planned.held, record.closing_until if record.is_closing(reading.now) else None
 
         lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
-        new, held = self.context.retry(operation, lost)
-        refuse_kept_back(now.name, new, held, error)
+        new, held, closing_until = self.context.retry(operation, lost)
+        refuse_kept_back(now.name, new, held, closing_until, error)
 
     def _follow(self, now: MembersNow) -> None:
         """Move pointers of the members' tables that an interrupted publish has left behind (R17)."""

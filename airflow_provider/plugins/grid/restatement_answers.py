@@ -127,6 +127,7 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "reason": record.reason,
         "by": record.by,
         "deadline": moment_answer(record.deadline),
+        "closing_until": moment_answer(record.closing_until),
         "csn": status.csn,
         "published": moment_answer(found.at) if is_published else None,
         "held_until": moment_answer(found.at + REVERTIBLE) if is_published else None,

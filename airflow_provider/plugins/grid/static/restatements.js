@@ -104,6 +104,7 @@ function What({ one, go }) {
     ["Members", `${count(one.epochs, "epoch")} of ${count(jobs, "job")}${states ? `: ${states}` : ""}`],
     ["Held by", one.held.length ? h(Lines, { lines: one.held.map((held) => `${span(held)}, read ${held.tables.join(", ")}`) }) : one.is_held && "epochs of jobs that you may not see"],
     ["Deadline", open && one.deadline ? `${moment(one.deadline)} UTC` : ""],
+    ["Closing", open && one.closing_until ? `no new readers until ${moment(one.closing_until)} UTC` : ""],
     ["Approval", approval(one)],
     ["Published", one.published && `${clock(one.published)} UTC, CSN ${one.csn}`],
     ["Former rows", one.published && !one.reverted_by && `held until ${moment(one.held_until)} UTC: until then it can be reverted`],
