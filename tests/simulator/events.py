@@ -33,6 +33,7 @@ class Event(StrEnum):
     RESTATED_REPLY_LOST = "reply of a restatement's publish lost"
     HALF_RESTATED = "crash between the members of a restatement"
     RESTATEMENT_HELD = "restatement held"
+    CLOSING = "begin waited for the publish of a restatement"
     HOLD_JOINED = "held epochs joined"
     HOLD_RELEASED = "hold released"
     RELEASED_READ = "cut of released rows"
@@ -154,6 +155,7 @@ PROMISED = (
     Event.RESTATED_REPLY_LOST,
     Event.HALF_RESTATED,
     Event.RESTATEMENT_HELD,
+    Event.CLOSING,
     Event.HOLD_JOINED,
     Event.HOLD_RELEASED,
     Event.RELEASED_READ,

@@ -163,7 +163,7 @@ class Attempting:
             self.count(Event.NOT_READY)
             raise
         except EpochBusy as error:
-            self.count(Event.HELD if "by restatement" in error.message else Event.BUSY)
+            self.count(_why_busy(error))
             raise
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
@@ -245,3 +245,9 @@ class Attempting:
             self.count(Event.PARTICIPANT_RETRIED)
             return again
         raise Violation("R10", f"{writer} reported after {again} had joined")
+
+
+def _why_busy(error: EpochBusy) -> Event:
+    if "is about to replace" in error.message:
+        return Event.CLOSING
+    return Event.HELD if "by restatement" in error.message else Event.BUSY

@@ -32,7 +32,12 @@ from tests.simulator.scheduler import Process, Scheduler
 from tests.simulator.site import CONSULTED, Site, everything
 from tests.simulator.wire import Line
 
-_DEFAULTS = replace(DEFAULTS, orphan_grace=timedelta(minutes=10), retention_grace=timedelta(days=365))
+_DEFAULTS = replace(
+    DEFAULTS,
+    orphan_grace=timedelta(minutes=10),
+    retention_grace=timedelta(days=365),
+    closing_phase=timedelta(minutes=5),
+)
 """A vacuum deletes what attempts have left, and no version: each one is read again in the end."""
 
 
