@@ -20,7 +20,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import Bound
 from airflow_provider.domain.alignment import Align, Consistency
 from airflow_provider.domain.cut import Level
-from airflow_provider.domain.errors import InvalidInput, LeaseExpired
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, restatement_id, table_name
 from airflow_provider.domain.lease import Lease
 from airflow_provider.domain.schedule import ExplicitInterval
@@ -144,20 +144,7 @@ class Epochs:
         :param found: what the sensor returned: ``domain``, ``lease`` and ``owner``.
         :raises InvalidInput: *found* names no lease. :raises LeaseExpired: it has ended; its rows may be gone.
         """
-        if not isinstance(found, Mapping) or not {"domain", "lease", "owner"} <= found.keys():
-            raise InvalidInput(
-                field="found",
-                value=found,
-                expected="what EpochSensor(lease=…) returns, with domain, lease and owner",
-            )
-        record = self._service.leases.find(found["domain"], found["lease"])
-        if record is None or record.owner != found["owner"]:
-            raise LeaseExpired(
-                f"lease {found['lease']!r} of {found['owner']!r} has ended; what it held may be gone.",
-                next_step="clear the sensor that made it, and give it a longer lease.",
-                lease=found["lease"],
-            )
-        return HeldLease(self._service, record, for_retries=True, of_others=True)
+        return HeldLease(self._service, self._service.leases.found(found), for_retries=True, of_others=True)
 
     def leases(self, *, domain: str | None = None) -> list[Lease]:
         """Return the live leases of the domain, by name: values with ``id``, ``owner``, ``until`` and ``cut``."""

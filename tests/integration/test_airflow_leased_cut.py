@@ -7,11 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import TaskSuccessEvent
 
 from airflow_provider import connect
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld
+from airflow_provider.operators.leases import EpochReleaseOperator
 from tests.airflow_runs import DAY_END, task_context
 from tests.integration.test_airflow_without_worker import (
     DAY,
@@ -57,9 +58,14 @@ def test_the_tasks_after_it_read_the_cut_that_it_has_leased(where: str) -> None:
             with epochs.held(found) as held:
                 assert (held.cut.barrier, held.cut.record.csn) == (DAY_END, 2)
         assert epochs.cut([A, B]).barrier == DAY_END + DAY
-        epochs.held(found).drop()
+        assert release(found) is True
         with pytest.raises(LeaseExpired, match=found["lease"]):
             epochs.held(found)
+    assert release(found) is False, "a teardown may run again"
+
+
+def release(found: Any) -> bool:
+    return EpochReleaseOperator(task_id="release", held=found).execute(task_context())
 
 
 def test_a_try_that_ends_twice_has_one_lease_and_another_try_another_one() -> None:
@@ -125,6 +131,8 @@ def test_what_no_cut_can_be_is_refused_when_the_dag_is_parsed(options: dict[str,
 def test_a_result_without_a_lease_is_refused(found: Any) -> None:
     with connect("epochs_default") as epochs, pytest.raises(InvalidInput, match="lease"):
         epochs.held(found)
+    with pytest.raises(AirflowFailException, match=r"expected what EpochSensor\(lease=…\) returns"):
+        release(found)
 
 
 def test_a_sensor_waits_for_the_cut_that_a_reader_with_its_options_gets(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -174,6 +174,26 @@ class Leases:
         reading = self.store.read(key.domain, [key])
         held = reading.get(key)
         return None if held is None or _over(held, reading) else self._labelled(_lease(held, reading))
+
+    def found(self, found: Mapping[str, Any]) -> Lease:
+        """Return the live lease that another task has made. :param found: its ``domain``, ``lease`` and ``owner``.
+
+        :raises InvalidInput: *found* names no lease. :raises LeaseExpired: it has ended; its rows may be gone.
+        """
+        if not isinstance(found, Mapping) or not {"domain", "lease", "owner"} <= found.keys():
+            raise InvalidInput(
+                field="found",
+                value=found,
+                expected="what EpochSensor(lease=…) returns, with domain, lease and owner",
+            )
+        lease = self.find(found["domain"], found["lease"])
+        if lease is None or lease.owner != found["owner"]:
+            raise LeaseExpired(
+                f"lease {found['lease']!r} of {found['owner']!r} has ended; what it held may be gone.",
+                next_step="clear the sensor that made it, and give it a longer lease.",
+                lease=found["lease"],
+            )
+        return lease
 
     def all(self, domain: str, *, beginning: str = "") -> list[Lease]:
         """Return the live leases of *domain* whose ids begin with *beginning*, by id."""

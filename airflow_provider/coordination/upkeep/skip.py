@@ -133,9 +133,13 @@ def _first_rows(job: Job, table: Table) -> str:
     )
 
 
+def owner_of_skip(by: str, epoch: Interval) -> Owner:
+    """Return the owner of the commit by which *by* skips *epoch*."""
+    return Owner(dag_id=f"skip by {by}", run_id=str(epoch))
+
+
 def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) -> Attempt | AlreadyCommitted:
-    owner = Owner(dag_id=f"skip by {by}", run_id=str(epoch))
-    asking = replace(owner, request_id=context.request_id())
+    asking = replace(owner_of_skip(by, epoch), request_id=context.request_id())
     request = Begin(context, job, epoch, asking, as_provider(None), 1, skips=reason)
     return alone(request.run())
 
