@@ -6,16 +6,33 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import __version__ as spark_version
 from pyspark.sql import types as T  # noqa: N812  (Spark's own documentation names it so)
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, MissingLibrary
 from airflow_provider.domain.identifiers import validate_text
 from airflow_provider.spark import refusals
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def refuse_old(version: str) -> None:
+    """Refuse a pyspark that lacks types which a DataFrame must be told apart by; its cluster is of the same version.
+
+    :raises MissingLibrary: *version* is older than 4.1.
+    """
+    if tuple(int(part) for part in version.split(".")[:2]) < (4, 1):
+        raise MissingLibrary(
+            f"pyspark {version} is too old: epochs are computed by pyspark 4.1, and a cluster of Spark 4.1.",
+            next_step="pip install pyspark==4.1.3 pyspark-client==4.1.3, or compute on a cluster of Spark 4.1.",
+            library="pyspark",
+        )
+
+
+refuse_old(spark_version)
 
 _FIELD_ID = b"PARQUET:field_id"
 _UNSUPPORTED: dict[type[T.DataType], str] = {
