@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Body, Depends, HTTPException, Query, Request
@@ -305,8 +306,14 @@ Decided = Annotated[Decision, Depends(_decision)]
 Reason = Annotated[str, Body(max_length=_MAX_REASON, embed=True)]
 
 
+async def _kept(session: SessionDep) -> None:
+    """Keep the entry of Airflow's audit log, which Airflow 3.1 takes back where the decision is refused."""
+    session.commit()
+
+
 def _audited(event: str) -> list[Any]:
-    return [Depends(same_site), Depends(action_logging(event=f"epochs_restatement_{event}"))]
+    logged = action_logging(event=f"epochs_restatement_{event}")
+    return [Depends(same_site), Depends(logged), Depends(_kept)]
 
 
 @contextmanager
