@@ -102,10 +102,15 @@ class AirflowCluster:
                 raise ProcessFailedError(name=server.name, reason=reason, log=server.log)
             time.sleep(0.3)
 
-    def run(self, *words: str, timeout_s: float = 900.0) -> subprocess.CompletedProcess[str]:
-        """Run a command of ``airflow`` to its end; return what it printed, whatever its exit code."""
+    def run(
+        self, *words: str, timeout_s: float = 900.0, program: str = "airflow"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of ``airflow`` to its end; return what it printed, whatever its exit code.
+
+        :param program: module that is run in its place.
+        """
         return subprocess.run(
-            [sys.executable, "-m", "airflow", *words],
+            [sys.executable, "-m", program, *words],
             env=self.environment,
             cwd=self.home,
             text=True,

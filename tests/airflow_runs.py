@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from airflow.cli import cli_parser
 from airflow.models.dag import DagModel
 from airflow.sdk.api.datamodels._generated import (
     AssetEventDagRunReference,
@@ -25,6 +24,9 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import StaticPool
+
+from airflow_provider.cli.program import parser
+from tests.airflow_versions import AIRFLOW
 
 DAY_END = datetime(2013, 2, 8, tzinfo=UTC)
 
@@ -58,13 +60,13 @@ def task_context(
         data_interval_start=start,
         data_interval_end=end,
         run_after=run_date or DAY_END,
-        start_date=None,
+        start_date=DAY_END,
         end_date=None,
         clear_number=1 if cleared_after else 0,
         run_type=run_type,
         state=DagRunState.RUNNING,
         consumed_asset_events=[_event(extra) for extra in events],
-        partition_key=partition_key,
+        **({} if AIRFLOW < (3, 2) else {"partition_key": partition_key}),
         conf=None if conf is None else dict(conf),
     )
     return {
@@ -130,7 +132,7 @@ def typed(*arguments: str) -> Done:
     code: Any = 0
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         try:
-            given = cli_parser.get_parser().parse_args(["epochs", *arguments])
+            given = parser().parse_args(["epochs", *arguments])
             given.func(given)
         except SystemExit as end:
             code = end.code

@@ -78,6 +78,21 @@ def _keep_rule(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = kept
 
 
+# --- versions of Airflow -------------------------------------------------------------------------------------
+
+
+def _keep_of_this_airflow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of what a later Airflow than this one has; the run's last line counts them."""
+    asked = {item: marker.args for item in items if (marker := item.get_closest_marker("airflow"))}
+    if not asked:
+        return
+    from tests.airflow_versions import AIRFLOW
+
+    later = [item for item, version in asked.items() if version > AIRFLOW]
+    config.hook.pytest_deselected(items=later)
+    items[:] = [item for item in items if item not in later]
+
+
 # --- tiers ---------------------------------------------------------------------------------------------------
 
 
@@ -88,6 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{tier.name}: {tier.meaning}")
     config.addinivalue_line(
         "markers", "thorough: repeats on more stores, seeds or crashes what `make test-quick` runs"
+    )
+    config.addinivalue_line(
+        "markers",
+        "airflow(major, minor): of what Airflow has from this version on; another one leaves it out",
     )
     if config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
@@ -141,6 +160,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     :raises pytest.UsageError: a test is in no tier, or in two.
     """
     _keep_rule(config, items)
+    _keep_of_this_airflow(config, items)
     homeless, torn = [], []
     for item in items:
         tier = _tier_of(item)

@@ -14,7 +14,6 @@ from airflow.models.backfill import Backfill
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
-from airflow.sdk.exceptions import AirflowException
 from airflow.utils.retries import run_with_db_retries
 from airflow.utils.session import create_session
 
@@ -22,6 +21,7 @@ from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import run_interval
+from airflow_provider.hooks.compat import AirflowException, partition_key
 from airflow_provider.hooks.task_run import RESTATEMENT
 
 _LOOKS_BACK = tuple(timedelta(days=days) for days in (2, 40, 400, 2_000))
@@ -120,7 +120,7 @@ class ScheduledDag:
                 break
         for info, following in pairwise(chain(self.dag.iter_dagrun_infos_between(start - back, now), [None])):
             # A partition's key names a start: a task that computes a batch goes on up to the next key.
-            keyed = following if following is not None and following.partition_key else None
+            keyed = following if following is not None and partition_key(following) else None
             end = _interval(cadence, info).end if keyed is None else _interval(cadence, keyed).start
             yield info.logical_date or info.run_after, end
 
@@ -199,5 +199,5 @@ def _interval(cadence: Cadence, info: Any) -> Interval:
     """Return what the run *info* computes of a job without a batch."""
     interval = None if info.data_interval is None else (info.data_interval.start, info.data_interval.end)
     return run_interval(
-        cadence, partition_key=info.partition_key, data_interval=interval, run_date=info.logical_date
+        cadence, partition_key=partition_key(info), data_interval=interval, run_date=info.logical_date
     )

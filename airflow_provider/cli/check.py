@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow.dag_processing.dagbag import BundleDagBag
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts, text
@@ -18,6 +17,7 @@ from airflow_provider.cli.declared_jobs import Awaited, Declared, Finding, exami
 from airflow_provider.cli.restating import several
 from airflow_provider.domain.errors import InvalidInput, TopologyError
 from airflow_provider.domain.topology import Job
+from airflow_provider.hooks.compat import dag_bag
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.sensors.epochs import EpochSensor
 
@@ -81,7 +81,7 @@ def _parsed(path: Path) -> _Parsed:
     """Parse the DAG files in *path* as Airflow's DAG processor does: with their folder on Python's path."""
     root, before = path if path.is_dir() else path.parent, list(sys.path)
     try:
-        bag = BundleDagBag(path, bundle_path=root.resolve(), bundle_name="check")
+        bag = dag_bag(path, bundle_path=root.resolve())
     finally:
         sys.path[:] = before
     found = _Parsed()

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider.domain.errors import MissingLibrary
 
 _COMMANDS = {
-    "airflow": "pip install 'apache-airflow>=3.3,<3.4'",
+    "airflow": "pip install 'apache-airflow>=3.1,<3.4'",
     "duckdb": "pip install 'airflow-provider-epochs[duckdb]', in a checkout pip install -c constraints.txt '.[duckdb]'",
     "pandas": "pip install 'pandas>=2.2,<3'",
     "polars": "pip install polars",

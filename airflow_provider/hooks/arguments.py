@@ -9,10 +9,9 @@ import os
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk.configuration import conf
-
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
+from airflow_provider.hooks.compat import conf
 from airflow_provider.hooks.connection import checked_conn_id
 
 _TEMPLATES = ("{{", "{%", "{#")

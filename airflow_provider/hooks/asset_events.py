@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from airflow.assets.manager import asset_manager
 from airflow.models.asset import AssetModel
-from airflow.serialization.definitions.assets import SerializedAssetUniqueKey
 from airflow.utils.retries import run_with_db_retries
 from airflow.utils.session import create_session
 
@@ -12,6 +11,7 @@ from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import DomainName, RestatementId
+from airflow_provider.hooks.compat import asset_key
 from airflow_provider.operators.restated_assets import restated_events
 
 _TRIES = 5
@@ -30,7 +30,7 @@ def announce_restatement(
     :raises Unavailable: Airflow's database does not take them; the commit stays.
     """
     told = [
-        (SerializedAssetUniqueKey(name=asset.name, uri=asset.uri), extra)
+        (asset_key(asset.name, asset.uri), extra)
         for asset, extra in restated_events(service, domain, name, csn)
     ]
     sent: int | None = None

@@ -9,13 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseHook
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.log import amask_secret, mask_secret
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.alignment import READ_DEFAULTS
 from airflow_provider.domain.errors import EpochError, UnknownConnection
+from airflow_provider.hooks.compat import AirflowNotFoundException, amask_secret, conf, mask_secret
 from airflow_provider.hooks.connection import (
     CONN_TYPE,
     Addresses,

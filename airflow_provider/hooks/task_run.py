@@ -7,9 +7,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from airflow.sdk.observability import stats
-
 from airflow_provider.coordination.reading.bringers import Bringer
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
@@ -24,6 +21,7 @@ from airflow_provider.domain.schedule import (
     run_interval,
 )
 from airflow_provider.domain.topology import EdgeKind, Job
+from airflow_provider.hooks.compat import AirflowFailException, AirflowSkipException, Stats, partition_key
 
 RESTATEMENT = "restatement"
 """Key of a run's configuration that names the restatement within which the run computes its epochs, and of the extra
@@ -104,7 +102,7 @@ def task_intervals(
     :raises InvalidInput: as :func:`task_interval`; or events started the run, and none names an epoch.
     """
     run, cadence = context["dag_run"], cadence or job.cadence
-    if is_set(explicit) or run.partition_key or not started_by_assets(run):
+    if is_set(explicit) or partition_key(run) or not started_by_assets(run):
         return [task_interval(context, cadence, explicit=explicit, batch=batch)]
     return _caused(run, batch or cadence, cadence, job.domain, leave_out=_not_driving(job))
 
@@ -125,7 +123,7 @@ def asked_intervals(
     if not started_by_assets(run):
         return None
     extras = [extra for extra in _extras(run) if not extra.get(RESTATEMENT)]
-    if is_set(explicit) or run.partition_key:
+    if is_set(explicit) or partition_key(run):
         return None if extras else []
     return caused_intervals(batch or job.cadence, _named(extras, job.domain, leave_out=_not_driving(job)))
 
@@ -145,7 +143,7 @@ def task_interval(
     return run_interval(
         cadence,
         explicit=explicit,
-        partition_key=run.partition_key,
+        partition_key=partition_key(run),
         data_interval=_data_interval(run),
         run_date=_run_date(run),
         batch=batch,
@@ -166,14 +164,14 @@ def task_barrier(
     :raises InvalidInput: the run names no time.
     """
     run = context["dag_run"]
-    if not is_set(explicit) and not run.partition_key and domain and started_by_assets(run):
+    if not is_set(explicit) and not partition_key(run) and domain and started_by_assets(run):
         if cadence is None:
             return max(event.end for event in _named_epochs(run, domain))
         return _caused(run, cadence, cadence, domain)[-1].end
     return run_barrier(
         cadence,
         explicit=explicit,
-        partition_key=run.partition_key,
+        partition_key=partition_key(run),
         data_interval=_data_interval(run),
         run_date=_run_date(run),
     )
@@ -211,7 +209,7 @@ def final_errors_end_retries() -> Iterator[None]:
     try:
         yield
     except EpochError as error:
-        stats.incr(ERRORS, tags={"error": type(error).__name__})
+        Stats.incr(ERRORS, tags={"error": type(error).__name__})
         if not isinstance(error, FinalError) or isinstance(error, LeaseExpired | StoreReplaced):
             raise
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import attrs
-from airflow.sdk import BaseOperatorLink, conf
+from airflow.sdk import BaseOperatorLink
+
+from airflow_provider.hooks.compat import conf
 
 if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import TaskInstanceKey
     from airflow.sdk import BaseOperator
-    from airflow.sdk.types import TaskInstanceKey
 
 PAGE = "/plugin/epochs"
 

@@ -16,10 +16,8 @@ from airflow.sdk import BaseHook
 from airflow.sdk.bases.decorator import (
     DecoratedOperator,
     TaskDecorator,
-    determine_kwargs,
     task_decorator_factory,
 )
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.restating.members import uncomputed
@@ -32,6 +30,7 @@ from airflow_provider.domain.publishing import CommitMode, refuse_batch, refuse_
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.compat import AirflowException, AirflowNotFoundException, determine_kwargs
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (

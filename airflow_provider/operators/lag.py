@@ -7,8 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
-from airflow.sdk.observability import stats
 
 from airflow_provider.coordination.reading.lag import DomainLag, lag
 from airflow_provider.coordination.reading.open_attempts import open_attempts
@@ -17,6 +15,7 @@ from airflow_provider.domain.identifiers import TableName, domain_name, table_na
 from airflow_provider.domain.lag import Holder, TableLag
 from airflow_provider.domain.topology import Table
 from airflow_provider.hooks.arguments import is_left_to_the_run, is_parsed, refuse_connections
+from airflow_provider.hooks.compat import AirflowFailException, Stats
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries
 
@@ -112,9 +111,9 @@ def _names(tables: Sequence[str | Table], domain: str) -> list[TableName]:
 
 def _measure(found: DomainLag, attempts: int, silent: int) -> None:
     domain = {"domain": str(found.domain)}
-    stats.gauge("epochs.csn", found.csn, tags=domain)
-    stats.gauge("epochs.attempts.open", attempts, tags=domain)
-    stats.gauge("epochs.attempts.silent", silent, tags=domain)
+    Stats.gauge("epochs.csn", found.csn, tags=domain)
+    Stats.gauge("epochs.attempts.open", attempts, tags=domain)
+    Stats.gauge("epochs.attempts.silent", silent, tags=domain)
     for row in found.tables:
         tags = {**domain, "table": str(row.table)}
         for name, value in (
@@ -123,7 +122,7 @@ def _measure(found: DomainLag, attempts: int, silent: int) -> None:
             ("end_to_end_seconds", _seconds(row.end_to_end)),
         ):
             if value is not None:
-                stats.gauge(f"epochs.table.{name}", value, tags=tags)
+                Stats.gauge(f"epochs.table.{name}", value, tags=tags)
 
 
 def _told(found: DomainLag, late: Sequence[TableLag], at_most: timedelta) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from airflow.sdk.observability import stats
-
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
@@ -35,6 +33,7 @@ from airflow_provider.domain.restatement import ChangeSetKind, change_set_of_res
 from airflow_provider.domain.source_bounds import Late
 from airflow_provider.domain.topology import Job, OnRerun
 from airflow_provider.domain.version import CommitRecord
+from airflow_provider.hooks.compat import Stats
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, Reading, commit_key
 
@@ -196,7 +195,7 @@ def tell_ignored(log: Any, service: EpochService, job: Job, until: datetime) -> 
         except EpochError as error:
             log.warning("Source %s: late files were not counted: %s", source.name, error)
             continue
-        stats.gauge(IGNORED, len(found), tags={"domain": str(job.domain), "source": str(source.name)})
+        Stats.gauge(IGNORED, len(found), tags={"domain": str(job.domain), "source": str(source.name)})
         if found:
             log.warning(
                 "Source %s: %d files came late and are read by no epoch, as late='ignore' says, such as %s",

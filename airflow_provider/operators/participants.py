@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
-from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.coordination.attempts.refusals import refuse_participants, refuse_shared_ttl
 from airflow_provider.coordination.service import EpochService
@@ -38,6 +37,7 @@ from airflow_provider.hooks.arguments import (
     known_interval,
     refuse_connections,
 )
+from airflow_provider.hooks.compat import AirflowSkipException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.observability import stats
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.keep import Keep
 from airflow_provider.hooks.arguments import is_parsed, refuse_connections
+from airflow_provider.hooks.compat import Stats
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.task_run import final_errors_end_retries
 
@@ -81,5 +81,5 @@ class EpochRetentionOperator(BaseOperator):
             "Domain %s: %s", domain, ", ".join(f"{number} {name}" for name, number in found.items())
         )
         for name in ("files", "claimed"):
-            stats.gauge(f"epochs.retention.{name}", found[name], tags={"domain": str(domain)})
+            Stats.gauge(f"epochs.retention.{name}", found[name], tags={"domain": str(domain)})
         return found

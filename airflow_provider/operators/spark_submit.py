@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider.coordination.attempts.check import refuse_check_failed
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
@@ -29,6 +28,7 @@ from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.domain.watermark import merged
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.compat import NOT_RESUMED, AirflowException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
@@ -114,7 +114,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         job = as_job(job)
-        super().__init__(**{**kwargs, "outlets": with_assets(job, kwargs.get("outlets")), "durable": False})
+        super().__init__(**{**kwargs, "outlets": with_assets(job, kwargs.get("outlets")), **NOT_RESUMED})
         self.job = job
         self.interval = interval
         self.batch = as_cadence(batch, "batch")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
 from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
 from airflow_provider.coordination.reading.bringers import (
@@ -34,6 +33,7 @@ from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.awaited import Awaited, ReadByJob
+from airflow_provider.hooks.compat import AirflowException, AirflowSensorTimeout, AirflowSkipException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook, default_consistency
 from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import (
@@ -49,6 +49,7 @@ from airflow_provider.operators.assets import asset_of
 from airflow_provider.sensors.without_worker import (
     OfInstances,
     ends_in_trigger,
+    refuse_start,
     start_trigger_args,
     starts_in_trigger,
 )
@@ -142,6 +143,7 @@ class EpochSensor(BaseSensorOperator):
                 expected="tables=, where align, max_lag, max_staleness, consistency or lease is given: a job reads "
                 "each input where its edge says",
             )
+        refuse_start(start_from_trigger)
         self.on_upstream_failure = choice(OnUpstreamFailure, on_upstream_failure, "on_upstream_failure")
         self.without_worker = {
             "start_from_trigger": start_from_trigger,

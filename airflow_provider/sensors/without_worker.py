@@ -17,9 +17,12 @@ from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.hooks.arguments import is_left_to_the_run
+from airflow_provider.hooks.compat import STARTS_IN_TRIGGER, airflow_version
 from airflow_provider.triggers.epochs import GRACE, EpochTrigger
 
 Value = TypeVar("Value")
+
+_EVERY_TASK = f"Airflow {airflow_version} starts every task in a worker, and 3.3 is the first that does not"
 
 
 class OfInstances(Generic[Value]):
@@ -49,20 +52,32 @@ def ends_in_trigger(sensor: Any) -> bool:
     return _decided(sensor, "end_from_trigger", why_not_end)
 
 
+def refuse_start(given: bool | None) -> None:
+    """:raises InvalidInput: *given* says that a sensor starts in the triggerer, and no task does in this Airflow."""
+    if given and not STARTS_IN_TRIGGER:
+        raise _refused("start_from_trigger", _EVERY_TASK)
+
+
+def _refused(option: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        field=option, value=True, expected=f"False or None, since {reason}", next_step="leave it out."
+    )
+
+
 def _decided(sensor: Any, option: str, why_not: Callable[[Any], str]) -> bool:
     given: dict[str, bool | None] | None = getattr(sensor, "without_worker", None)
     if given is None or given[option] is False:  # Airflow asks while the sensor is being made, too
         return False
     reason = why_not(sensor)
     if reason and given[option]:
-        raise InvalidInput(
-            field=option, value=True, expected=f"False or None, since {reason}", next_step="leave it out."
-        )
+        raise _refused(option, reason)
     return not reason
 
 
 def why_not_start(sensor: Any) -> str:
     """Return why *sensor* cannot start in the triggerer; empty text if it can."""
+    if not STARTS_IN_TRIGGER:
+        return _EVERY_TASK
     if not sensor.deferrable:
         return "the sensor is not deferrable"
     if is_left_to_the_run(sensor.at):

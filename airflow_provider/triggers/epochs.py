@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.execution_time.xcom import XCom
-from airflow.sdk.listener import get_listener_manager
 from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider.coordination.reading.bringers import OnUpstreamFailure, told_wait, with_failures
@@ -39,6 +38,7 @@ from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge
 from airflow_provider.hooks.awaited import Awaited
+from airflow_provider.hooks.compat import from_trigger, get_listener_manager, partition_key
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import started_by_assets
@@ -199,7 +199,7 @@ class EpochTrigger(BaseTrigger):
         if self.awaited is None:
             return None
         run: Any = {} if self._context is None else self._context["dag_run"]
-        if self._context is None or (started_by_assets(run) and not run.partition_key):
+        if self._context is None or (started_by_assets(run) and not partition_key(run)):
             return TriggerEvent({"status": "ask"})  # Airflow does not tell a trigger the events
         try:
             request = Awaited.of_plain(self.awaited).of_run(self._context)
@@ -255,8 +255,8 @@ class EpochTrigger(BaseTrigger):
         query = tables_query(self.epochs_conn_id, self.domain, self.tables, answer.barrier)
         self.log.info("Ready at %s (CSN %d)", answer.barrier.isoformat(), answer.csn)
         try:
-            await asyncio.to_thread(_push, instance, BaseXCom.XCOM_RETURN_KEY, found)
-            await asyncio.to_thread(_push, instance, EpochGridLink().xcom_key, grid_link(query))
+            await from_trigger(_push, instance, BaseXCom.XCOM_RETURN_KEY, found)
+            await from_trigger(_push, instance, EpochGridLink().xcom_key, grid_link(query))
         except Exception as error:  # noqa: BLE001 - whatever Airflow has to say: a worker stores them, and ends the task
             self.log.warning("The result was not stored: %s", error)
             return TriggerEvent({"status": "ready", "barrier": self.barrier, "csn": answer.csn})

@@ -12,13 +12,13 @@ import airflow
 import jsonschema
 import pytest
 from airflow.providers_manager import ProvidersManager
-from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
 from airflow_provider import __version__
 from airflow_provider.hooks.connection import COMMON_EXTRAS
 from airflow_provider.provider_info import get_provider_info
 from airflow_provider.stores.factory import backends
 from airflow_provider.tables.iceberg.catalogs.connecting import catalogs
+from tests.airflow_versions import hooks_of_connections
 
 DISTRIBUTION = "airflow-provider-epochs"
 INFO = get_provider_info()
@@ -89,7 +89,7 @@ def test_airflow_finds_the_provider() -> None:
     manager = ProvidersManager()
     manager.initialize_providers_list()
     assert manager.providers[DISTRIBUTION].data["name"] == INFO["name"]
-    assert ProvidersManagerTaskRuntime().hooks["epochs"] is not None
+    assert hooks_of_connections()["epochs"] is not None
 
 
 def test_the_connections_form_has_every_field_of_every_backend() -> None:

@@ -146,6 +146,7 @@ def test_installed_package_works_without_the_checkout(installed: Path, tmp_path:
     assert sorted(f"{entry.group}:{entry.name}={entry.value}" for entry in found.entry_points) == [
         "airflow.plugins:epochs=airflow_provider.plugins.epochs_plugin:EpochsPlugin",
         "apache_airflow_provider:provider_info=airflow_provider.provider_info:get_provider_info",
+        "console_scripts:airflow-epochs=airflow_provider.cli.program:main",
     ]
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.cli.cli_parser import get_parser
-from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable
-from airflow.serialization.serialized_objects import DagSerialization
+from airflow.sdk import DAG
 
 from airflow_provider.cli import airflow_dags
 from airflow_provider.cli.airflow_dags import ScheduledDag
+from airflow_provider.cli.program import parser
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from tests.airflow_runs import airflow_database, epochs_connection, typed
+from tests.airflow_versions import CronDataIntervalTimetable, DagSerialization, partitioned, since
 from tests.integration.flights import published
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ def scheduled(schedule: Any) -> ScheduledDag:
         ("30 5 * * *", may(2, 5, 30), may(4, 5, 30)),
         ("0 0 * * 0", may(5), may(5)),
         (CronDataIntervalTimetable("@daily", timezone="UTC"), may(1), may(3)),
-        (CronPartitionTimetable("@daily", timezone="UTC"), may(1), may(3)),
+        pytest.param(partitioned("@daily", timezone="UTC"), may(1), may(3), marks=since(3, 2)),
     ],
     ids=["date", "date-within-the-day", "weekly-batch", "data-interval", "partition"],
 )
@@ -120,6 +120,6 @@ def test_an_interrupted_command_names_the_one_that_goes_on(monkeypatch: pytest.M
     assert done.returncode == 130
     goes_on = shlex.split(done.stderr.partition("goes on with them: ")[2])
     assert goes_on[:3] == ["airflow", "epochs", "backfill"]
-    parsed = get_parser().parse_args(goes_on[1:])
+    parsed = parser().parse_args(goes_on[1:])
     assert (parsed.names, parsed.interval, parsed.name) == (["flights"], "2013-02-06", "all 'wrong' hours")
     assert parsed.conn_id == "epochs_default"

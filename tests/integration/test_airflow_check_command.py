@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.airflow_runs import typed
+from tests.airflow_versions import since
 from tests.documents import ROOT
 
 HEAD = """
@@ -195,6 +196,7 @@ def test_folders_without_epochs_are_refused(tmp_path: Path) -> None:
     assert done.stderr.startswith("InvalidInput: path")
 
 
+@since(3, 2)
 def test_check_needs_neither_database_nor_store(tmp_path: Path) -> None:
     """On a host with the packages and nothing else, as a runner of somebody's CI; the DAGs of this repository pass."""
     environment = {
@@ -206,7 +208,7 @@ def test_check_needs_neither_database_nor_store(tmp_path: Path) -> None:
         "PYTHONPATH": str(ROOT),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:////{tmp_path}/there/is/none.db",
     }
-    words = [sys.executable, "-m", "airflow", "epochs", "check", str(ROOT / "dags")]
+    words = [sys.executable, "-m", "airflow_provider.cli.program", "check", str(ROOT / "dags")]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "tables" in done.stdout

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG, Asset, task
 from airflow.sdk.api.datamodels._generated import DagRunType
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pyspark.errors import PySparkException
 
 from airflow_provider.coordination.service import EpochService

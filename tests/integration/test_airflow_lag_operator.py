@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
-from airflow.sdk.observability import stats
+from airflow.providers.common.compat.sdk import AirflowFailException, Stats
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
@@ -43,7 +42,7 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], float]:
     def gauge(name: str, value: float, *, tags: dict[str, str]) -> None:
         sent[name, *tags.values()] = value
 
-    monkeypatch.setattr(stats, "gauge", gauge)
+    monkeypatch.setattr(Stats, "gauge", gauge)
     return sent
 
 
@@ -115,7 +114,7 @@ def test_an_unknown_table_is_no_table_that_is_in_time(
 ) -> None:
     """It is an error, and counted as each that ends a try."""
     counted: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr(stats, "incr", lambda name, *, tags: counted.append((name, tags)))
+    monkeypatch.setattr(Stats, "incr", lambda name, *, tags: counted.append((name, tags)))
     cascade(service)
     with pytest.raises(AirflowFailException, match="UnknownName.*riddes"):
         lag_of(tables=["riddes"], at_most=DAY).execute(task_context())

@@ -24,7 +24,7 @@ from airflow.models.asset import (
     DagScheduleAssetReference,
 )
 from airflow.models.dag import DagModel
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from sqlalchemy.orm import Session
 
 from airflow_provider.coordination.service import EpochService, Settings

@@ -149,7 +149,8 @@ def test_decision_of_another_sites_page_is_refused(
 def test_no_page_of_another_site_may_ask_for_a_decision(client: TestClient) -> None:
     asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
     answer = client.options("/epochs/api/restatement/publish", headers=asked)
-    assert answer.status_code == 405
+    assert answer.status_code in (400, 405), "which of them depends on Airflow's version"
+    assert "access-control-allow-origin" not in answer.headers
     assert "access-control-allow-origin" not in answer.headers
 
 

@@ -13,21 +13,18 @@ from uuid import uuid4
 
 import pytest
 from airflow.api_fastapi.execution_api.datamodels.taskinstance import DagRun
-from airflow.executors.workloads.task import TaskInstanceDTO
-from airflow.executors.workloads.trigger import RunTrigger
 from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.models.trigger import Trigger
-from airflow.sdk import DAG, Asset, AssetAlias, Param
-from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import (
+from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
     AirflowSkipException,
     ParamValidationError,
     TaskDeferred,
 )
+from airflow.sdk import DAG, Asset, AssetAlias, Param
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import SetXCom
-from airflow.serialization.serialized_objects import DagSerialization
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 from airflow.utils.types import DagRunType
 
@@ -40,6 +37,7 @@ from airflow_provider.operators.assets import asset_of
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers import epochs as triggers
 from tests.airflow_runs import DAY_END, epochs_connection, published, task_context
+from tests.airflow_versions import AIRFLOW, DagSerialization, RunTrigger, TaskInstanceDTO, since
 from tests.committed import FORMATS, commit_epoch
 
 DAY = timedelta(days=1)
@@ -87,37 +85,52 @@ def run(data: dict[str, Any], task: Any, *, until: datetime | None = None, **fie
             "run_after": DAY_END,
             "start_date": DAY_END,
             "end_date": None,
-            "partition_key": None,
+            **({"partition_key": None} if AIRFLOW >= (3, 2) else {}),
             "run_type": DagRunType.SCHEDULED,
             "state": "running",
             "consumed_asset_events": [],
             **fields,
         }
     )
-    instance = TaskInstanceDTO(
-        id=uuid4(), dag_version_id=uuid4(), task_id="wait", dag_id="reads", run_id="r", try_number=1,
-        map_index=-1, pool_slots=1, priority_weight=1, queue="default",
-    )  # fmt: skip
     arguments = task.start_trigger_args
-    return RunTrigger(
-        id=1,
-        classpath=arguments.trigger_cls,
-        encrypted_kwargs=Trigger.encrypt_kwargs(arguments.trigger_kwargs),
-        ti=instance,
+    return workload(
+        arguments.trigger_cls,
+        arguments.trigger_kwargs,
         timeout_after=until,
         dag_data=data,
         dag_run_data=dag_run.model_dump(exclude_unset=True),
     )
 
 
-def fired(workload: RunTrigger, within_s: float = 20, later: Callable[[], None] | None = None) -> Any:
+def workload(classpath: str, arguments: dict[str, Any], **more: Any) -> RunTrigger:
+    instance = TaskInstanceDTO(
+        id=uuid4(), dag_version_id=uuid4(), task_id="wait", dag_id="reads", run_id="r", try_number=1,
+        map_index=-1, pool_slots=1, priority_weight=1, queue="default",
+    )  # fmt: skip
+    return RunTrigger(
+        id=1,
+        classpath=classpath,
+        encrypted_kwargs=Trigger.encrypt_kwargs(arguments),
+        ti=instance,
+        **{"timeout_after": None, **more},
+    )
+
+
+def deferred(sensor: EpochSensor) -> RunTrigger:
+    """Return what a triggerer is told of the trigger for which a worker has deferred the task."""
+    with pytest.raises(TaskDeferred) as caught:
+        sensor.execute(task_context())
+    return workload(*caught.value.trigger.serialize())
+
+
+def fired(told: RunTrigger, within_s: float = 20, later: Callable[[], None] | None = None) -> Any:
     """Return the event that the runner of a triggerer has for it, with the results that it stores before; None if none
     comes.
     """
 
     async def wait() -> TriggerEvent | None:
         runner = TriggerRunner()
-        runner.to_create.append(workload)
+        runner.to_create.append(told)
         await runner.create_triggers()
         if later is not None:
             await asyncio.sleep(0.5)
@@ -128,7 +141,8 @@ def fired(workload: RunTrigger, within_s: float = 20, later: Callable[[], None] 
             running.cancel()
             return None
         running.result()
-        return runner.events[0].event
+        first: Any = runner.events[0]
+        return getattr(first, "event", first[-1])
 
     with mock.patch.object(task_runner, "SUPERVISOR_COMMS", mock.MagicMock(), create=True) as comms:
         event = asyncio.run(wait())
@@ -139,14 +153,15 @@ def fired(workload: RunTrigger, within_s: float = 20, later: Callable[[], None] 
     return event
 
 
+@since(3, 3)
 def test_it_begins_waits_and_succeeds_without_a_worker() -> None:
     """Its return value and its link are those that a worker leaves."""
     commit(MAKE_A)
     sensor, task, data = waits()
     assert (task.start_from_trigger, task.start_trigger_args.timeout) == (True, timedelta(days=7, minutes=10))
-    workload = run(data, task)
-    assert fired(workload, 1) is None
-    event = fired(workload, later=lambda: commit(MAKE_B))
+    told = run(data, task)
+    assert fired(told, 1) is None
+    event = fired(told, later=lambda: commit(MAKE_B))
     assert isinstance(event, TaskSuccessEvent)
     found = sensor.execute(task_context())
     assert event.xcoms == {
@@ -156,6 +171,17 @@ def test_it_begins_waits_and_succeeds_without_a_worker() -> None:
     assert found == {"domain": "default", "barrier": DAY_END.isoformat(), "csn": 2}
 
 
+def test_a_wait_that_a_worker_has_begun_ends_without_one() -> None:
+    commit(MAKE_A)
+    sensor, _, _ = waits()
+    event = fired(deferred(sensor), later=lambda: commit(MAKE_B))
+    assert isinstance(event, TaskSuccessEvent)
+    found = sensor.execute(task_context())
+    link = sensor.operator_extra_links[0].get_link(sensor, ti_key=None)  # type: ignore[arg-type]
+    assert event.xcoms == {"return_value": found, "_link_EpochGridLink": link}
+
+
+@since(3, 3)
 @pytest.mark.parametrize(
     ("options", "fields", "ready"),
     [
@@ -165,6 +191,7 @@ def test_it_begins_waits_and_succeeds_without_a_worker() -> None:
         ({"at": Interval(DAY_END - DAY, DAY_END)}, {"logical_date": None, "data_interval_end": None}, True),
         ({"cadence": "@daily"}, {"logical_date": DAY_END + timedelta(hours=13)}, True),
         ({}, {"partition_key": "2013-02-07", "logical_date": None}, True),
+        ({}, {"partition_key": "2013-02-08", "logical_date": None}, False),
         ({"job": READER}, {"logical_date": DAY_END + timedelta(hours=13)}, True),
         ({"job": READER, "at": "2013-02-09"}, {}, False),
         ({"job": Job("own", inputs=[previous(own := Table("own")), state(A)], outputs=[own],
@@ -192,17 +219,18 @@ def test_a_run_without_a_worker_waits_for_the_barrier_that_a_worker_waits_for(
 
 def test_a_result_that_airflow_does_not_take_wakes_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which stores it, and ends the task: tasks after a sensor that has succeeded find its result."""
-    for job in (MAKE_A, MAKE_B):
-        commit(job)
-    _, task, data = waits()
+    commit(MAKE_A)
+    told = deferred(waits()[0])
+    commit(MAKE_B)
 
     def lost(*_: Any, **__: Any) -> None:
         raise ConnectionError("lost")
 
     monkeypatch.setattr(BaseXCom, "set", lost)
-    assert fired(run(data, task)).payload["status"] == "ready"
+    assert fired(told).payload["status"] == "ready"
 
 
+@since(3, 3)
 def test_the_time_out_is_of_the_whole_wait_and_says_what_is_missing() -> None:
     """However often the trigger begins anew; and a worker that waits on goes on with the same time."""
     sensor, task, data = waits(timeout=3600)
@@ -221,6 +249,7 @@ def test_the_time_out_is_of_the_whole_wait_and_says_what_is_missing() -> None:
     assert short.trigger_of_any_run(timedelta(hours=1)).trigger_timeout == 300
 
 
+@since(3, 3)
 def test_a_run_that_assets_have_started_is_found_out_about_by_a_worker() -> None:
     """Airflow tells no trigger the events."""
     for job in (MAKE_A, MAKE_B):
@@ -232,6 +261,7 @@ def test_a_run_that_assets_have_started_is_found_out_about_by_a_worker() -> None
     assert sensor.resumed(context, event.payload)["barrier"] == DAY_END.isoformat()
 
 
+@since(3, 3)
 def test_what_can_never_be_is_said_by_the_worker() -> None:
     _, task, data = waits(job=READER)
     event = fired(run(data, task, partition_key="2013-02-07T05:00:00+00:00"))
@@ -263,6 +293,7 @@ def test_it_starts_or_ends_in_a_worker_where_something_would_be_lost(
     options: dict[str, Any], dag: dict[str, Any], starts: bool, ends: bool
 ) -> None:
     sensor, task, _ = waits(dag=dag, **options)
+    starts = starts and AIRFLOW >= (3, 3)
     assert (task.start_from_trigger, task.start_trigger_args is not None) == (starts, starts)
     assert sensor.trigger_of_any_run(DAY).ends == ends
     for option, is_so in (("start_from_trigger", starts), ("end_from_trigger", ends)):
@@ -276,14 +307,15 @@ def test_a_result_that_tasks_are_mapped_over_is_pushed_by_a_worker() -> None:
         sensor = EpochSensor(task_id="wait", tables=[A], deferrable=True)
         EpochSensor.partial(task_id="each", tables=[A]).expand(at=sensor.output)
     task = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("wait")
-    assert task.start_from_trigger
+    assert task.start_from_trigger == (AIRFLOW >= (3, 3))
     assert not sensor.trigger_of_any_run(DAY).ends
 
 
 @pytest.mark.parametrize("given", [asset_of(Table("other")), [asset_of(Table("other"))], asset_of(A)])
 def test_its_inlets_are_its_tables_beside_those_of_the_author(given: Any) -> None:
     """One or many, of the task or of all tasks."""
-    wanted = {asset_of(A), asset_of(B)} | set(given if isinstance(given, list) else [given])
+    more = [asset for asset in (given if isinstance(given, list) else [given]) if asset != asset_of(A)]
+    wanted = [asset_of(A), asset_of(B), *more]
     for options in ({"inlets": given}, {"default_args": {"inlets": given}}):
         sensor, _, _ = waits(**options)
         assert len(sensor.inlets) == len(wanted)
@@ -292,14 +324,19 @@ def test_its_inlets_are_its_tables_beside_those_of_the_author(given: Any) -> Non
 
 @pytest.mark.parametrize("option", ["soft_fail", "never_fail"])
 @pytest.mark.parametrize(
-    ("wrong", "key"), [({"timeout": 0}, None), ({"job": READER}, "2013-02-07T05:00:00+00:00")]
+    ("wrong", "key"),
+    [
+        ({"timeout": 0}, None),
+        pytest.param({"job": READER}, "2013-02-07T05:00:00+00:00", marks=since(3, 2)),
+    ],
 )
 def test_a_first_question_that_fails_is_soft_as_a_later_one(
     option: str, wrong: dict[str, Any], key: str | None
 ) -> None:
     sensor, _, _ = waits(**wrong, **{option: True})
     context = task_context()
-    context["dag_run"].partition_key = key
+    if key:
+        context["dag_run"].partition_key = key
     for ask in (sensor.execute, lambda context: sensor.resume_execution("resumed", {"event": {}}, context)):
         with pytest.raises(AirflowSkipException):
             ask(context)
@@ -314,13 +351,14 @@ def test_a_mapped_sensor_starts_in_a_worker() -> None:
 
 
 def test_listeners_hear_of_the_end_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    for job in (MAKE_A, MAKE_B):
-        commit(job)
-    _, task, data = waits()
+    commit(MAKE_A)
+    told = deferred(waits()[0])
+    commit(MAKE_B)
     monkeypatch.setattr(triggers, "_is_for_workers", lambda: True)
-    assert fired(run(data, task)).payload["status"] == "ready"
+    assert fired(told).payload["status"] == "ready"
 
 
+@since(3, 3)
 def test_airflow_ends_its_triggerer_for_a_param_without_a_default() -> None:
     """Why a DAG with params starts in a worker: should this fail, a later Airflow may do without."""
     _, task, _ = waits()

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.cli.cli_parser import get_parser
 
 from airflow_provider import connect
+from airflow_provider.cli.program import parser
 from airflow_provider.coordination.service import Settings
 from airflow_provider.domain.interval import Interval
 from airflow_provider.spark.epoch_run import epoch_run
@@ -223,7 +223,7 @@ def _land(folder: Path) -> None:
 def _epochs(capsys: pytest.CaptureFixture[str], *arguments: str, says: str = "", ends: str = "") -> None:
     """Run ``airflow epochs`` in this process; its answer, for 80 columns, begins with *says*, and ends with *ends*."""
     capsys.readouterr()
-    parsed = get_parser().parse_args(["epochs", *arguments])
+    parsed = parser().parse_args(["epochs", *arguments])
     parsed.func(parsed)
     told = capsys.readouterr().out
     assert told.startswith(says)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, TaskDeferred
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import is_true, row_count

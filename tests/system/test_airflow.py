@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +23,7 @@ from airflow_provider.domain.records import Kind
 from airflow_provider.domain.restatement import RestatementState
 from demo.airflow_cluster import AirflowCluster
 from demo.spark_connect import write_configuration
+from tests.airflow_versions import AIRFLOW
 from tests.documents import HOW_TO, blocks
 from tests.servers.ports import free_port
 
@@ -93,6 +95,12 @@ class World:
         """Return the asset events of a table."""
         found = self.rest.request("GET", "/assets/events", params={"limit": 100})["asset_events"]
         return [event for event in found if event["uri"] == f"epoch://default/{table}"]
+
+    def epochs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of ``airflow epochs``, which Airflow 3.1 does not load by itself."""
+        if AIRFLOW >= (3, 2):
+            return self.cluster.run("epochs", *words)
+        return self.cluster.run(*words, program="airflow_provider.cli.program")
 
     def finished(self, dag_id: str, run_id: str) -> str:
         return self.rest.wait_for_run(dag_id, run_id)
@@ -172,8 +180,10 @@ def _a_waiting_run_goes_on_when_its_input_is_published(world: World) -> None:
 def _a_sensor_has_waited_without_a_worker(world: World, run: str) -> None:
     """Its only log is a triggerer's; its return value and its link are there all the same."""
     logs = list(world.cluster.airflow_home.glob("logs/dag_id=copy/**/task_id=wait/*"))
-    assert logs
-    assert all(".trigger." in log.name for log in logs), logs
+    of_triggerer = [log for log in logs if ".trigger." in log.name]
+    assert of_triggerer
+    begun_by_worker = [] if AIRFLOW >= (3, 3) else ["attempt=1.log"]
+    assert [log.name for log in logs if log not in of_triggerer] == begun_by_worker
     instance = f"/dags/copy/dagRuns/{run}/taskInstances/wait"
     found = world.rest.request("GET", f"{instance}/xcomEntries/return_value")["value"]
     assert found["barrier"] == "2013-02-08T00:00:00+00:00", (
@@ -318,7 +328,7 @@ def _one_command_restates_a_cascade(world: World) -> None:
         "-o",
         "json",
     ]
-    done = world.cluster.run("epochs", *words)
+    done = world.epochs(*words)
     assert json.loads(done.stdout)["dags"] == ["make", "copy", "tally"], done.stderr
     assert "all epochs are staged" in done.stderr
     assert world.tables() == {
@@ -339,7 +349,7 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
         world.rest.clear(dag_id, runs[dag_id], [dag_id])
     assert {world.finished(dag_id, run) for dag_id, run in runs.items()} == {"success"}
     assert world.tables() == before
-    told = world.cluster.run("epochs", "restate", "status", name, "-o", "json")
+    told = world.epochs("restate", "status", name, "-o", "json")
     status = json.loads(told.stdout)
     assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
     assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
@@ -367,7 +377,7 @@ def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World
         "-o",
         "json",
     ]
-    done = world.cluster.run("epochs", "backfill", "rows", *words)
+    done = world.epochs("backfill", "rows", *words)
     assert json.loads(done.stdout)["epochs"] == 9, done.stderr
     assert world.tables() == {table: sorted([*days, 7, 8, 9]) for table, days in before.items()}
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.coordination.reading.wait import JobInputs
 from airflow_provider.domain.errors import InvalidInput
@@ -18,6 +18,7 @@ from airflow_provider.operators.assets import withhold
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from tests.airflow_runs import published, task_context
+from tests.airflow_versions import since
 
 A, B, C, D = Table("a"), Table("b"), Table("c"), Table("d")
 
@@ -97,9 +98,14 @@ def test_ast1_run_with_events_that_name_no_epoch_is_refused(event: dict[str, Any
     assert caught.value.details["field"] == "run"
 
 
-def test_ast1_an_interval_or_a_key_decides_over_events() -> None:
+def test_ast1_an_interval_decides_over_events() -> None:
     events = [told("a", days(7))]
     assert task_intervals(task_context(events=events), DAILY, explicit="2013-02-03") == [days(3)]
+
+
+@since(3, 2)
+def test_ast1_a_key_decides_over_events() -> None:
+    events = [told("a", days(7))]
     assert task_intervals(task_context(events=events, partition_key="2013-02-04"), DAILY) == [days(4)]
 
 

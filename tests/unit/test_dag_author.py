@@ -9,18 +9,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetOrTimeSchedule,
-    CronDataIntervalTimetable,
-    CronPartitionTimetable,
-    CronTriggerTimetable,
-    task,
-)
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk import DAG, Asset, task
 from airflow.sdk.api.datamodels._generated import DagRunType
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider.domain.errors import (
     DependentReaders,
@@ -51,6 +42,14 @@ from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.triggers.epochs import EpochTrigger
 from tests.airflow_runs import DAY_END, task_context
+from tests.airflow_versions import (
+    AssetOrTimeSchedule,
+    CronDataIntervalTimetable,
+    CronTriggerTimetable,
+    DagSerialization,
+    partitioned,
+    since,
+)
 
 A, B, C, D = Table("a"), Table("b"), Table("c"), Table("d")
 JOB = Job("job", inputs=[A, B, previous(C)], outputs=[C], cadence="@daily")
@@ -322,6 +321,10 @@ def test_run_gives_interval_and_barrier() -> None:
         == 24
     )
     assert task_barrier(context) == DAY_END
+
+
+@since(3, 2)
+def test_partition_key_gives_the_barrier() -> None:
     assert task_barrier(task_context(partition_key="2013-02-03")) == datetime(2013, 2, 4, tzinfo=UTC)
 
 
@@ -356,7 +359,9 @@ BERLIN = Cadence("@daily", "Europe/Berlin")
         (timedelta(days=1), "@hourly", {}, "misses 23"),
         (CronDataIntervalTimetable("@hourly", timezone="UTC"), "@daily", {}, "cannot say what it computes"),
         (CronTriggerTimetable("0 1 * * *", timezone="Europe/Berlin"), "@daily", {}, "2024-03-31.*computed 1"),
-        (CronPartitionTimetable("@daily", timezone="UTC", run_offset=-1), "@hourly", {}, "misses 23"),
+        pytest.param(
+            partitioned("@daily", timezone="UTC", run_offset=-1), "@hourly", {}, "misses 23", marks=since(3, 2)
+        ),
         (AssetOrTimeSchedule(assets=[asset_of(A)], timetable=DAYS), "@hourly", {}, "misses 23"),
     ],
 )  # fmt: skip
@@ -381,7 +386,10 @@ def test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed
         (CronTriggerTimetable("30 2 * * *", timezone="Europe/Berlin"), BERLIN, {}),
         ("0 1 * * *", BERLIN, {}),
         (timedelta(hours=6), "0 */6 * * *", {}),
-        (CronPartitionTimetable("@daily", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"), "@hourly", {}),
+        pytest.param(
+            partitioned("@daily", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"), "@hourly", {},
+            marks=since(3, 2),
+        ),
         ("@daily", Cadence("@daily", since=datetime(2025, 1, 1, tzinfo=UTC), before=Cadence("@hourly")), {}),
         (None, "@hourly", {}),
         ([asset_of(A)], "@hourly", {}),
