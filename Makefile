@@ -58,8 +58,13 @@ test-quick: prepare ## The tiers unit, property (a short simulation) and contrac
 		--hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, the coordination on all stores
+test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, all stores; then test-versions
 	@$(PY) -m pytest -m slow --budgets $(ARGS)
+	@$(if $(ARGS),:,$(MAKE) test-versions)
+
+.PHONY: test-versions
+test-versions: prepare ## The wheel on each declared version of Airflow and Python; ARGS='--cell airflow-3.1-python-3.11' for one
+	@$(PY) -m tests.versions $(ARGS)
 
 .PHONY: bench
 bench: prepare ## Measure what the docs say about speed, each store beside bare clients on the same server
@@ -109,6 +114,6 @@ constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
 .PHONY: clean
 clean: ## Remove .venv and everything that the tasks made
 	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
-	@rm -rf .venv .venv-s3 .jars .demo build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-s3 .versions .jars .demo build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf metastore_db spark-warehouse derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

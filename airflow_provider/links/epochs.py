@@ -13,8 +13,9 @@ from airflow.sdk import BaseOperatorLink
 from airflow_provider.hooks.compat import conf
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import TaskInstanceKey
     from airflow.sdk import BaseOperator
+
+    from airflow_provider.hooks.compat import TaskInstanceKey
 
 PAGE = "/plugin/epochs"
 
