@@ -20,9 +20,14 @@ from tests.versions.cells import CELLS, LEFT_OUT, Cell, MissingPythonError, sele
 HOME = ROOT / ".versions"
 PACKAGES = ("airflow_provider", "airflow_provider_epochs")
 EXTRAS = "demo,dev,duckdb,glue,hive,postgres,zookeeper"
-WARNINGS = ("DeprecationWarning", "FutureWarning")
-"""What an older Airflow is told by newer libraries around it; warnings of other kinds are errors here, too. No class of
-Airflow is among them: to find it, pytest would import Airflow before the tests have given it a home.
+FILTERS = (
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore:unclosed database:ResourceWarning",
+)
+"""Warnings that are no errors in a cell: what an older Airflow is told by newer libraries, and what Python 3.13
+says of connections to SQLite that are left to its garbage collector, as older ones do not. No class of Airflow is
+among them: to find it, pytest would import Airflow before the tests have given it a home.
 """
 
 
@@ -67,7 +72,7 @@ def _run(cell: Cell, python: str, wheel: Path, options: argparse.Namespace) -> t
     }
     environment = {**mine, "CI": "true", "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     words = ["-m", "pytest", "-q", "-n", options.workers, "-p", "no:cacheprovider"]
-    words += [word for kind in WARNINGS for word in ("-W", f"ignore::{kind}")]
+    words += [word for filtered in FILTERS for word in ("-W", filtered)]
     log = place / "tests.log"
     print(f"{cell.name}: {wheel.name}, {_said(venv)}; tests in {log}", flush=True)
     started = time.monotonic()
