@@ -81,8 +81,11 @@ def _keep_rule(config: pytest.Config, items: list[pytest.Item]) -> None:
 # --- versions of Airflow -------------------------------------------------------------------------------------
 
 
+LEFT_OUT_KEY = pytest.StashKey[int]()
+
+
 def _keep_of_this_airflow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of what a later Airflow than this one has; the run's last line counts them."""
+    """Leave out the tests of what a later Airflow than this one has; the run's end counts them."""
     asked = {item: marker.args for item in items if (marker := item.get_closest_marker("airflow"))}
     if not asked:
         return
@@ -91,6 +94,21 @@ def _keep_of_this_airflow(config: pytest.Config, items: list[pytest.Item]) -> No
     later = [item for item, version in asked.items() if version > AIRFLOW]
     config.hook.pytest_deselected(items=later)
     items[:] = [item for item in items if item not in later]
+    config.stash[LEFT_OUT_KEY] = len(later)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = len(later)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the number from a worker: all of them leave out the same tests."""
+    node.config.stash[LEFT_OUT_KEY] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were left out."""
+    if count := terminalreporter.config.stash.get(LEFT_OUT_KEY, 0):
+        terminalreporter.write_line(f"left out: {count} tests of what a later Airflow has")
 
 
 # --- tiers ---------------------------------------------------------------------------------------------------
