@@ -84,11 +84,11 @@ def _run(cell: Cell, python: str, wheel: Path, options: argparse.Namespace) -> t
     lines = [line.strip("= ") for line in log.read_text(errors="replace").splitlines() if line.strip()]
     if done.returncode:
         print("\n".join(line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))))
-    print(f"{cell.name}: {lines[-1] if lines else 'no test ran'}", flush=True)
-    return (
-        done.returncode == 0,
-        f"{lines[-1] if lines else 'no test ran'} ({time.monotonic() - started:.0f} s)",
+    told = (
+        "; ".join([*(line for line in lines if line.startswith("left out: ")), *lines[-1:]]) or "no test ran"
     )
+    print(f"{cell.name}: {told}", flush=True)
+    return done.returncode == 0, f"{told} ({time.monotonic() - started:.0f} s)"
 
 
 def _said(venv: Path) -> str:
