@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -89,6 +90,7 @@ class InvalidInput(FinalError):
     :param count: number of files concerned.
     :param missing: epochs or outputs that a program left out, as text.
     :param part: field of an Airflow connection that a refused part of a store's URL comes from.
+    :param restatement: the restatement that the value would harm. :param until: time from which it is accepted.
     """
 
     message: str = ""
@@ -104,6 +106,8 @@ class InvalidInput(FinalError):
     count: int | None = None
     missing: tuple[str, ...] = ()
     part: str = ""
+    restatement: str = ""
+    until: datetime | None = None
 
     def __post_init__(self) -> None:
         if not self.message:

@@ -239,9 +239,13 @@ def held_state(table: TableName, record: TableRecord, csn: int) -> State:
     return State(table=table, kind=record.kind, barrier=max(ends), low=None, csn=csn, ref=ref)
 
 
+LEASED = "before restatement "
+"""Beginning of the ids of the leases on what restatements have replaced."""
+
+
 def lease_of_restatement(restatement: RestatementId) -> LeaseId:
     """Return the id of the lease on the versions that *restatement* has replaced."""
-    return LeaseId(f"before restatement {restatement}")
+    return LeaseId(f"{LEASED}{restatement}")
 
 
 def unique_name(first: str, start: datetime, unique: str) -> str:

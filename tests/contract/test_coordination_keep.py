@@ -7,11 +7,14 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.upkeep.keep import State
-from airflow_provider.domain.errors import Unavailable, UnknownName
+from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable, UnknownName
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.keep import Keep
+from airflow_provider.domain.restatement import REVERTIBLE, lease_of_restatement
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import state
 from tests.contract.coordination_world import DOMAIN, World, barrier, day
+from tests.contract.restating import NAME, opened, published, restated
 
 DAY = timedelta(days=1)
 FOUR = Keep(newest=2, each={"@daily": 4})
@@ -115,3 +118,52 @@ def test_a_restated_state_stays(world: World) -> None:
     done = world.retention.keep(DOMAIN, Keep())
     assert (barriers(done.expired), barriers(done.needed)) == ([1, 3], [2])
     assert "restatement 'fix'" in done.needed[0].why
+
+
+def restated_once(world: World) -> None:
+    """The state of the second day is computed again; a job of its own has read it, and is computed again, too."""
+    total = world.job("total", [world.table("total", kind=TableKind.FULL)])
+    copy = world.job("copy", [world.table("copy", kind=TableKind.FULL)], inputs=[state(world.table("total"))])
+    for number in range(1, 6):
+        world.run(total, day(number), [number])
+        world.run(copy, day(number), [number])
+    opened(world, "total", 2)
+    restated(world, total, 2, [20])
+    restated(world, copy, 2, [20])
+    published(world)
+
+
+def reverted(world: World) -> None:
+    world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right before", by="me")
+
+
+def test_what_a_revert_needs_stays_for_its_seven_days(world: World) -> None:
+    """R24, R30: a policy names the restatement, and a single expiry the time until which it may be reverted."""
+    restated_once(world)
+    until = world.store.read(DOMAIN, []).now + REVERTIBLE
+    done = world.retention.keep(DOMAIN, Keep())
+    assert (barriers(done.expired), barriers(done.needed)) == ([1, 1, 3, 3], [2, 2])
+    assert all(f"a revert of restatement '{NAME}' does not need" in each.why for each in done.needed)
+    with pytest.raises(InvalidInput, match="lease drop") as refused:
+        world.retention.expire(DOMAIN, "total", barrier(2))
+    assert refused.value.restatement == NAME
+    assert refused.value.until is not None
+    assert refused.value.until <= until
+    reverted(world)
+    assert world.rows("total", "copy", at=barrier(2)) == {"total": [(2, 2)], "copy": [(2, 2)]}
+
+
+@pytest.mark.parametrize("end", ["seven days later", "given up"])
+def test_what_no_revert_needs_any_more_is_expired(world: World, end: str) -> None:
+    """R24, R30: its seven days are over, or somebody has given the revert up."""
+    restated_once(world)
+    if end == "given up":
+        lease = world.leases.find(DOMAIN, lease_of_restatement(RestatementId(NAME)))
+        assert lease is not None
+        world.leases.drop(lease)
+    else:
+        world.clock.advance(REVERTIBLE)
+    done = world.retention.keep(DOMAIN, Keep())
+    assert (barriers(done.expired), done.needed) == ([1, 1, 2, 2, 3, 3], ())
+    with pytest.raises((Unavailable, TopologyError), match="not held any more|retention has expired"):
+        reverted(world)

@@ -18,6 +18,15 @@ KEEP = "tests/unit/test_keep.py"
 
 PLANTED_IN_UPKEEP = (
     Mutant(
+        name="a state is expired that a revert needs",
+        rule="R24",
+        file="coordination/upkeep/restated_states.py",
+        old="    for published in _revertible(reader, domain):\n",
+        new="    for published in ():\n",
+        tests=("tests/contract/test_coordination_keep.py",),
+        by="test_what_a_revert_needs_stays_for_its_seven_days",
+    ),
+    Mutant(
         name="a policy keeps the state after each barrier that it names",
         rule="R25",
         file="domain/keep.py",

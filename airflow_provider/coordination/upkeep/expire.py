@@ -19,7 +19,6 @@ from airflow_provider.coordination.commits.expired_states import (
     retention_of,
 )
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
-from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import (
@@ -29,8 +28,9 @@ from airflow_provider.coordination.commits.table_commits import (
     written_out,
 )
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.restated_states import not_expired, refuse_restated
 from airflow_provider.domain.cut import newest_version, reached
-from airflow_provider.domain.errors import Conflict, InvalidInput
+from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import (
@@ -65,12 +65,12 @@ def _expire(context: Context, domain: DomainName, name: TableName, barrier: date
     refuse_elsewhere(domain, reading.get(topology), context.formats)
     stamped = reading.get(table)
     if stamped is None or not reached(stamped.record, newest_version(stamped), barrier):
-        raise _refused(name, barrier, "a barrier that the table has reached")
+        raise not_expired(name, barrier, "a barrier that the table has reached")
     if expired_states(context.store, domain, reading).range_at(name, barrier) is not None:
         return
     _refuse_needed(context, domain, name, stamped, barrier)
     _refuse_behind(reading, context.store, stamped, barrier)
-    _refuse_restated(context.store, stamped, barrier)
+    refuse_restated(context.store, stamped, barrier)
     epoch = stamped.record.cadence.ending_at(barrier)
     commit = CommitBuilder(domain, reading, context.defaults)
     commit.require(*(unchanged(reading, key) for key in (table, retention, topology)))
@@ -131,7 +131,7 @@ def _refuse_needed(
     context: Context, domain: DomainName, name: TableName, stamped: Stamped[TableRecord], barrier: datetime
 ) -> None:
     if stamped.record.progress.watermark == barrier:
-        raise _refused(name, barrier, "a barrier before the table's newest one")
+        raise not_expired(name, barrier, "a barrier before the table's newest one")
     inactive = inactive_jobs(context.store, domain)
     for job in reading_jobs(context.store, domain, [name]):
         if job.name in inactive:
@@ -140,7 +140,7 @@ def _refuse_needed(
         tables = (found.record for found in context.store.read(domain, keys).records.values())
         outputs = [table for table in tables if table.job == job.name and not table.ended]
         if still_needed(job, outputs, name, stamped.record, barrier):
-            raise _refused(
+            raise not_expired(
                 name,
                 barrier,
                 f"a barrier that job {job.name!r} has no epoch left to read at",
@@ -163,7 +163,7 @@ def _refuse_behind(
         if not job.retired and (name, barrier) in full_states_read(
             job, entry.interval, {name: stamped.record}
         ):
-            raise _refused(
+            raise not_expired(
                 name,
                 barrier,
                 f"a barrier that no epoch behind its source has to read again; {entry.why}",
@@ -172,42 +172,13 @@ def _refuse_behind(
             )
 
 
-def _refuse_restated(reader: MetadataReader, stamped: Stamped[TableRecord], barrier: datetime) -> None:
-    """Refuse to expire a state of a full table that an open restatement reads or computes again.
-
-    :raises InvalidInput: naming the restatement.
-    """
-    domain, name = stamped.key.domain, TableName(stamped.key.item)
-    if not stamped.record.kind.loses_expired:
-        return
-    for restatement, found in open_restatements(reader, domain):
-        for epochs in found.record.members:
-            known = reader.read(domain, [key := job_key(domain, epochs.job)]).get(key)
-            if known is None:
-                continue  # a job of a group that has never run
-            job = known.record
-            states = {
-                state
-                for interval in epochs.intervals
-                for state in full_states_read(job, interval, {name: stamped.record})
-            }
-            own = stamped.record.job == job.name and any(each.end == barrier for each in epochs.intervals)
-            if own or (name, barrier) in states:
-                raise _refused(
-                    name,
-                    barrier,
-                    f"a barrier that restatement {restatement!r} does not compute or read",
-                    next_step="publish it or abandon it first.",
-                )
-
-
 def _without_slice(
     context: Context, commit: CommitBuilder, stamped: Stamped[TableRecord], epoch: Interval
 ) -> tuple[Publication, Prepared]:
     """Prepare the table's next version, which has no rows of *epoch*."""
     record, name = stamped.record, TableName(stamped.key.item)
     if record.ref is None:
-        raise _refused(name, epoch.end, "a barrier of a table with a commit")
+        raise not_expired(name, epoch.end, "a barrier of a table with a commit")
     table = undeclared(stamped.key.domain, name, record, record.ref.format)
     shows = shown(record, record.progress, context.store.format)
     version = commit.next_version(table, record.ref, shows, expiry(name, epoch))
@@ -224,20 +195,3 @@ def retried(context: Context, request: Callable[[], Answer]) -> Answer:
 def undeclared(domain: DomainName, name: TableName, record: TableRecord, table_format: str) -> Table:
     """Return the table as its format needs to know it, without the declarations for writers."""
     return Table(name, domain=domain, kind=record.kind, format=table_format)
-
-
-def _refused(
-    table: TableName,
-    barrier: datetime,
-    expected: str,
-    *,
-    next_step: str = "see `airflow epochs status` for the barriers that the table has.",
-) -> InvalidInput:
-    return InvalidInput(
-        f"{table} at {barrier.isoformat()} cannot be expired; expected {expected}.",
-        next_step=next_step,
-        field="barrier",
-        value=barrier.isoformat(),
-        expected=expected,
-        table=table,
-    )

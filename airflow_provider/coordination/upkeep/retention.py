@@ -54,8 +54,8 @@ class Retention:
         Existing claims keep their versions. Of a full table the rows of that barrier leave its next version, in a
         commit of their own; an incremental table keeps all rows: only the barrier is gone.
 
-        :raises InvalidInput: no barrier that the table has reached, its newest one, or one that a job has yet to
-            read, unless it is inactive (R9).
+        :raises InvalidInput: no barrier that the table has reached, its newest one, one that a job has yet to read,
+            unless it is inactive (R9), or one that a restatement, or its revert, needs (R28, R30).
         :raises DomainMoved: the domain is in another store now. :raises DomainMoving: it is on its way.
         """
         checked = domain_name(domain)
@@ -70,7 +70,8 @@ class Retention:
         Incremental tables are left alone: their rows are in every later state, too.
 
         :param tables: of which; by default all full tables of the domain. :param most: number of states of this call.
-        :return: also the states that are needed and stay: of a job that has yet to read them, or of a restatement.
+        :return: also the states that are needed and stay: of a job that has yet to read them, of a
+            restatement, or of one that can be reverted.
         :raises UnknownName: a table that no job has registered. Others are those of :meth:`expire`.
         """
         return thin(self._context, domain_name(domain), keep, _some(tables), most)
