@@ -266,9 +266,11 @@ def refuse_unheard() -> None:
     """:raises InvalidInput: nobody can be asked: standard input is no terminal."""
     if not sys.stdin.isatty():
         raise InvalidInput(
+            "nobody can be asked: standard input is no terminal.",
+            next_step="type the command on a terminal, or give --yes.",
             field="--yes",
             value=None,
-            expected="--yes where nobody can be asked: standard input is no terminal",
+            expected="--yes where nobody can be asked",
         )
 
 

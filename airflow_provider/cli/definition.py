@@ -103,6 +103,9 @@ ARG_NEW_NAME = _arg(
 ARG_SUBJECT = _arg("subject", help="what to drop", choices=("table", "job", "domain"))
 ARG_DROPPED = _arg("name", help="its name")
 ARG_CASCADE = _arg("--cascade", help="drop jobs that share or have read its tables, too", action="store_true")
+ARG_ROLLED_BACK = _arg("domain", help="name of the domain")
+ARG_TO_CSN = _arg("--to", help="CSN whose rows its tables get again", metavar="CSN", required=True)
+ARG_DRY_RUN = _arg("--dry-run", help="show what would be taken back; change nothing", action="store_true")
 ARG_NEEDS_APPROVAL = _arg("--needs-approval", help="publish only what was approved", action="store_true")
 ARG_DEADLINE = _arg(
     "--deadline", help="time from now until the restatement is over: 90m, 6h, 2d; default: 7d", default=None
@@ -347,6 +350,14 @@ _COMMANDS = (
         calls="drop.drop",
         more="Shows what goes and what is in the way, then asks. Readers lose all of it by one commit; the files go "
         "with a later vacuum. An interrupted drop goes on when it is repeated.",
+    ),
+    _command(
+        "rollback",
+        "Give a domain's tables the rows again that they had at a CSN",
+        (ARG_ROLLED_BACK, ARG_TO_CSN, ARG_REASON, ARG_DRY_RUN, ARG_YES, *_ANSWERS_ON_STORE),
+        calls="rollback.rollback",
+        more="Shows which epochs are taken back and what is in the way, then asks. One commit takes them from "
+        "readers; they are not committed any more, and may be computed again.",
     ),
     _command(
         "doctor",

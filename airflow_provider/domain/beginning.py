@@ -28,8 +28,11 @@ def reads_of_skip(outputs: Iterable[Table]) -> tuple[Edge, ...]:
 
 
 def next_revision(epoch: EpochRecord | None) -> int:
-    """Return the revision that the next attempt computes: 1 before the first commit."""
-    return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1
+    """Return the revision that the next attempt computes: 1 before the first commit, and no number twice."""
+    if epoch is None:
+        return 1
+    committed = 0 if epoch.committed is None else epoch.committed.revision
+    return max(committed, 0 if epoch.taken_back is None else epoch.taken_back.revision) + 1
 
 
 def next_token(epoch: EpochRecord | None, topology: Stamped[TopologyRecord] | None) -> int:

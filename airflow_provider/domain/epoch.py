@@ -35,6 +35,8 @@ class EpochState(StrEnum):
     """The job's checks have passed (R14); only in the log."""
     SKIPPED = "SKIPPED"
     """Committed, and declared to have nothing new (R5)."""
+    ROLLED_BACK = "ROLLED_BACK"
+    """Was committed, and is not committed any more since its domain was rolled back (R30); only in the log."""
     CHECK_FAILED = "CHECK_FAILED"
     """Ended by a failed check; the staged output is kept for inspection until the epoch is begun again."""
 
@@ -179,10 +181,23 @@ class Commitment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TakenBack:
+    """The newest revision of an epoch that a rollback has taken back: later revisions have higher numbers.
+
+    :param csn: CSN of the rollback. :param owner: of the attempt that had committed the revision.
+    """
+
+    revision: int
+    csn: int
+    owner: Owner
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EpochRecord:
     """One epoch of one job. The version of the record in the store is the fence of the newest attempt.
 
     :param replaced: what was committed before, if a restatement has replaced it; for its revert (R30).
+    :param taken_back: what the last rollback has taken back, also once the epoch is committed again.
     """
 
     interval: Interval
@@ -192,6 +207,11 @@ class EpochRecord:
     committed_csn: int | None = None
     """CSN of :attr:`committed` once a later write of this record has replaced the stamp that carried it."""
     replaced: Commitment | None = field(default=None, metadata=since(2))
+    taken_back: TakenBack | None = field(default=None, metadata=since(2))
+
+    def has_taken_back(self, csn: int | None) -> bool:
+        """Return True if a rollback has taken back what the commit *csn* has committed of the epoch."""
+        return self.taken_back is not None and (csn or 0) < self.taken_back.csn
 
     @property
     def state(self) -> str:

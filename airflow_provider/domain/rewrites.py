@@ -59,19 +59,32 @@ def invalidated(
 ) -> list[tuple[Provenance, Rewrite]]:
     """Return the inputs that are not what they were when they were read, each with what changed it.
 
-    It is a change of the table's calendar or a rewrite; edges that ignore upstream revisions ignore rewrites alone.
+    It is a change of the table's calendar, a rollback or another rewrite; edges that ignore upstream revisions ignore
+    the last alone.
 
     :param interval: the reader's epoch.
     """
     found = []
     for read in inputs:
         log = logs[read.table]
-        change = realigned_since(log.record, read, interval)
+        change = taken_back_since(log.record, read) or realigned_since(log.record, read, interval)
         if change is None and read.on_upstream_revision is not OnUpstreamRevision.IGNORE:
             change = rewritten_since(log, read.csn, read.low, read.high)
         if change is not None:
             found.append((read, change))
     return found
+
+
+def taken_back_since(log: RewriteLog, read: Provenance) -> Rewrite | None:
+    """Return the newest rollback that has taken back a part of what *read* names, if any."""
+    return next(
+        (
+            gone
+            for gone in log.taken_back
+            if gone.csn > read.csn and gone.low < read.high and (read.low is None or read.low < gone.high)
+        ),
+        None,
+    )
 
 
 def with_rewrite(stamped: Stamped[RewriteLog], interval: Interval, defaults: Defaults) -> RewriteLog:
@@ -89,6 +102,16 @@ def with_rewrites(
     log = _written_out(stamped, defaults)
     found = tuple(Rewrite(csn=csn, low=span.start, high=span.end) for span in spans)
     return replace(log, earlier=_bounded((*found, *log.earlier), defaults.rewrites_remembered))
+
+
+def with_rollback(
+    stamped: Stamped[RewriteLog], intervals: Iterable[Interval], csn: int, defaults: Defaults
+) -> RewriteLog:
+    """Return the log after the commit *csn* has taken *intervals* back, at least one."""
+    hulls = merged(intervals)
+    gone = tuple(Rewrite(csn=csn, low=hull.start, high=hull.end) for hull in hulls)
+    taken_back = _bounded((*gone, *stamped.record.taken_back), defaults.rewrites_remembered)
+    return replace(with_rewrites(stamped, hulls, csn, defaults), taken_back=taken_back)
 
 
 def with_binds(stamped: Stamped[RewriteLog], binds: int, defaults: Defaults) -> RewriteLog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -14,6 +14,7 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.rollback import Rollback
 
 Kept = TypeVar("Kept", str, int)
 
@@ -88,6 +89,15 @@ class Session:
         :param born: CSN of the commit that dropped the table which had the name before; 0 if none had it.
         """
         return tuple(sorted(name for name, seen in self.seen.items() if seen.csn < born.get(name, 0)))
+
+    def taken_back(self, rollbacks: Iterable[Rollback]) -> tuple[tuple[TableName, int], ...]:
+        """Return the tables of which the session may have seen rows that were taken back since, each with its CSN."""
+        known = list(rollbacks)
+        return tuple(
+            (name, seen.csn)
+            for name, seen in sorted(self.seen.items())
+            if any(rollback.has_taken(name, seen.csn) for rollback in known)
+        )
 
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Missing, ...]:
         """Return the tables that a cut at *csn* and *barriers* would show older than seen, with the reason.

@@ -10,6 +10,7 @@ from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.dropping import DroppedTable, Dropping
 from airflow_provider.domain.format_marks import since
 from airflow_provider.domain.identifiers import JobName, RestatementId
+from airflow_provider.domain.rollback import Rollback
 from airflow_provider.domain.staying import Stayed
 
 
@@ -50,6 +51,7 @@ class TopologyRecord:
     :param released: jobs with epochs that were released from a published restatement: their rows may carry a label.
     :param dropping: the drop whose records are still being deleted. :param dropped: tables that were dropped.
     :param tokens: tokens up to this one were given out to jobs that were dropped: first attempts get higher ones.
+    :param rollbacks: rollbacks of the domain, oldest first: sessions that have seen what they took back are told.
     """
 
     generation: int
@@ -64,6 +66,7 @@ class TopologyRecord:
     dropping: Dropping | None = field(default=None, metadata=since(2))
     dropped: tuple[DroppedTable, ...] = field(default=(), metadata=since(2))
     tokens: int = field(default=0, metadata=since(2))
+    rollbacks: tuple[Rollback, ...] = field(default=(), metadata=since(2))
 
     def without(self, restatement: RestatementId, released: Iterable[JobName] = ()) -> TopologyRecord:
         """Return the record once *restatement* has ended.

@@ -145,12 +145,15 @@ class RewriteLog:
         requires this record must be based on a topology of then or later.
     :param calendars: changes of the table's calendar, newest first, each from its ``low`` on: attempts that aligned
         with the calendar of before begin again. They change no row, so they are no rewrites.
+    :param taken_back: what rollbacks have taken back, newest first: attempts that have read it begin again, also those
+        that ignore upstream revisions.
     """
 
     latest: Interval | None = None
     earlier: tuple[Rewrite, ...] = ()
     binds: int = field(default=0, metadata=since(2))
     calendars: tuple[Rewrite, ...] = field(default=(), metadata=since(2, optional=True))
+    taken_back: tuple[Rewrite, ...] = field(default=(), metadata=since(2))
 
 
 TOLD_APART_SINCE = 2
@@ -192,6 +195,8 @@ class SliceRecord:
     """The slice that one revision of one epoch added to one table; its CSN is that of its change set.
 
     :param schema_id: the schema with which its rows were written (R32).
+    :param taken_back: True once a rollback has taken it from readers; its CSN is that of the rollback then. The record
+        stays: its files go with the versions that have them, and are no orphans.
     """
 
     interval: Interval
@@ -202,6 +207,7 @@ class SliceRecord:
     files: int
     size_bytes: int
     schema_id: int
+    taken_back: bool = field(default=False, metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,11 +224,20 @@ class TableDelta:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """One epoch revision of a change set."""
+    """One epoch revision of a change set.
+
+    :param anew: True if nothing was committed before it, since a rollback had taken the earlier revisions back.
+    """
 
     job: JobName
     interval: Interval
     revision: int
+    anew: bool = field(default=False, metadata=since(2))
+
+    @property
+    def is_first(self) -> bool:
+        """True if the epoch was not committed before."""
+        return self.revision == 1 or self.anew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -86,6 +86,23 @@ class Progress:
             reaches=reaches if reaches < start else None,
         )
 
+    def removing(self, *intervals: Interval) -> Progress:
+        """Return the progress once *intervals* are not committed any more; the origin stays while others are."""
+        islands = self.islands
+        for gone in intervals:
+            islands = tuple(
+                Interval(start, end)
+                for island in islands
+                for start, end in (
+                    (island.start, min(island.end, gone.start)),
+                    (max(island.start, gone.end), island.end),
+                )
+                if start < end
+            )
+        if not islands:
+            return Progress(origin=self.begins, declared=self.declared)
+        return replace(self, islands=islands)
+
     def changed_by(self, interval: Interval) -> Interval | None:
         """Return the range in which a commit of *interval* changes rows that readers may have read, if any.
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import own_commits, state_log
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.unread import ignored
@@ -19,7 +19,6 @@ from airflow_provider.domain.epoch import (
     Attempt,
     AttemptEvent,
     EpochRecord,
-    EpochState,
     Published,
     committed_csn,
 )
@@ -288,8 +287,7 @@ def _fulfilled(
     if stays or committed.owner.same_generation(owner):
         return True
     # A commit of this owner may have been followed by one of another: this task's own work is done all the same.
-    log = _log(reader, job.epoch(stamped.record.interval))
-    return any(barrier.state is EpochState.COMMIT and barrier.owner.same_generation(owner) for barrier in log)
+    return any(own_commits(reader, job.epoch(stamped.record.interval), stamped.record, owner))
 
 
 def _log(reader: MetadataReader, epoch: EpochId) -> list[AttemptEvent]:

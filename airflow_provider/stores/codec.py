@@ -22,6 +22,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import EpochError, InvalidInput, PackageTooOld, StoreIncompatible
 from airflow_provider.domain.format_marks import (
     FORMAT,
@@ -39,7 +40,7 @@ MAX_RECORD_BYTES = 1_000_000
 KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2, Kind.RESTATEMENT: 2}
 """The format that each newer kind of record came with."""
 
-VALUES_SINCE: Mapping[Enum, int] = {}
+VALUES_SINCE: Mapping[Enum, int] = {EpochState.ROLLED_BACK: 2}
 """The format that each newer member of an enumeration came with."""
 
 _FRONTS = {number: b'{"format":%d,"record":' % number for number in range(1, FORMAT + 1)}

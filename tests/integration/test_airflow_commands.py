@@ -269,6 +269,39 @@ def test_drop_and_start_over(epochs: Run, home: Path) -> None:
     assert (gone.returncode, gone.stderr.startswith("UnknownName: domain 'nowhere' has no jobs")) == (1, True)
 
 
+def test_rollback(epochs: Run, home: Path) -> None:
+    """R30: a dry run changes nothing; nobody can be asked here; afterwards the epochs are not committed."""
+    settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
+    job = Job("late", outputs=[Table("late", domain="back")], cadence="@daily", origin=ORIGIN)
+    with EpochService.open(settings) as service:
+        for number in range(3):
+            start = ORIGIN + timedelta(days=number)
+            attempt = service.begin(
+                job, Interval(start, start + timedelta(days=1)), Owner(dag_id="dag", run_id="run")
+            )
+            assert isinstance(attempt, Attempt)
+            write_rows(service, attempt, "late", pa.table({"value": [number]}))
+            service.complete(attempt)
+            service.publish(attempt)
+    asked = ("rollback", "back", "--to", "1", "--reason", "wrong code")
+    shown = epochs(*asked, "--dry-run", "-o", "json")
+    told = json.loads(shown.stdout)
+    assert (shown.returncode, told["dry_run"], told["in_the_way"]) == (0, True, [])
+    assert [(span["job"], span["epochs"]) for span in told["epochs"]] == [("late", 2)]
+    assert (told["tables"][0]["rows"], told["csn"]) == (2, None)
+    unheard = epochs(*asked)
+    assert (unheard.returncode, "nobody can be asked" in unheard.stderr) == (1, True), unheard.stderr
+    assert "2 epochs of 1 job" in unheard.stdout
+    done = json.loads(epochs(*asked, "--yes", "-o", "json").stdout)
+    assert (done["csn"], done["epochs"]) == (4, told["epochs"])
+    epoch = f"{ORIGIN + timedelta(days=1):%Y-%m-%d}"
+    cut = json.loads(epochs("cut", "late", "--domain", "back", "-o", "json").stdout)
+    assert cut["barrier"].startswith(epoch)
+    again = epochs(*asked, "--yes")
+    assert (again.returncode, "committed still" in again.stderr) == (1, True), again.stderr
+    assert "ROLLED_BACK" in epochs("show", "late", epoch, "--domain", "back", "-o", "json").stdout
+
+
 def test_cut(epochs: Run) -> None:
     found = json.loads(epochs("cut", "flights", "--files", "-o", "json").stdout)
     assert (found["barrier"], found["csn"]) == ("2013-02-07T00:00:00+00:00", 1)

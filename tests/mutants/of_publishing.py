@@ -282,8 +282,8 @@ OF_PUBLISHING = (
         name="a reader that began while a calendar changed publishes what it read by the old one",
         rule="R13",
         file="domain/rewrites.py",
-        old="change = realigned_since(log.record, read, interval)",
-        new="change = None",
+        old="change = taken_back_since(log.record, read) or realigned_since(log.record, read, interval)",
+        new="change = taken_back_since(log.record, read)",
         tests=(CALENDARS, DECISIONS),
         by="test_a_reader_that_begins_while_the_calendar_changes",
     ),
@@ -291,8 +291,8 @@ OF_PUBLISHING = (
         name="an edge that ignores revisions ignores a change of calendar, too",
         rule="R13",
         file="domain/rewrites.py",
-        old="        change = realigned_since(log.record, read, interval)\n        if change is None and read",
-        new="        change = None\n        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE:\n"
+        old=" or realigned_since(log.record, read, interval)\n        if change is None and read",
+        new="\n        if change is None and read.on_upstream_revision is not OnUpstreamRevision.IGNORE:\n"
         "            change = realigned_since(log.record, read, interval)\n        if change is None and read",
         tests=(CALENDARS,),
         by="test_a_reader_that_begins_while_the_calendar_changes",

@@ -169,8 +169,8 @@ PLANTED = (
         name="a re-run has the revision that is committed",
         rule="R15",
         file="domain/beginning.py",
-        old="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision + 1",
-        new="return 1 if epoch is None or epoch.committed is None else epoch.committed.revision",
+        old="committed = 0 if epoch.committed is None else epoch.committed.revision\n",
+        new="committed = 0 if epoch.committed is None else epoch.committed.revision - 1\n",
         by="test_a_run_of_another_dag_is_another_run",
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.rolling_back import PLANTED_IN_ROLLBACKS
 
 RESTATEMENT = "domain/restatement.py"
 TOGETHER = "coordination/attempts/published_together.py"
@@ -484,7 +485,7 @@ _RERUNS = (
         name="a retry asks again for what its own generation has committed before another run",
         rule="R28",
         file=RERUN,
-        old="            and not committed_before(self.context.store, self.job, epoch, self.owner)\n",
+        old="            and not committed_before(self.context.store, self.job, stamped.record, self.owner)\n",
         new="",
         tests=(RERUNS,),
         by="test_a_run_that_needs_no_restatement_opens_none",
@@ -535,4 +536,4 @@ _RERUNS = (
         by="test_what_cannot_be_restated_is_refused_before_anything_is_written",
     ),
 )
-PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS, *_CLOSING)
+PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS, *_CLOSING, *PLANTED_IN_ROLLBACKS)

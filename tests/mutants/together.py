@@ -93,7 +93,7 @@ PLANTED_IN_SETS = (
         name="a run finds the revision of the first epoch of its commit for all of them",
         rule="R15",
         file="coordination/attempts/resume.py",
-        old="                if (member.job, member.interval) == (name.job, name.interval)\n",
+        old="        if (member.job, member.interval) == (name.job, name.interval)\n",
         new="",
         tests=(TOGETHER,),
         by="test_a_run_finds_its_own_commit_below_a_later_one",

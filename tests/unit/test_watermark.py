@@ -96,3 +96,18 @@ def test_an_origin_that_is_declared_stays_so() -> None:
     for number in (2, 0, 1, 1):
         found = found.adding(epoch(number))
         assert (found.origin, found.declared) == (at(0), True)
+
+
+@given(st.lists(st.integers(0, 7), unique=True, min_size=1), st.data())
+def test_what_is_taken_back_was_as_if_it_had_never_been_committed(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    """R30: while nothing was committed below the first epoch that stays."""
+    start, *rest = numbers
+    later = [number for number in rest if number > start]
+    gone = data.draw(st.lists(st.sampled_from(later), unique=True)) if later else []
+    kept = [number for number in [start, *later] if number not in gone]
+    for origin in (start, None):
+        found = progress(start, *later, origin=origin).removing(*map(epoch, gone))
+        assert found == progress(*kept, origin=origin)
+    assert progress(start, *later, origin=None).removing(Interval(at(0), at(8))) == Progress()

@@ -346,9 +346,10 @@ class Begin:
         epoch = stamped.record if stamped else None
         revision, own = next_revision(epoch), self._own(reading)
         written = {name: own[name] for name in fills or own}
-        if revision == 1 and not computes_first(self.job.name, self.interval, written, reading.head.csn):
+        is_first = epoch is None or epoch.committed is None
+        if is_first and not computes_first(self.job.name, self.interval, written, reading.head.csn):
             return None
-        if revision > 1 and not fills:
+        if not is_first and not fills:
             refuse_others_rows(self.context.store, self.job, self.interval, own)
         refuse_part(reading, self.job, self.interval)
         refuse_changes(

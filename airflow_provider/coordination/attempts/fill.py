@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import InvalidInput
@@ -15,7 +16,7 @@ from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.records import Key, Stamped, table_key, topology_key
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable, SliceRecord, TableRecord
-from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.stores.base import MetadataReader, Reading
 
 
 def keys_of_fill(job: Job) -> list[Key[Any]]:
@@ -79,7 +80,7 @@ def newest_slice(
     The last key need not be the last commit: each job counts its own revisions.
     """
     found: list[Stamped[SliceRecord]] = []
-    for stamped in pages(reader, domain, SliceRecord, table, start=(first := time_key(start))):
+    for stamped in committed_slices(reader, domain, table, start=(first := time_key(start))):
         if not stamped.key.item.startswith(first):
             break
         found.append(stamped)

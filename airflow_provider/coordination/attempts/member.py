@@ -148,7 +148,9 @@ class MemberAttempt:
     @property
     def member(self) -> Member:
         """Return its entry in the commit record."""
-        return Member(job=self.attempt.job, interval=self.interval, revision=self.attempt.revision)
+        epoch, revision = self.epoch.record, self.attempt.revision
+        anew = epoch.committed is None and revision > 1
+        return Member(job=self.attempt.job, interval=self.interval, revision=revision, anew=anew)
 
     @property
     def published(self) -> tuple[Table, ...]:

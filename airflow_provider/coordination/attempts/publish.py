@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -25,7 +25,7 @@ from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import ALONE, rewrite_requirements
 from airflow_provider.coordination.commits.dependents import together as together_by_span
 from airflow_provider.coordination.commits.places import refuse_elsewhere
-from airflow_provider.coordination.commits.pointers import follow, is_pointed
+from airflow_provider.coordination.commits.pointers import follow, is_pointed, tell_published
 from airflow_provider.coordination.commits.register import furthest
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.context import Context
@@ -214,7 +214,7 @@ class Publish:
         except RequirementFailed:
             self.context.note_contention(self._domain)
             return None
-        _follow(self.context, prepared)
+        tell_published(self.context.formats, prepared)
         csn, at = receipt.csn or 0, receipt.at
         return tuple(
             Published.of(attempt, csn, commit.deltas, at, attempt.incarnation) for attempt in attempts
@@ -413,26 +413,6 @@ def _changed(sinks: Sequence[_Sink]) -> dict[Interval, dict[TableName, Interval 
             if piece.changes != piece.member.interval:
                 changed.setdefault(piece.member.interval, {})[sink.table.name] = piece.changes
     return changed
-
-
-def _follow(context: Context, prepared: Sequence[tuple[Publication, Prepared]]) -> None:
-    """Tell the formats that a commit is visible: tables of one format at once where its pointers move so."""
-    for name, published in _by_format(prepared).items():
-        table_format = context.formats[name]
-        if len(published) > 1 and table_format.moves_together:
-            table_format.published_together(published)
-            continue
-        for publication, version in published:
-            table_format.published(publication, version)
-
-
-def _by_format(
-    prepared: Sequence[tuple[Publication, Prepared]],
-) -> Mapping[str, list[tuple[Publication, Prepared]]]:
-    found: dict[str, list[tuple[Publication, Prepared]]] = {}
-    for publication, version in prepared:
-        found.setdefault(publication.table.format, []).append((publication, version))
-    return found
 
 
 def _refuse_moved(attempt: Attempt, table: Table, record: TableRecord) -> None:

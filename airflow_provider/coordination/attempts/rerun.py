@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import own_commits
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.dependents import refuse_dependents
 from airflow_provider.domain.admission import computes_again
 from airflow_provider.domain.behind import is_behind
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import DependentReaders, FinalError
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -49,7 +49,7 @@ def refuse_reruns(
         and stamped.record.interval == epoch
         and computes_again(stamped.record, owner)
         and (job.on_rerun is OnRerun.FAIL or not fills_of(reading, job, stamped.record, epoch))
-        and not committed_before(reader, job, epoch, owner)
+        and not committed_before(reader, job, stamped.record, owner)
     ]
     kept = [epoch for epoch in again if not is_behind(behind_of(reading, job.domain), job.name, epoch)]
     if kept and job.on_rerun is OnRerun.FAIL:
@@ -77,12 +77,9 @@ def refuse_reruns(
         )
 
 
-def committed_before(reader: MetadataReader, job: Job, epoch: Interval, owner: Owner) -> bool:
+def committed_before(reader: MetadataReader, job: Job, epoch: EpochRecord, owner: Owner) -> bool:
     """Return True if *owner* has committed *epoch*, and another run a later revision."""
-    log = state_log(reader, job.epoch(epoch))
-    return any(
-        entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner) for entry in log
-    )
+    return any(own_commits(reader, job.epoch(epoch.interval), epoch, owner))
 
 
 def _told(job: Job, some: Sequence[Interval], every: Sequence[Interval]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from airflow_provider.coordination.attempts.fence import replaced
-from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.attempts.state_log import own_commits
 from airflow_provider.coordination.commits.source_dependents import whole_sources
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import (
@@ -166,16 +166,19 @@ def committed(name: EpochId, epoch: Stamped[EpochRecord]) -> AlreadyCommitted:
 def earlier_commit(
     reader: MetadataReader, name: EpochId, owner: Owner, epoch: EpochRecord | None
 ) -> AlreadyCommitted | None:
-    """Return the owner's own commit when another run has committed a later revision of *epoch* over it."""
+    """Return the owner's own commit when another run has committed a later revision of *epoch* over it.
+
+    A commit that was rolled back since is none.
+    """
     if epoch is None or epoch.committed is None or epoch.committed.owner.same_generation(owner):
         return None
-    for entry in state_log(reader, name):
-        if entry.record.state is EpochState.COMMIT and entry.record.owner.same_generation(owner):
-            (commit,) = reader.changes(name.domain, (entry.csn or 0) - 1, limit=1)
-            revision = next(
-                member.revision
-                for member in commit.record.members
-                if (member.job, member.interval) == (name.job, name.interval)
-            )
-            return AlreadyCommitted(name.domain, name.job, name.interval, revision, csn=entry.csn or 0)
-    return None
+    entry = next(own_commits(reader, name, epoch, owner), None)
+    if entry is None:
+        return None
+    (commit,) = reader.changes(name.domain, (entry.csn or 0) - 1, limit=1)
+    revision = next(
+        member.revision
+        for member in commit.record.members
+        if (member.job, member.interval) == (name.job, name.interval)
+    )
+    return AlreadyCommitted(name.domain, name.job, name.interval, revision, csn=entry.csn or 0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochState
+from collections.abc import Iterator
+
+from airflow_provider.domain.epoch import Attempt, AttemptEvent, EpochRecord, EpochState
 from airflow_provider.domain.epoch_id import EpochId
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Key, Stamped, event_key, event_partition
 from airflow_provider.stores.base import MetadataReader, scan
 
@@ -11,6 +14,16 @@ from airflow_provider.stores.base import MetadataReader, scan
 def state_log(reader: MetadataReader, epoch: EpochId) -> list[Stamped[AttemptEvent]]:
     """Return the state log of one epoch, by token and participant."""
     return scan(reader, epoch.domain, AttemptEvent, event_partition(epoch.job, epoch.interval.start))
+
+
+def own_commits(
+    reader: MetadataReader, epoch: EpochId, record: EpochRecord, owner: Owner
+) -> Iterator[Stamped[AttemptEvent]]:
+    """Yield the entries of commits of *epoch* by the generation of *owner*, without those that were rolled back."""
+    for entry in state_log(reader, epoch):
+        is_commit = entry.record.state is EpochState.COMMIT and not record.has_taken_back(entry.csn)
+        if is_commit and entry.record.owner.same_generation(owner):
+            yield entry
 
 
 def written_keys(attempt: Attempt, token: int) -> list[Key[AttemptEvent]]:

@@ -58,6 +58,7 @@ def store_attempt(store: MetadataStore, new: NewAttempt, reading: Reading, withi
         committed=before.committed if before else None,
         committed_csn=committed_csn(new.before) if new.before else None,
         replaced=before.replaced if before else None,
+        taken_back=before.taken_back if before else None,
     )
     lock = LockRecord(token=record.token, owner=record.owner, ttl=new.ttl)
     log = AttemptEvent(

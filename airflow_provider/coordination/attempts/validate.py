@@ -24,7 +24,10 @@ def rewrite_logs(
 
 
 def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Reading) -> None:
-    """:raises Conflict: since some of *inputs* were read, they were computed again, or their calendar has changed."""
+    """Refuse *attempt* where its inputs are not what it has read.
+
+    :raises Conflict: some of *inputs* were computed again or rolled back since, or their calendar has changed.
+    """
     logs = rewrite_logs(reading, attempt.domain, inputs)
     broken = invalidated(inputs, logs, attempt.interval)
     if broken:
@@ -40,6 +43,11 @@ def refuse_invalid(attempt: Attempt, inputs: Sequence[Provenance], reading: Read
 
 
 def _what(broken: Sequence[tuple[Provenance, Rewrite]], logs: Mapping[TableName, Stamped[RewriteLog]]) -> str:
-    calendars = {change in logs[read.table].record.calendars for read, change in broken}
-    words = {True: "got another calendar", False: "were computed again"}
-    return " or ".join(words[name] for name in sorted(calendars))
+    words = set()
+    for read, change in broken:
+        log = logs[read.table].record
+        if change in log.calendars:
+            words.add("got another calendar")
+        else:
+            words.add("were rolled back" if change in log.taken_back else "were computed again")
+    return " or ".join(sorted(words))

@@ -23,6 +23,7 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.tables.base import Prepared, Publication
 from airflow_provider.tables.checks import refuse_other_identity
 from airflow_provider.tables.errors import TablesAhead, WarehouseUnavailable
 from airflow_provider.tables.factory import TableFormats
@@ -59,6 +60,20 @@ def follow(formats: TableFormats, reading: Reading, tables: Iterable[Table]) -> 
         if is_beyond:
             beyond.append(table)
     return Followed(beyond=beyond, unseen=unseen)
+
+
+def tell_published(formats: TableFormats, prepared: Iterable[tuple[Publication, Prepared]]) -> None:
+    """Tell the formats that a commit is visible: tables of one format at once where its pointers move so."""
+    by_format = defaultdict[str, list[tuple[Publication, Prepared]]](list)
+    for publication, version in prepared:
+        by_format[publication.table.format].append((publication, version))
+    for name, published in by_format.items():
+        table_format = formats[name]
+        if len(published) > 1 and table_format.moves_together:
+            table_format.published_together(published)
+            continue
+        for publication, version in published:
+            table_format.published(publication, version)
 
 
 def is_pointed(reading: Reading, table: Table) -> bool:

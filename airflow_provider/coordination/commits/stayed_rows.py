@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.source_dependents import committed_source
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import TopologyError
@@ -20,8 +21,7 @@ from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import SliceRecord
-from airflow_provider.stores.base import MetadataReader, Reading, pages
+from airflow_provider.stores.base import MetadataReader, Reading
 
 
 def tables_with_rows(
@@ -39,7 +39,7 @@ def has_rows(
 ) -> bool:
     """Return whether *job* has given *table* a slice of the epoch that begins at *moment*."""
     start = time_key(moment)
-    for stamped in pages(reader, domain, SliceRecord, table, start=start):
+    for stamped in committed_slices(reader, domain, table, start=start):
         if not stamped.key.item.startswith(start):
             return False
         if slice_writer(stamped.key) == job:

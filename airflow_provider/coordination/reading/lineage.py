@@ -12,6 +12,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.similar_names import meant
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.reading.resolve import refuse_expired
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.cut import lagging, newest_version, reached
@@ -31,8 +32,8 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.source_bounds import SourceBounds, SourceRecord
 from airflow_provider.domain.topology import EdgeKind
-from airflow_provider.domain.version import SliceRecord, TableRef
-from airflow_provider.stores.base import MetadataReader, pages
+from airflow_provider.domain.version import TableRef
+from airflow_provider.stores.base import MetadataReader
 
 _PAGE = 500
 
@@ -253,7 +254,7 @@ class _Search:
 
     def _slices(self, table: TableName) -> dict[datetime, list[SliceRead]]:
         found: dict[datetime, list[SliceRead]] = {}
-        for stamped in pages(self.reader, self.domain, SliceRecord, table):
+        for stamped in committed_slices(self.reader, self.domain, table):
             record = stamped.record
             each = SliceRead(
                 job=slice_writer(stamped.key),

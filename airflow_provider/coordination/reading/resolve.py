@@ -140,6 +140,7 @@ def resolved(
     altogether = request.consistency is Consistency.ALTOGETHER
     reading, tables = (_altogether if altogether else TableVersions.of_all)(versions, domain, names)
     found = {name: tables[name] for name in names}
+    _refuse_rolled_back(request.session, reading)
     at = request.at
     if altogether:
         inactive = inactive_jobs(versions.reader, domain)
@@ -245,6 +246,21 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
         raise NotReady.of_tables(
             (*missing, *slower),
             next_step="wait for the slower tables (EpochSensor), or read without this session.",
+        )
+
+
+def _refuse_rolled_back(session: Session | None, reading: Reading) -> None:
+    """:raises Unavailable: the session may have seen rows that a rollback of the domain has taken back since."""
+    topology = None if session is None else reading.get(topology_key(session.domain))
+    if session is None or topology is None or session.incarnation != reading.head.incarnation:
+        return
+    gone = session.taken_back(topology.record.rollbacks)
+    if gone:
+        raise Unavailable(
+            f"the session has seen {', '.join(f'{name} at CSN {csn}' for name, csn in gone)}, and the domain was "
+            "rolled back since: rows that it has seen are committed no more.",
+            next_step="take back what was made of these rows, then begin a new session.",
+            tables=tuple(name for name, _ in gone),
         )
 
 

@@ -134,7 +134,7 @@ class _Rerun:
             )
             # A restatement computes an epoch whole, or not at all: begin says what is to be done first.
             and not lacking_tables(own, epoch)
-            and not committed_before(self.context.store, self.job, epoch, self.owner)
+            and not committed_before(self.context.store, self.job, stamped.record, self.owner)
         )
 
     def _is_read(self, reading: Reading, epoch: Interval) -> bool:

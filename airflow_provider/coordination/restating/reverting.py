@@ -108,6 +108,8 @@ class Reverting:
             epoch = None if stamped is None else stamped.record
             if epoch is None:
                 raise self._refused(job, interval, "was dropped since")
+            if epoch.committed is None and epoch.taken_back is not None:
+                raise self._refused(job, interval, "was rolled back since")
             if epoch.committed is None or epoch.committed.change_set != ours or epoch.replaced is None:
                 raise self._refused(job, interval, "was computed again since")
             if epoch.replaced.skipped:

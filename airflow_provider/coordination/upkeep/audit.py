@@ -12,6 +12,7 @@ from datetime import datetime
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.claims import claimed_versions
 from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
 from airflow_provider.domain.attempt_events import newest_tries
 from airflow_provider.domain.auditing import Change, StaleInput, TableHistory, stale_inputs
@@ -23,7 +24,7 @@ from airflow_provider.domain.records import Stamped, event_partition, source_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState
 from airflow_provider.domain.topology import OnUpstreamRevision, Table
-from airflow_provider.domain.version import Committable, SliceRecord, TableRecord, TableRef
+from airflow_provider.domain.version import Committable, TableRecord, TableRef
 from airflow_provider.stores.base import MetadataReader, pages, scan
 from airflow_provider.tables.base import MissingFile
 from airflow_provider.tables.factory import TableFormats
@@ -107,7 +108,7 @@ def _stale_reads_of(
     # Slices before readers: an epoch that commits meanwhile has read these slices or later ones, so it is never stale.
     slices = (
         Change(interval=piece.record.interval, csn=piece.csn or 0, rows=piece.record.rows)
-        for piece in pages(reader, domain, SliceRecord, name)
+        for piece in committed_slices(reader, domain, name)
     )
     histories = {name: TableHistory(slices, adopted.get(name, ()))}
     origins = {name: stamped.record.progress.origin}

@@ -44,7 +44,7 @@ def dags_of_members(
 
 def _dags_of(epoch: EpochRecord) -> list[str]:
     """Return the DAGs that worked on *epoch*; who worked on it by hand, or reverted it, only where no DAG did."""
-    workers = (epoch.attempt, epoch.committed, epoch.replaced)
+    workers = (epoch.attempt, epoch.committed, epoch.replaced, epoch.taken_back)
     owners = [worker.owner for worker in workers if worker is not None]
     return [owner.dag_id for owner in owners if owner.names_dag] or [owner.dag_id for owner in owners]
 
@@ -61,6 +61,6 @@ def dags_of_tables(
 
 def _latest_dag(reader: MetadataReader, domain: DomainName, job: JobName) -> str | None:
     for epoch in scan(reader, domain, EpochRecord, job, limit=1, reverse=True):
-        worker = epoch.record.attempt or epoch.record.committed
+        worker = epoch.record.attempt or epoch.record.committed or epoch.record.taken_back
         return None if worker is None else worker.owner.dag_id
     return None

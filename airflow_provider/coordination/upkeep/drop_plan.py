@@ -9,6 +9,7 @@ from airflow_provider.coordination.commits.dropped import refuse_unfinished
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import refuse_sealed
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.dropping import (
     LeavingTable,
@@ -37,7 +38,7 @@ from airflow_provider.domain.restatement import (
     lease_of_restatement,
 )
 from airflow_provider.domain.topology_record import TopologyRecord
-from airflow_provider.domain.version import SliceRecord, TableRecord
+from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, RequirementFailed, pages
 from airflow_provider.tables.errors import TableDropped, TableRecreated
 from airflow_provider.tables.factory import TableFormats
@@ -290,7 +291,7 @@ def _doomed(reader: MetadataReader, stamped: Stamped[TableRecord]) -> DoomedTabl
     name = TableName(stamped.key.item)
     newest = {
         piece.record.interval: piece.record
-        for piece in pages(reader, stamped.key.domain, SliceRecord, name)  # sorted by start, then by revision
+        for piece in committed_slices(reader, stamped.key.domain, name)  # sorted by start, then by revision
     }
     return DoomedTable(
         name=name,

@@ -143,7 +143,8 @@ def _slices(reader: MetadataReader, epoch: EpochId, job: JobRecord) -> Sequence[
     start, found = time_key(epoch.interval.start), []
     for table in job.all_outputs:
         revisions = scan(reader, epoch.domain, SliceRecord, table, start=f"{start}:", end=f"{start};")
-        newest = max(revisions, key=lambda stamped: stamped.csn or 0, default=None)
+        standing = (stamped for stamped in revisions if not stamped.record.taken_back)
+        newest = max(standing, key=lambda stamped: stamped.csn or 0, default=None)
         if newest is not None:
             record = newest.record
             found.append(
@@ -170,7 +171,8 @@ def _attempts(
     for token, entries in groupby(log, key=lambda event: event.record.token):
         own = tuple(entries)
         last = own[-1]
-        over = next((event for event in own if event.record.state in _ENDS and not event.record.sink), None)
+        ends = [event for event in own if event.record.state in _ENDS and not event.record.sink]
+        over = ends[-1] if ends else None
         state = EpochState.NOTHING if over is None else over.record.state
         is_open = over is None and newest is not None and newest.token == token
         if is_open and newest is not None:
@@ -192,8 +194,14 @@ def _attempts(
     return found
 
 
-_ENDS = (EpochState.COMMIT, EpochState.SKIPPED, EpochState.ABORTED, EpochState.CHECK_FAILED)
-"""States in which an attempt ends."""
+_ENDS = (
+    EpochState.COMMIT,
+    EpochState.SKIPPED,
+    EpochState.ABORTED,
+    EpochState.CHECK_FAILED,
+    EpochState.ROLLED_BACK,
+)
+"""States in which an attempt ends; after its commit it may be rolled back."""
 _RANKS = {EpochState.OPEN: 0, EpochState.PROCESSED: 1, EpochState.WRITTEN: 2, EpochState.CHECKED: 4}
 
 

@@ -276,7 +276,8 @@ class _View:
         rows = []
         since = time_key(intervals[0].start) if intervals else low
         for table in own:
-            found = scan(self.reader, self.domain, SliceRecord, table.name, start=since, end=high)
+            scanned = scan(self.reader, self.domain, SliceRecord, table.name, start=since, end=high)
+            found = [piece for piece in scanned if not piece.record.taken_back]
             # Sorted, so that of several slices of an epoch the newest one stays.
             slices = {
                 piece.record.interval: piece for piece in sorted(found, key=lambda piece: piece.csn or 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.source_dependents import committed_source, open_source
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import EpochRecord
@@ -17,7 +18,6 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import Source, SourceKind, SourceRecord
-from airflow_provider.domain.version import SliceRecord
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 
@@ -115,7 +115,7 @@ class MissedFiles:
         self, table: TableName, epochs: Mapping[tuple[JobName, Interval], EpochRecord]
     ) -> Iterator[MissedFile]:
         """Yield late files that *epochs* have read without writing them to *table*, which had another job before."""
-        slices = pages(self.reader, self.domain, SliceRecord, table)
+        slices = committed_slices(self.reader, self.domain, table)
         wrote = {(slice_writer(stamped.key), stamped.record.interval) for stamped in slices}
         if all(job == self.job.name for job, _ in wrote):
             return

@@ -94,7 +94,9 @@ class RowCounts:
         end = time_key(last) if table.kind.accumulates else None
         reader = self.service.store
         found = scan(reader, self.domain, SliceRecord, table.name, start=time_key(first), end=end)
-        ordered = sorted(found, key=lambda piece: piece.csn or 0)
+        ordered = sorted(
+            (piece for piece in found if not piece.record.taken_back), key=lambda piece: piece.csn or 0
+        )
         newest = {piece.record.interval: piece.record.rows for piece in ordered}
         if not newest:
             return 0

@@ -1,4 +1,4 @@
-"""RES1 to RES8 without this package: days of the past are computed again while others read and write."""
+"""RES1 to RES9 without this package: days of the past are computed again while others read and write."""
 
 from __future__ import annotations
 
@@ -80,5 +80,15 @@ def res8(cascade: Cascade) -> Observed:
     cascade.run(1, [1, 2])
     cascade.run(1, [10, 20])
     cascade.write("d", 1, [2, 4])
+    d, e = cascade.see("d", "e")
+    return observed(derived(d, e), d=d, e=e)
+
+
+def res9(cascade: Cascade) -> Observed:
+    """Days 2 and 3 of D and E are taken back, and Airflow runs them again; R must see what belongs together."""
+    for epoch in (1, 2, 3):
+        cascade.run(epoch, [epoch])
+    for epoch in (2, 3):
+        cascade.tables.delete_epoch("d", epoch)
     d, e = cascade.see("d", "e")
     return observed(derived(d, e), d=d, e=e)
