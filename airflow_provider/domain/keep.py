@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from airflow_provider.domain.errors import InvalidInput
@@ -14,6 +14,9 @@ from airflow_provider.domain.interval import Cadence
 MOST_KEPT = 10_000
 """Largest number of states of one rule."""
 _FEWEST = 2
+_LONGEST = timedelta(days=365 * 1_000)
+"""Longest time that the barriers of one calendar reach back."""
+_SOME_TIME = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class Keep:
     those with longer epochs.
 
     :param newest: number of newest states of each table that stay, at least 2.
-    :param each: number of barriers by calendar: ``{"@daily": 30, "@monthly": 24}``. A calendar is a :class:`Cadence`,
-        or the expression of one in UTC.
+    :param each: number of barriers by calendar: ``{"@daily": 30, "@monthly": 24}``; at most those of 1,000 years. A
+        calendar is a :class:`Cadence`, or the expression of one in UTC.
     """
 
     newest: int = _FEWEST
@@ -38,7 +41,8 @@ class Keep:
             if not isinstance(calendar, str | Cadence):
                 raise InvalidInput(field="each", value=calendar, expected="a calendar such as '@daily'")
             _check(f"each[{str(calendar)!r}]", number, 1)
-        list(self._calendars())
+        for name, (calendar, number) in zip(self.each, self._calendars(), strict=True):
+            _refuse_too_early(f"each[{str(name)!r}]", calendar, number)
 
     @classmethod
     def parsed(cls, newest: str, each: Sequence[str]) -> Self:
@@ -76,6 +80,19 @@ class Keep:
     def _calendars(self) -> Iterator[tuple[Cadence, int]]:
         for calendar, number in self.each.items():
             yield calendar if isinstance(calendar, Cadence) else Cadence(calendar), number
+
+
+def _refuse_too_early(name: str, calendar: Cadence, number: int) -> None:
+    """:raises InvalidInput: so many barriers of *calendar* reach back to times that there are not."""
+    last = calendar.floor(_SOME_TIME)
+    period = last - calendar.last_before(last)
+    if number * period > _LONGEST:
+        raise InvalidInput(
+            field=name,
+            value=number,
+            expected=f"a number from 1 to {max(1, _LONGEST // period)}: so many barriers of this calendar are "
+            f"{_LONGEST.days // 365} years",
+        )
 
 
 def _check(name: str, number: object, fewest: int) -> None:

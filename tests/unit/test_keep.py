@@ -64,6 +64,11 @@ def test_what_stays_is_enough_for_every_moment_of_the_policy(newest: int, each: 
         ({"newest": True}, "newest"),
         ({"each": {"@daily": 0}}, "each"),
         ({"each": {"@daily": MOST_KEPT + 1}}, "each"),
+        (
+            {"each": {"@yearly": MOST_KEPT}},
+            r"each\['@yearly'\]: 10000 is not accepted; expected a number from 1 to 1000",
+        ),
+        ({"each": {"@daily": 3, "0 0 29 2 *": 400}}, r"each\['0 0 29 2 \*'\]"),
         ({"each": {"daily": 3}}, "cadence"),
         ({"each": {5: 3}}, "each"),
     ],
@@ -71,6 +76,13 @@ def test_what_stays_is_enough_for_every_moment_of_the_policy(newest: int, each: 
 def test_a_policy_that_keeps_too_little_or_has_no_calendar_is_refused(options: Any, field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
         Keep(**options)
+
+
+def test_a_policy_reaches_back_as_far_as_there_is_time() -> None:
+    """No barrier lies before the year 1."""
+    for calendar, number in (("@yearly", 900), ("@monthly", MOST_KEPT), ("@hourly", MOST_KEPT)):
+        moments = Keep(each={calendar: number}).moments(NEWEST)
+        assert len(moments) == number
 
 
 @pytest.mark.parametrize(
