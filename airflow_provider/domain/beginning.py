@@ -13,7 +13,7 @@ from airflow_provider.domain.expired import ExpiredStates
 from airflow_provider.domain.filling import skip_of_rest
 from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.missing import UNWRITTEN, Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
@@ -92,7 +92,7 @@ def resolve_inputs(
     for edge in edges:
         stamped = tables.get(edge.table)
         if stamped is None:
-            missing.append(Missing(name=edge.table, reason="no owner yet: no job that writes it has run"))
+            missing.append(Missing(name=edge.table, reason=f"no owner yet: {UNWRITTEN}"))
             continue
         record = stamped.record
         moved = as_of(stamped, csn)

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 from airflow_provider.domain.identifiers import TableName
 
+UNWRITTEN = "no job that writes it has run"
+"""Reason for which a table without a writer is missing."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staleness:

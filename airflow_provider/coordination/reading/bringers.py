@@ -16,7 +16,7 @@ from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.missing import UNWRITTEN, Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key, lock_key, table_key
 from airflow_provider.domain.version import TableRecord
@@ -69,7 +69,7 @@ class Bringer:
     @property
     def _source(self) -> str:
         if self.job is None:
-            return f"no job that writes it has run{self.meant}"
+            return f"{UNWRITTEN}{self.meant}"
         dag = f" of DAG {self.owner.dag_id}" if self.owner and self.owner.names_dag else ""
         return f"brought by job {self.job}{dag}"
 
@@ -243,4 +243,6 @@ def told_wait(
 def _told(lag: Missing, bringer: Bringer | None) -> str:
     if bringer is None:
         return str(lag)
+    if bringer.job is None and UNWRITTEN in lag.reason:
+        return f"{lag}{bringer.meant}"
     return f"{lag} ({bringer.told})"

@@ -32,7 +32,7 @@ from airflow_provider.domain.identifiers import (
     job_name,
 )
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
-from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.missing import UNWRITTEN, Missing
 from airflow_provider.domain.records import (
     epoch_key,
     lock_key,
@@ -300,7 +300,7 @@ def _behind(
 
 def without_owner(table: TableName, barrier: datetime) -> Missing:
     """Return the lag of a table that no job has registered."""
-    return Missing(name=table, wanted=barrier, reason="no owner yet: no job that writes it has run")
+    return Missing(name=table, wanted=barrier, reason=f"no owner yet: {UNWRITTEN}")
 
 
 def wait_for(
