@@ -12,7 +12,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import DomainName, RestatementId
 from airflow_provider.hooks.compat import asset_key
-from airflow_provider.operators.restated_assets import restated_events
+from airflow_provider.hooks.restated_assets import restated_events
 
 _TRIES = 5
 """Tries while Airflow's database is locked, as Airflow's scheduler locks SQLite."""

@@ -12,8 +12,8 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.watermark import merged
+from airflow_provider.hooks.assets import asset_of, span_of
 from airflow_provider.hooks.task_run import RESTATEMENT
-from airflow_provider.operators.assets import asset_of, span_of
 from airflow_provider.stores.base import commit_key
 
 

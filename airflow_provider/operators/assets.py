@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import Asset
-
 from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
-
-
-def asset_of(table: Table) -> Asset:
-    """Return the asset of *table*, the same for its producer and all consumers."""
-    return Asset(name=f"{table.domain}.{table.name}", uri=table.uri, group="epochs")
+from airflow_provider.hooks.assets import asset_of as asset_of  # noqa: PLC0414  (users import it from here)
+from airflow_provider.hooks.assets import span_of
 
 
 def with_assets(job: Job, outlets: Any) -> list[Any]:
@@ -60,11 +55,6 @@ def withhold(task: Any, job: Job) -> None:
     """
     own = [asset_of(table) for table in job.outputs]
     task.outlets = [outlet for outlet in task.outlets if outlet not in own]
-
-
-def span_of(interval: Interval) -> dict[str, str]:
-    """Return *interval* as an event's extra has it."""
-    return {"start": interval.start.isoformat(), "end": interval.end.isoformat()}
 
 
 def _entry(table: Table, published: Published) -> dict[str, Any]:

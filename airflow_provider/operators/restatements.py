@@ -13,9 +13,9 @@ from airflow_provider.domain.identifiers import domain_name, restatement_id
 from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.hooks.arguments import is_parsed, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
+from airflow_provider.hooks.restated_assets import restated_events
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner
 from airflow_provider.operators.assets import listed
-from airflow_provider.operators.restated_assets import restated_events
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -32,6 +32,7 @@ from airflow_provider.domain.lease import checked_ttl
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
+from airflow_provider.hooks.assets import asset_of
 from airflow_provider.hooks.awaited import Awaited, ReadByJob
 from airflow_provider.hooks.compat import AirflowException, AirflowSensorTimeout, AirflowSkipException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook, default_consistency
@@ -45,7 +46,6 @@ from airflow_provider.hooks.task_run import (
     warn_of_ended_runs,
 )
 from airflow_provider.links.epochs import EpochGridLink, tables_query
-from airflow_provider.operators.assets import asset_of
 from airflow_provider.sensors.without_worker import (
     OfInstances,
     ends_in_trigger,
