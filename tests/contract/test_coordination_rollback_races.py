@@ -199,6 +199,32 @@ def test_rollbacks_go_on_from_each_other(world: World) -> None:
     assert sound(world)
 
 
+def test_a_csn_before_an_earlier_rollback_is_not_gone_back_to(world: World) -> None:
+    """R30: at it an epoch was committed whose rows were taken back since; what is committed now has other rows."""
+    job = world.job("b")
+    first = run_days(world, (job,), range(1, 3))
+    rolled(world.coordinator, first - 1)
+    world.run(job, day(2), [22], owner("again"))
+    with pytest.raises(TopologyError, match=f"CSN {first + 1} has rolled the domain back to CSN {first - 1}"):
+        rolled(world.coordinator, first)
+    for to in (first + 1, first - 1):
+        assert planned(world.coordinator, to).in_the_way == ()
+
+
+def test_a_table_that_another_job_has_taken_over_is_in_the_way(world: World) -> None:
+    """R7: its new owner cannot compute the epochs of the former one again."""
+    former = world.job("b")
+    csn = run_days(world, (former,), range(1, 3))
+    world.run(former, day(3), [3])
+    world.coordinator.retire(DOMAIN, "b", **WHY)
+    heir = world.job("heir", [world.table("b"), world.table("own")])
+    world.run(heir, day(4), [4])
+    with pytest.raises(TopologyError, match="b is of job heir now"):
+        rolled(world.coordinator, csn)
+    plan = planned(world.coordinator, csn + 1)
+    assert (plan.in_the_way, [found.job for found in plan.epochs]) == ((), ["heir"])
+
+
 def test_a_rollback_larger_than_a_commit_names_the_first_step(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

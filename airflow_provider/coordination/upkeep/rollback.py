@@ -38,6 +38,8 @@ from airflow_provider.tables.base import Prepared, Publication
 
 SINCE_FORMAT = 2
 """First store format whose programs know of rollbacks."""
+_LONGEST = 500
+"""Number of characters that are kept of a reason, and of an author: each epoch's log has them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +68,8 @@ def plan_rollback(context: Context, domain: str, to: int) -> RollbackPlan:
 def rollback(context: Context, plan: RollbackPlan, *, reason: str, by: str) -> RolledBack:
     """Roll a domain back as *plan* shows, unless anything of it has changed since.
 
+    :param reason: why; its first 500 characters are kept. :param by: its author.
+
     :raises EpochBusy: attempts or restatements are under way. :raises TopologyError: the tables cannot be what they
         were: with each reason. :raises Conflict: it has changed since *plan*.
     :raises ForeignCommit: other programs have written to its tables.
@@ -78,7 +82,8 @@ def rollback(context: Context, plan: RollbackPlan, *, reason: str, by: str) -> R
             next_step="once every host has this version of the package: `airflow epochs db upgrade`.",
         )
     refuse(plan)
-    request = RollingBack(context, plan, by.strip(), f"{reason.strip()} ({by.strip()})")
+    why = f"{reason.strip()[:_LONGEST]} ({by.strip()[:_LONGEST]})"
+    request = RollingBack(context, plan, by.strip()[:_LONGEST], why)
     return context.retry(request.run, _lost(plan.domain))
 
 

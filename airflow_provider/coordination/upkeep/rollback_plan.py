@@ -34,6 +34,7 @@ from airflow_provider.domain.records import (
     restatement_key,
     retention_key,
     slice_key,
+    slice_writer,
     table_key,
     topology_key,
 )
@@ -45,6 +46,8 @@ from airflow_provider.stores.base import MetadataReader, Reading, StoreCapabilit
 
 _LISTED = 5
 _IN_ONE_READ = 200
+_SLICES_OF_AN_EPOCH = 10
+"""Number of slices for each epoch that a commit may hold: one for each of its tables and revisions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -255,7 +258,8 @@ class _Looking:
     def obstacles(self, tables: Sequence[TakenTable]) -> Iterator[str]:
         """Yield what keeps the domain from being what it was."""
         yield from self.commits.obstacles
-        yield from self._size()
+        yield from self._rollbacks()
+        yield from self._size(sum(len(table.slices) for table in tables))
         for table in tables:
             yield from self._of_table(table)
         yield from self._behind()
@@ -263,7 +267,14 @@ class _Looking:
         yield from self._rereads(tables)
         yield from readers_elsewhere(self.store, self.domain, self.commits.versions)
 
-    def _size(self) -> Iterator[str]:
+    def _rollbacks(self) -> Iterator[str]:
+        """Yield rollbacks since, to before the CSN: what was committed at it is committed no more."""
+        topology = self.reading.get(topology_key(self.domain))
+        for entry in () if topology is None else topology.record.rollbacks:
+            if entry.to < self.to < entry.csn:
+                yield f"CSN {entry.csn} has rolled the domain back to CSN {entry.to}"
+
+    def _size(self, slices: int) -> Iterator[str]:
         is_large = StoreCapability.LARGE_TRANSACTIONS in self.store.capabilities
         most = sizes.MOST_RESTATED if is_large else sizes.MOST_RESTATED_IN_SMALL_TRANSACTIONS
         csns = sorted((epoch.csn for epoch in self.commits.gone), reverse=True)
@@ -272,11 +283,15 @@ class _Looking:
                 f"{len(csns)} epochs are more than one commit of this store holds ({most}): roll back to CSN "
                 f"{csns[most]} first, then go on"
             )
+        elif slices > most * _SLICES_OF_AN_EPOCH:
+            yield (
+                f"{slices} slices of {len(csns)} epochs are more than one commit of this store holds "
+                f"({most * _SLICES_OF_AN_EPOCH}): roll back to a later CSN first, then go on"
+            )
 
     def _of_table(self, table: TakenTable) -> Iterator[str]:
         record, after = table.stamped.record, table.after
-        writers = {epoch.job for epoch in self.commits.gone if epoch.interval in table.gone}
-        if record.job not in writers:
+        if any(slice_writer(piece.key) != record.job for piece in table.slices):
             yield f"{table.name} is of job {record.job} now, which cannot compute the epochs of another job again"
         if not after.islands:
             return
