@@ -326,7 +326,7 @@ def test_a_csn_that_there_is_not_is_refused(world: World) -> None:
             planned(world.coordinator, wrong)  # type: ignore[arg-type]
     rolled(world.coordinator, csn - 1)
     with pytest.raises(InvalidInput, match="committed still"):
-        rolled(world.coordinator, csn)
+        rolled(world.coordinator, csn - 1)
 
 
 CHANGES: dict[str, tuple[Callable[[World, Job], object], type[EpochError]]] = {
