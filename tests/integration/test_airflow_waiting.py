@@ -586,9 +586,7 @@ def test_looking_makes_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with EpochsHook().get_conn() as service:
         publish(service, "a", 6, 7)
         publish(service, "b", 6, 7)
-    event = first_event(waits, 20)
-    assert event is not None
-    assert event.payload == "success"
+    assert getattr(first_event(waits, 20), "payload", None) == "success"
 
 
 def test_a_name_that_is_mistyped_is_told_with_the_one_that_is_alike(
@@ -597,6 +595,5 @@ def test_a_name_that_is_mistyped_is_told_with_the_one_that_is_alike(
     flights = Job("fly", outputs=[Table("flights")], cadence="@daily")
     publish_epoch(service, flights, SEVENTH, 7)
     assert not sensor(tables=[Table("fligths")], deferrable=False).poke(task_context())
-    told = capsys.readouterr().out
-    assert "no job that writes it has run; is 'flights' meant?" in told
-    assert told.count("no job that writes it has run") == 1
+    _, after = capsys.readouterr().out.split("no job that writes it has run")
+    assert after.startswith("; is 'flights' meant?")
