@@ -18,13 +18,35 @@ from airflow_provider.domain.rollback import Rollback
 
 Kept = TypeVar("Kept", str, int)
 
+MOST_EARLIER = 20
+"""Maximum number of earlier CSNs that a session keeps of each table. Each cut that it asks for looks at all of them."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The highest state of one table that a session has seen."""
+    """The highest state of one table that a session has seen.
+
+    :param earlier: CSNs at which it has seen the table before, oldest first: the rows of a later one, such as those of
+        a commit of its own, do not make up for rows that were taken back in between.
+    """
 
     csn: int
     barrier: datetime
+    earlier: tuple[int, ...] = ()
+
+    @property
+    def csns(self) -> tuple[int, ...]:
+        """The CSNs at which the session has seen the table, oldest first."""
+        return (*self.earlier, self.csn)
+
+    def and_then(self, later: Seen) -> Seen:
+        """Return what the session has seen once it has seen *later*, too."""
+        csns = sorted({*self.csns, *later.csns})
+        return Seen(
+            csn=csns[-1],
+            barrier=max(self.barrier, later.barrier),
+            earlier=tuple(csns[:-1][-MOST_EARLIER:]),
+        )
 
 
 class SeenCut(Protocol):
@@ -88,16 +110,17 @@ class Session:
 
         :param born: CSN of the commit that dropped the table which had the name before; 0 if none had it.
         """
-        return tuple(sorted(name for name, seen in self.seen.items() if seen.csn < born.get(name, 0)))
+        return tuple(sorted(name for name, seen in self.seen.items() if seen.csns[0] < born.get(name, 0)))
 
     def taken_back(self, rollbacks: Iterable[Rollback]) -> tuple[tuple[TableName, int], ...]:
-        """Return the tables of which the session may have seen rows that were taken back since, each with its CSN."""
+        """Return the tables of which the session may have seen rows that were taken back since, with the first CSN."""
         known = list(rollbacks)
-        return tuple(
-            (name, seen.csn)
-            for name, seen in sorted(self.seen.items())
-            if any(rollback.has_taken(name, seen.csn) for rollback in known)
-        )
+        first: dict[TableName, int] = {}
+        for name, seen in sorted(self.seen.items()):
+            for csn in seen.csns:
+                if any(rollback.has_taken(name, csn) for rollback in known):
+                    first.setdefault(name, csn)
+        return tuple(first.items())
 
     def behind(self, csn: int, barriers: Mapping[TableName, datetime]) -> tuple[Missing, ...]:
         """Return the tables that a cut at *csn* and *barriers* would show older than seen, with the reason.
@@ -117,7 +140,9 @@ class Session:
         """Return the session as text, to store between two programs; :meth:`parse` reads it."""
         seen = {name: [state.csn, state.barrier.isoformat()] for name, state in sorted(self.seen.items())}
         facts = {"domain": self.domain, "incarnation": self.incarnation, "csn": self.csn, "seen": seen}
-        return json.dumps(facts)
+        earlier = {name: state.earlier for name, state in sorted(self.seen.items()) if state.earlier}
+        # Apart from the rest: earlier versions of the package read the text, too.
+        return json.dumps({**facts, "earlier": earlier} if earlier else facts)
 
     @classmethod
     def parse(cls, text: str) -> Session:
@@ -127,9 +152,12 @@ class Session:
         """
         try:
             found = json.loads(text)
+            earlier = found.get("earlier", {})
             seen = {
                 table_name(name): Seen(
-                    csn=_checked(csn, int), barrier=as_utc(datetime.fromisoformat(at), "barrier")
+                    csn=_checked(csn, int),
+                    barrier=as_utc(datetime.fromisoformat(at), "barrier"),
+                    earlier=tuple(_checked(known, int) for known in earlier.get(name, ())),
                 )
                 for name, (csn, at) in found["seen"].items()
             }
@@ -149,8 +177,7 @@ class Session:
     def _with(self, seen: Mapping[TableName, Seen]) -> dict[TableName, Seen]:
         merged = dict(self.seen)
         for name, state in seen.items():
-            before = merged.get(name, state)
-            merged[name] = Seen(csn=max(before.csn, state.csn), barrier=max(before.barrier, state.barrier))
+            merged[name] = merged.get(name, state).and_then(state)
         return merged
 
     def _check_domain(self, domain: DomainName) -> None:

@@ -167,6 +167,22 @@ def test_a_session_that_has_seen_more_is_told(world: World) -> None:
         world.cuts.cut(DOMAIN, ["b"], session=early)
 
 
+@pytest.mark.parametrize("later", ["its own commit", "a cut without the session"])
+def test_a_session_is_told_also_when_it_has_seen_more_since(world: World, later: str) -> None:
+    """R20: what it was told of rows that were taken back is not forgotten with the next rows that it sees."""
+    job = world.job("b")
+    csn = run_days(world, (job,), range(1, 3))
+    world.run(job, day(3), [3])
+    session = Session.of(DOMAIN).after(world.cut("b"))
+    rolled(world.coordinator, csn)
+    published = world.run(job, day(3), [103])
+    own = later == "its own commit"
+    session = session.committed(published) if own else session.after(world.cut("b"))
+    for known in (session, Session.parse(session.text())):
+        with pytest.raises(Unavailable, match=f"b at CSN {csn + 1}"):
+            world.cuts.cut(DOMAIN, ["b"], session=known)
+
+
 # --- attempts, and Airflow's next runs -----------------------------------------------------------------------------
 
 

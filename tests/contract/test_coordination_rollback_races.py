@@ -349,6 +349,23 @@ def test_columns_stay_as_they_are_now(table_world: World) -> None:
     assert "more" in world.engine_columns("b")
 
 
+def test_rows_that_stayed_are_not_named_once_they_are_gone(world: World) -> None:
+    """R7, R18: neither by cuts nor by doctor, also where the epoch is computed without their table."""
+    left, kept = world.table("left"), world.table("kept")
+    both, without = world.job("j", [left, kept]), world.job("j", [kept])
+    csn = run_days(world, (both,), range(1, 3))
+    world.run(both, day(3), [3])
+    world.run(without, day(3), [33], owner("second"))
+    assert [label.table for label in world.cut("left", "kept").outdated] == ["left"]
+    rolled(world.coordinator, csn)
+    world.run(without, day(3), [333], owner("third"))
+    told = [found.found for found in examine(world.store, world.formats, DOMAIN).symptoms]
+    assert not [words for words in told if "earlier revision" in words]
+    world.run(both, day(3), [3333], owner("fourth"))
+    cut = world.cut("left", "kept")
+    assert (cut.outdated, world.rows_of(cut)["left"][-1]) == ((), (3, 3333))
+
+
 def test_what_has_happened_is_told(world: World) -> None:
     """R1: the state log has it, with its author; the grid and explain show an epoch without a commit."""
     job = world.job("b")

@@ -32,6 +32,7 @@ from airflow_provider.domain.records import event_key, retention_key, rewrite_lo
 from airflow_provider.domain.restatement import JobEpochs, RestatementState
 from airflow_provider.domain.rewrites import with_rollback
 from airflow_provider.domain.rollback import Rollback, RolledTable, remembered
+from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.version import shown
 from airflow_provider.stores.base import Put, unchanged
 from airflow_provider.tables.base import Prepared, Publication
@@ -215,6 +216,18 @@ class RollingBack:
         commit.hold(topology)
         commit.require(unchanged(look.reading, retention_key(self._domain)))
         after = replace(
-            before, generation=before.generation + 1, rollbacks=remembered(before.rollbacks, entry)
+            before,
+            generation=before.generation + 1,
+            rollbacks=remembered(before.rollbacks, entry),
+            stayed=self._stayed(before.stayed, commit, look),
         )
         commit.update(Put(topology.key, after))
+
+    def _stayed(
+        self, entries: tuple[Stayed, ...], commit: CommitBuilder, look: RollbackLook
+    ) -> tuple[Stayed, ...]:
+        """Return *entries* without the rows that go: earlier cuts still read them, and name them."""
+        for epoch in look.epochs:
+            left = [table.name for table in look.tables if epoch.interval in table.gone]
+            entries = after_commit(entries, epoch.job, epoch.interval, written=left, stay=(), csn=commit.csn)
+        return entries
