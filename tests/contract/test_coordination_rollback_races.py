@@ -15,11 +15,12 @@ from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain import sizes
 from airflow_provider.domain.columns import add
-from airflow_provider.domain.epoch import EpochState
+from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import Conflict, EpochBusy, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.source_bounds import IcebergSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job, Table, increment
+from airflow_provider.domain.version import TableRef
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner
 from tests.contract.groups import Chain
@@ -384,18 +385,59 @@ def test_what_has_happened_is_told(world: World) -> None:
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
 
 
-def test_another_domain_that_has_read_it_is_in_the_way(world: World) -> None:
+class Elsewhere:
+    """A job of another domain in the same store, which reads table b as an Iceberg table."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        source = IcebergSource("theirs", "lake.cascade.b")
+        self.table = Table("copy", domain="others", format=world.table_format)
+        self.job = Job("copy", outputs=[self.table], inputs=[source], cadence="@daily", origin=barrier(0))
+
+    def begin(self, number: int, span: Span) -> Attempt:
+        bounds = {"theirs": SourceBounds(source="theirs", span=span)}
+        return self.world.begin(self.job, day(number), sources=bounds)
+
+    def read(self, number: int, span: Span) -> None:
+        attempt = self.begin(number, span)
+        self.world.write(attempt)
+        self.world.coordinator.publish(attempt)
+
+
+def newest_ref(world: World) -> TableRef:
+    return world.commits()[-1].record.tables[0].ref
+
+
+READ_BY = "source theirs of domain others has read it for job copy"
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_another_domain_that_has_read_it_is_in_the_way(world: World, left: bool) -> None:
     """R34: an Iceberg source of a domain in the same store; nothing would compute its epochs again."""
-    job = world.job("b")
+    job, other = world.job("b"), Elsewhere(world)
     csn = run_days(world, (job,), range(1, 3))
     world.run(job, day(3), [3])
-    version = world.commits()[-1].record.tables[0].ref.version
-    source = IcebergSource("theirs", "lake.cascade.b")
-    table = Table("copy", domain="others", format=world.table_format)
-    other = Job("copy", outputs=[table], inputs=[source], cadence="@daily", origin=barrier(0))
-    bounds = SourceBounds(source="theirs", span=Span(low=None, high=version))
-    world.coordinator.begin(other, day(1), owner(), sources={"theirs": bounds})
-    world.clock.advance(PAST_TTL)
-    with pytest.raises(TopologyError, match="source theirs of domain others has read it for job copy"):
+    span = Span(low=None, high=newest_ref(world).version)
+    if left:  # its committed epoch stands on the source all the same
+        other.read(1, span)
+        world.coordinator.register(Job("copy", outputs=[other.table], cadence="@daily", origin=barrier(0)))
+    else:
+        other.begin(1, span)
+        world.clock.advance(PAST_TTL)
+    with pytest.raises(TopologyError, match=READ_BY):
         rolled(world.coordinator, csn)
     assert planned(world.coordinator, csn - 1).in_the_way
+
+
+def test_another_domain_that_has_read_a_compaction_of_it_is_in_the_way(world: World) -> None:
+    """R34: its snapshot is of no commit; what the other domain had read before is not in the way."""
+    job, other = world.job("b"), Elsewhere(world)
+    csn = run_days(world, (job,), range(1, 3))
+    identity = newest_ref(world).table_uuid
+    other.read(1, Span(low=None, high=11_111, identity=identity))
+    world.clock.advance(timedelta(minutes=1))
+    world.run(job, day(3), [3])
+    assert planned(world.coordinator, csn).in_the_way == ()
+    world.clock.advance(timedelta(minutes=1))
+    other.read(2, Span(low=11_111, high=22_222, identity=identity))
+    assert planned(world.coordinator, csn).in_the_way == (READ_BY,)

@@ -109,4 +109,22 @@ PLANTED_IN_ROLLBACKS = (
         tests=RACES,
         by="test_a_rollback_whose_reply_is_lost_is_made_once",
     ),
+    Mutant(
+        name="a source that a job of another domain has left is no reader",
+        rule="R34",
+        file="coordination/upkeep/rollback_readers.py",
+        old="            for source in (*job.sources, *job.left_sources):\n",
+        new="            for source in job.sources:\n",
+        tests=RACES,
+        by="test_another_domain_that_has_read_it_is_in_the_way",
+    ),
+    Mutant(
+        name="another domain that has read a compaction of what goes is no reader",
+        rule="R34",
+        file="coordination/upkeep/rollback_readers.py",
+        old=" or (first is not None and bounds.at >= first)\n",
+        new="\n",
+        tests=RACES,
+        by="test_another_domain_that_has_read_a_compaction_of_it_is_in_the_way",
+    ),
 )

@@ -53,24 +53,24 @@ class CommitsSince:
 
     :param gone: the epochs that go. :param reverted: epochs that stay, since a restatement of them was taken back.
     :param groups: the barriers of groups that have committed some of *gone*.
-    :param versions: the versions of tables that were made since.
+    :param versions: the versions of tables that were made since, each with the time of its commit.
     :param obstacles: commits that cannot be taken back, as text.
     """
 
     gone: tuple[RolledEpoch, ...]
     reverted: tuple[tuple[JobName, Interval, Commitment], ...]
     groups: tuple[Stamped[RestatementRecord], ...]
-    versions: tuple[TableRef, ...]
+    versions: tuple[tuple[TableRef, datetime], ...]
     obstacles: tuple[str, ...]
 
 
 def commits_since(reader: MetadataReader, domain: DomainName, to: int, head: int) -> CommitsSince:
     """Return what the commits after the CSN *to* up to *head* have made of the epochs of *domain*."""
     mentions: dict[tuple[JobName, Interval], list[tuple[Member, ChangeSetId]]] = {}
-    versions, obstacles = list[TableRef](), list[str]()
+    versions, obstacles = list[tuple[TableRef, datetime]](), list[str]()
     for commit in _commits(reader, domain, to, head):
         record = commit.record
-        versions += [delta.ref for delta in record.tables if delta.ref is not None]
+        versions += [(delta.ref, commit.at) for delta in record.tables if delta.ref is not None]
         if record.dropped:
             obstacles.append(f"CSN {commit.csn} has dropped {', '.join(record.dropped)}")
         elif record.tables and not record.members and not record.change_set.endswith(_HARMLESS):
