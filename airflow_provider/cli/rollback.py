@@ -37,8 +37,9 @@ def rollback(arguments: Namespace) -> None:
             raise SystemExit(1 if plan.in_the_way else 0)
         if not arguments.yes or plan.in_the_way:
             show(*_shown(plan))
-        refuse(plan)
-        if not arguments.yes:
+        if plan.epochs:
+            refuse(plan)
+        if plan.epochs and not arguments.yes:
             refuse_unheard()
             confirm(f"Take back {_size(plan)}?", declined="nothing was changed")
         done = roll_back(service.context, plan, reason=arguments.reason, by=getpass.getuser())

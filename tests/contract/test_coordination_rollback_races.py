@@ -16,7 +16,14 @@ from airflow_provider.coordination.upkeep.grid import grid
 from airflow_provider.domain import sizes
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt, EpochState
-from airflow_provider.domain.errors import Conflict, EpochBusy, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochBusy,
+    InvalidInput,
+    NotReady,
+    TopologyError,
+    Unavailable,
+)
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.source_bounds import IcebergSource, SourceBounds, Span
 from airflow_provider.domain.topology import Job, Table, increment
@@ -97,6 +104,10 @@ def test_a_rollback_that_dies_anywhere_was_made_or_not(backend: Backend) -> None
         ends.add(newest)
         if newest == 4:
             rolled(world.coordinator, csn)
+        else:
+            with pytest.raises(InvalidInput, match="committed still"):
+                rolled(world.coordinator, csn)
+        assert [world.engine_rows(name) for name in ("b", "c")] == [[(1, 1), (2, 2)]] * 2
         assert seen(world)[0] == {"b": [(1, 1), (2, 2)], "c": [(1, 1), (2, 2)]}
         run_days(world, cascade(world), range(3, 5), "again", plus=100)
         assert world.engine_rows("f") == world.rows("f")["f"] == [(4, 104)], number
@@ -117,7 +128,7 @@ def test_a_rollback_whose_reply_is_lost_is_made_once(world: World) -> None:
 
         told = rolled(world.worker(FaultyStore(world.store, plan)), csn)
         assert (told.csn, len(world.commits())) == (before + 1, before + 1)
-        assert world.rows("b") == {"b": [(1, 1), (2, 2)]}
+        assert world.engine_rows("b") == world.rows("b")["b"] == [(1, 1), (2, 2)]
 
 
 # --- others in between ---------------------------------------------------------------------------------------------

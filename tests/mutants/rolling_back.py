@@ -127,4 +127,13 @@ PLANTED_IN_ROLLBACKS = (
         tests=RACES,
         by="test_another_domain_that_has_read_a_compaction_of_it_is_in_the_way",
     ),
+    Mutant(
+        name="engines without cuts still see what was rolled back, once the reply was lost",
+        rule="R17",
+        file="coordination/upkeep/rollback.py",
+        old="            follow_last(self.context, self._domain)\n",
+        new="",
+        tests=RACES,
+        by="test_a_rollback_whose_reply_is_lost_is_made_once",
+    ),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.attempts.reserve import await_unreserved
 from airflow_provider.coordination.commits.commit import CommitBuilder
-from airflow_provider.coordination.commits.pointers import tell_published
+from airflow_provider.coordination.commits.pointers import as_recorded, follow, tell_published
 from airflow_provider.coordination.commits.table_commits import prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.expire import undeclared
@@ -28,7 +28,13 @@ from airflow_provider.domain.errors import Conflict, StoreIncompatible
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, domain_name
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import event_key, retention_key, rewrite_log_key, topology_key
+from airflow_provider.domain.records import (
+    event_key,
+    retention_key,
+    rewrite_log_key,
+    table_key,
+    topology_key,
+)
 from airflow_provider.domain.restatement import JobEpochs, RestatementState
 from airflow_provider.domain.rewrites import with_rollback
 from airflow_provider.domain.rollback import Rollback, RolledTable, remembered
@@ -82,10 +88,24 @@ def rollback(context: Context, plan: RollbackPlan, *, reason: str, by: str) -> R
             f"the store has record format {context.store.format}, which knows no rollbacks.",
             next_step="once every host has this version of the package: `airflow epochs db upgrade`.",
         )
+    if not plan.epochs:
+        follow_last(context, plan.domain)  # an earlier call may have been interrupted right behind its commit
     refuse(plan)
     why = f"{reason.strip()[:_LONGEST]} ({by.strip()[:_LONGEST]})"
     request = RollingBack(context, plan, by.strip()[:_LONGEST], why)
     return context.retry(request.run, _lost(plan.domain))
+
+
+def follow_last(context: Context, domain: DomainName) -> None:
+    """Move the pointers of tables that the last rollback of *domain* has left behind (R17)."""
+    topology = context.store.read(domain, [key := topology_key(domain)]).get(key)
+    last = None if topology is None or not topology.record.rollbacks else topology.record.rollbacks[-1]
+    keys = [] if last is None else [table_key(domain, taken.table) for taken in last.tables]
+    reading = context.store.read(domain, keys)
+    found = ((stamped, stamped.record.ref) for stamped in map(reading.get, keys) if stamped is not None)
+    tables = [as_recorded(stamped, ref) for stamped, ref in found if ref is not None]
+    # Pointers in the store's database have moved with the commit.
+    follow(context.formats, reading, [table for table in tables if table.format in context.formats.following])
 
 
 def _lost(domain: str) -> Conflict:
@@ -111,8 +131,9 @@ class RollingBack:
     def run(self) -> RolledBack:
         """:raises RequirementFailed: a record that it read has changed meanwhile."""
         done = self._outcome()
-        if done is not None:
-            return done  # an earlier try of this call was it, and its reply was lost
+        if done is not None:  # an earlier try of this call was it, and its reply was lost
+            follow_last(self.context, self._domain)
+            return done
         await_unreserved(self.context.store, self._domain, self.context.clock, self.context.random)
         look = looked_at(self.context, self._domain, self.seen.to)
         if (look.plan.epochs, look.plan.tables) != (self.seen.epochs, self.seen.tables):
