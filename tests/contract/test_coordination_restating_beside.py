@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
+from airflow_provider.coordination.reading.wait import JobInputs, Readiness, begin_readiness
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
@@ -428,6 +429,30 @@ def test_no_epoch_begins_to_read_what_is_about_to_be_replaced(table_world: World
     published(world)
     computed(world, total, 5)
     assert sound(world)
+
+
+@pytest.mark.parametrize("policy", ["cascade", "ignore"])
+def test_a_task_waits_until_a_restatement_has_closed(world: World, policy: str) -> None:
+    """R28: it asks what begin would say; otherwise it would be told to begin, and be refused, again and again."""
+    reader = world.job("r", inputs=[increment(world.table("d"), on_upstream_revision=policy)])
+    _closing(world)
+
+    def ask(number: int, restatement: str | None = None) -> Readiness:
+        inputs, run = JobInputs.of(reader, day(number)), ("dag", "run")
+        return begin_readiness(world.store, DOMAIN, "r", inputs, run, restatement=restatement)
+
+    assert ask(1).ready
+    assert ask(2, NAME).missing == ()
+    answer = ask(2)
+    assert answer.ready is (policy == "ignore")
+    if policy == "cascade":
+        assert answer.ends_by_clock
+        assert "is about to replace: until 2030-01-01T01:00" in answer.missing[0].reason
+        with pytest.raises(EpochBusy, match="is about to replace"):
+            world.begin(reader, day(2))
+    world.clock.advance(DEFAULTS.closing_phase)
+    assert ask(2).ready
+    world.begin(reader, day(2))
 
 
 def test_closing_ends_and_readers_go_on_for_as_long(world: World) -> None:

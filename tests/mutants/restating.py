@@ -9,7 +9,7 @@ RESTATEMENT = "domain/restatement.py"
 TOGETHER = "coordination/attempts/published_together.py"
 PUBLISHING = "coordination/attempts/publish.py"
 WITHIN = "coordination/attempts/within.py"
-CLOSING = "coordination/attempts/closing.py"
+CLOSING = "coordination/commits/closings.py"
 STAGED = "coordination/commits/staged.py"
 PLAN = "coordination/restating/plan.py"
 OPERATIONS = "coordination/restating/restatements.py"
@@ -42,8 +42,8 @@ _CLOSING = (
         name="a member waits for the restatement that it belongs to",
         rule="R28",
         file=CLOSING,
-        old="for name in names if name != own}",
-        new="for name in names}",
+        old="for name in restating if name != own}",
+        new="for name in restating}",
         tests=(BESIDE,),
         by="test_no_epoch_begins_to_read_what_is_about_to_be_replaced",
     ),
@@ -51,10 +51,19 @@ _CLOSING = (
         name="a restatement that closes keeps back what ignores its revisions",
         rule="R28",
         file=CLOSING,
-        old="        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE\n        and read.table",
-        new="        if read.table",
+        old="        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE\n        and within",
+        new="        if within",
         tests=(BESIDE,),
         by="test_no_epoch_begins_to_read_what_is_about_to_be_replaced",
+    ),
+    Mutant(
+        name="a task that waits for a restatement to close asks again and again",
+        rule="R28",
+        file="coordination/reading/wait.py",
+        old=", *_closing(reader, reading, change_set, inputs)]",
+        new="]",
+        tests=(BESIDE,),
+        by="test_a_task_waits_until_a_restatement_has_closed",
     ),
     Mutant(
         name="a restatement that closes again at once stops its readers for good",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from shlex import quote
 
 from airflow_provider.coordination.attempts.missing_inputs import Tables
+from airflow_provider.coordination.commits.closings import RangeRead, closings
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import EpochBusy
-from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
-from airflow_provider.domain.records import restatement_key, topology_key
-from airflow_provider.domain.restatement import RestatementRecord, is_over, within
-from airflow_provider.domain.topology import OnUpstreamRevision
+from airflow_provider.domain.identifiers import RestatementId
+from airflow_provider.domain.records import topology_key
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -36,37 +35,23 @@ def refuse_closing(
     """
     topology = reading.get(topology_key(epoch.domain))
     names = () if topology is None else topology.record.restating
-    keys = {name: restatement_key(epoch.domain, name) for name in names if name != own}
-    if not keys:
-        return
-    found = reader.read(epoch.domain, list(keys.values()))
-    for name, key in keys.items():
-        stamped = found.get(key)
-        if stamped is None or is_over(stamped.record, incarnation=found.head.incarnation, now=found.now):
-            continue
-        until = stamped.record.closing_until
-        replaced = _replaced(stamped.record, inputs, tables)
-        if until is not None and stamped.record.is_closing(found.now) and replaced:
-            raise EpochBusy(
-                f"{epoch.job} {epoch.interval} reads {', '.join(replaced)}, which restatement {name!r} is about to "
-                f"replace: until {until.isoformat()}, or its publish, no further epoch begins to read it.",
-                next_step=f"wait: `airflow epochs restate status {quote(name)}` shows what the restatement lacks.",
-                job=epoch.job,
-                interval=epoch.interval,
-                until=until,
-                holders=(f"restatement {name}",),
-            )
-
-
-def _replaced(record: RestatementRecord, inputs: Iterable[Provenance], tables: Tables) -> list[TableName]:
-    """Return the tables of *inputs* in whose ranges *record* has members."""
-    writers: Mapping[TableName, JobName] = {
-        name: stamped.record.job for name, stamped in tables.items() if stamped is not None
-    }
-    return [
-        read.table
+    reads = [
+        RangeRead(
+            table=read.table,
+            writer=stamped.record.job,
+            low=read.low,
+            high=read.high,
+            on_upstream_revision=read.on_upstream_revision,
+        )
         for read in inputs
-        if read.on_upstream_revision is not OnUpstreamRevision.IGNORE
-        and read.table in writers
-        and within(record.of(writers[read.table]), read.low, read.high)
+        if (stamped := tables.get(read.table)) is not None
     ]
+    for found in closings(reader, epoch.domain, names, reads, own=own):
+        raise EpochBusy(
+            f"{epoch.job} {epoch.interval} reads {', '.join(found.tables)}, which {found.words}.",
+            next_step=f"wait: `airflow epochs restate status {quote(found.name)}` shows what the restatement lacks.",
+            job=epoch.job,
+            interval=epoch.interval,
+            until=found.until,
+            holders=(f"restatement {found.name}",),
+        )

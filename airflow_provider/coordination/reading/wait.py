@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from airflow_provider.coordination.commits.catch_up import behind_of
+from airflow_provider.coordination.commits.closings import RangeRead, closings
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.reading.change_set import ChangeSet
@@ -38,12 +39,13 @@ from airflow_provider.domain.records import (
     lock_key,
     source_key,
     table_key,
+    topology_key,
 )
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader
+from airflow_provider.stores.base import MetadataReader, Reading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,7 +205,7 @@ def begin_readiness(
     name, maker = domain_name(domain), job_name(job)
     start = inputs.interval.start
     epoch, lock = epoch_key(name, maker, start), lock_key(name, maker, start)
-    reading = reader.read(name, [epoch, lock])
+    reading = reader.read(name, [epoch, lock, topology_key(name)])
     stamped = reading.get(epoch)
     change_set = ChangeSet.of(reader, name, restatement)
     is_committed = stamped is not None and stamped.record.committed is not None
@@ -211,7 +213,7 @@ def begin_readiness(
     members = None if is_committed and change_set.is_group else change_set.members
     answer = inputs_readiness(reader, domain, inputs, source_readers, members)
     missing = [*answer.missing, *(() if members is None else _awaited_members(reader, members, inputs))]
-    holding = tuple(change_set.holding(reading, maker, stamped))
+    holding = [*change_set.holding(reading, maker, stamped), *_closing(reader, reading, change_set, inputs)]
     missing += holding
     if not is_committed:
         missing += change_set.ending(f"epoch of {maker}", inputs.interval)
@@ -247,13 +249,42 @@ def _with_staged(
 def _awaited_members(reader: MetadataReader, members: Members, inputs: JobInputs) -> Iterator[Missing]:
     """Yield the *members* that are read for *inputs* and are not staged."""
     domain = members.domain
-    keys = {edge.table: table_key(domain, edge.table) for edge in inputs.edges}
-    tables = reader.read(domain, list(keys.values()))
+    keys = [table_key(domain, edge.table) for edge in inputs.edges]
+    for read in _ranges(reader.read(domain, keys), domain, inputs):
+        yield from members.read_by(read.table, read.writer, read.low, read.high)[1]
+
+
+def _closing(
+    reader: MetadataReader, reading: Reading, change_set: ChangeSet, inputs: JobInputs
+) -> Iterator[Missing]:
+    """Yield the inputs that a restatement is about to replace: no epoch begins to read them while it is closing.
+
+    :param reading: has the topology.
+    """
+    domain, own = change_set.domain, change_set.name
+    topology = reading.get(topology_key(domain))
+    names = [] if topology is None else [name for name in topology.record.restating if name != own]
+    if not names:
+        return
+    tables = reader.read(domain, [table_key(domain, edge.table) for edge in inputs.edges])
+    for found in closings(reader, domain, names, _ranges(tables, domain, inputs), own=own):
+        for table in found.tables:
+            yield Missing(name=table, wanted=inputs.interval.end, reason=found.words)
+
+
+def _ranges(reading: Reading, domain: DomainName, inputs: JobInputs) -> Iterator[RangeRead]:
+    """Yield what is read for *inputs*. :param reading: has the records of their tables."""
     for edge in inputs.edges:
-        table = tables.get(keys[edge.table])
+        table = reading.get(table_key(domain, edge.table))
         if table is not None:
             low, high = edge_range(edge, inputs.interval, table.record)
-            yield from members.read_by(edge.table, table.record.job, low, high)[1]
+            yield RangeRead(
+                table=edge.table,
+                writer=table.record.job,
+                low=low,
+                high=high,
+                on_upstream_revision=edge.on_upstream_revision,
+            )
 
 
 def _incomplete(
