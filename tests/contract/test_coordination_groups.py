@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +14,15 @@ from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.barrier_state import barrier_state
 from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, EpochState
 from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady, TopologyError
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, topology_key
 from airflow_provider.domain.topology import Group, Job, increment, state
+from airflow_provider.stores.base import Reading
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, states
 from tests.contract.interruptions import interrupted
@@ -50,6 +56,31 @@ def test_a_barrier_of_a_group_is_one_commit(table_world: World) -> None:
         "t": [(1, 12), (2, 34), (3, 78)],
     }
     assert sound(world)
+
+
+class Torn(FaultyStore):
+    """Store whose first readings have no topology, as if it had been read before the domain's first registration."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world.store, lambda _call: None)
+        self.left = number
+
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
+        reading = super().read(domain, keys, pointers=pointers)
+        if self.left and topology_key(domain) in reading.records:
+            self.left -= 1
+            found = {key: stamped for key, stamped in reading.records.items() if key != topology_key(domain)}
+            return replace(reading, records=found)
+        return reading
+
+
+def test_the_first_begin_of_a_domain_whose_topology_was_read_too_early(world: World) -> None:
+    """R7, R40: the barrier is opened in the topology that there is, by a begin that reads again."""
+    base = Chain.of(world).jobs[0]
+    world.coordinator.register(base)
+    begun = world.worker(Torn(world, 1)).begin(base, day(1), owner())
+    assert isinstance(begun, Attempt)
+    assert states(world)["b"] is MemberState.COMPUTING
 
 
 def test_a_full_table_is_read_staged(table_world: World) -> None:

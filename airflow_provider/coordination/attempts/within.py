@@ -11,6 +11,7 @@ from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.groups import group_record
 from airflow_provider.coordination.commits.staged import Members, restatement_of, unknown
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
@@ -81,13 +82,18 @@ class Within:
         return Members(reader=self.context.store, domain=domain, name=self.name, record=stamped.record)
 
     def opening(self, reading: Reading) -> tuple[Put, ...]:
-        """Return what the first begin at the group's barrier stores beside its attempt; nothing for others."""
+        """Return what the first begin at the group's barrier stores beside its attempt; nothing for others.
+
+        :raises ReadAgain: *reading* has the job, and not yet the topology of its domain.
+        """
         if self.group is None or self.name is None:
             return ()
         record, is_new = group_record(reading, self.job.domain, self.group, self.interval)
         if not is_new:
             return ()
-        topology = reading.of(topology_key(self.job.domain))
+        topology = reading.get(topology_key(self.job.domain))
+        if topology is None:
+            raise ReadAgain  # not every store reads all records at the same moment
         claimed = replace(topology.record, restating=(*topology.record.restating, self.name))
         return Put(restatement_key(self.job.domain, self.name), record), Put(topology.key, claimed)
 
