@@ -105,15 +105,6 @@ PLANTED_IN_GROUPS = (
         by="test_a_group_reserves_the_head_although_the_topology_changes",
     ),
     Mutant(
-        name="a barrier is opened in a topology that was not read",
-        rule="R40",
-        file="coordination/attempts/within.py",
-        old="            raise ReadAgain  # not every",
-        new="            return ()  # not every",
-        tests=("tests/contract/test_coordination_groups.py",),
-        by="test_the_first_begin_of_a_domain_whose_topology_was_read_too_early",
-    ),
-    Mutant(
         name="staged output is awaited of a job that begins later",
         rule="R40",
         file="domain/group.py",
