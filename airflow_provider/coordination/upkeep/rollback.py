@@ -248,7 +248,12 @@ class RollingBack:
         self, entries: tuple[Stayed, ...], commit: CommitBuilder, look: RollbackLook
     ) -> tuple[Stayed, ...]:
         """Return *entries* without the rows that go: earlier cuts still read them, and name them."""
+        jobs = {entry.job for entry in entries if not entry.until}
+        gone = {table.name: frozenset(table.gone) for table in look.tables} if jobs else {}
         for epoch in look.epochs:
-            left = [table.name for table in look.tables if epoch.interval in table.gone]
-            entries = after_commit(entries, epoch.job, epoch.interval, written=left, stay=(), csn=commit.csn)
+            if epoch.job in jobs:
+                left = [name for name, intervals in gone.items() if epoch.interval in intervals]
+                entries = after_commit(
+                    entries, epoch.job, epoch.interval, written=left, stay=(), csn=commit.csn
+                )
         return entries

@@ -228,6 +228,7 @@ class _Looking:
             for revision in epoch.revisions(self.domain)
         }
         found: dict[TableName, TakenTable] = {}
+        known = set[tuple[TableName, Interval]]()
         keys = list(owners)
         for start in range(0, len(keys), _IN_ONE_READ):
             read = self.store.read(self.domain, keys[start : start + _IN_ONE_READ])
@@ -239,7 +240,8 @@ class _Looking:
                     stamped = self.store.read(self.domain, [of := table_key(self.domain, name)]).of(of)
                     found[name] = TakenTable(stamped)
                 found[name].slices.append(piece)
-                if interval not in found[name].gone:
+                if (name, interval) not in known:  # of thousands, each looked up for each of its revisions
+                    known.add((name, interval))
                     found[name].gone.append(interval)
         return [found[name] for name in sorted(found)]
 
