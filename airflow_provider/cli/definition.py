@@ -384,7 +384,7 @@ _COMMANDS = (
     ),
     _command(
         "backfill",
-        "Correct a past interval: all DAGs of the cascade compute it again",
+        "Correct a past interval: all DAGs of the cascade compute it anew",
         (
             ARG_RESTATED,
             ARG_RANGE,
