@@ -14,6 +14,7 @@ from airflow_provider.coordination.attempts.reserve import Race
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.coordination.upkeep.recover import recover
+from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
@@ -59,6 +60,7 @@ def recorded() -> list[Row]:
         foreign,
         ends,
         drops,
+        rollbacks,
         leases,
         expired_states,
         vacuums,
@@ -457,6 +459,14 @@ def drops(record: Record, world: World) -> None:
     world.clock.advance(DEFAULTS.retention_grace + timedelta(seconds=1))
     with record.of("vacuum: a table that was dropped", "R24, R39"):
         world.retention.vacuum(DOMAIN)
+
+
+def rollbacks(record: Record, world: World) -> None:
+    for number in (1, 2):
+        world.run(world.job("own"), day(number))
+    context = world.coordinator.context
+    with record.of("rollback", "R2, R3, R10, R11, R13, R24, R30"):
+        rollback(context, plan_rollback(context, DOMAIN, 1), **WHY)
 
 
 def leases(record: Record, world: World) -> None:

@@ -139,7 +139,7 @@ def test_a_run_that_has_met_too_little_fails_the_command(
     monkeypatch.setattr("tests.simulator.totals.simulate", lambda _seed: idle)
     assert command.main(["--faults", "4000", "--processes", "1"]) == 1
     said = capsys.readouterr().out
-    assert "less than promised: 2 epochs, expected 400\n" in said
+    assert "less than promised: 2 epochs, expected 333\n" in said
     assert "less than promised: 18 steps, expected ten for each fault\n" in said
     assert "not met: " in said
     assert "epoch skipped" in said

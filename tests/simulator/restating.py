@@ -217,7 +217,7 @@ class Restating:
             and self._random.random() < (0.5 if whole else 0.1)
         ):
             correction.clears -= 1
-            task = correction.tasks[min(staged, key=lambda one: one[1])]
+            task = correction.tasks[min(staged, key=lambda one: (one[1], one[0]))]
             task.generation, task.done = task.generation + 1, False
         elif correction.forgotten and len(staged) >= (correction.until or 0):
             correction.settled = self.quiet() and self._random.random() < 0.5

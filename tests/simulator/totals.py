@@ -57,7 +57,7 @@ class Totals:
         promises = {
             f"{self.faults} faults of {faults}": self.faults >= faults,
             # Members of groups and restatements meet faults of several attempts.
-            f"{self.epochs} epochs, expected {faults // 11}": self.epochs >= faults // 11,
+            f"{self.epochs} epochs, expected {faults // 12}": self.epochs >= faults // 12,
             f"{self.steps} steps, expected ten for each fault": self.steps >= 10 * self.faults,
             f"{event}: {number} times, expected {_TIMES_IN_A_WHOLE_RUN}": faults < WHOLE_RUN
             or number >= _TIMES_IN_A_WHOLE_RUN,

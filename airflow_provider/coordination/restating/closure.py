@@ -139,7 +139,7 @@ def _downstream(jobs: Sequence[JobRecord], asked: Iterable[JobName]) -> list[Job
     grows = True
     while grows:
         # The job of a full table is a reader, too: its skipped epochs copy the epoch before (R5).
-        readers = {job.name: job for table in tables for job, _ in readers_of(table, jobs)}
+        readers = {job.name: job for table in sorted(tables) for job, _ in readers_of(table, jobs)}
         new = [job for name, job in readers.items() if name not in found]
         grows = bool(new)
         found.update({job.name: job for job in new})
