@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.skip import owner_of_skip
+from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
@@ -25,7 +27,7 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
-from airflow_provider.operators.outcome import published_epochs
+from airflow_provider.operators.outcome import kept_epochs, published_epochs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -93,12 +95,8 @@ class EpochSkipOperator(BaseOperator):
                     service.skip(self.job.domain, self.job.name, interval, self.reason, by=by)
                     for interval in intervals
                 ]
-                own = [
-                    done
-                    for interval in intervals
-                    for epoch in self.job.cadence.split(interval)
-                    for done in published_epochs(service.store, self.job, [epoch], owner_of_skip(by, epoch))
-                ]
+                epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+                own = [done for epoch in epochs for done in _skipped(service, self.job, epoch, by)]
         if own:
             announce(context, self.job, own)
         else:
@@ -116,3 +114,10 @@ class EpochSkipOperator(BaseOperator):
         for line in (line for each in found for line in each.stalled):
             self.log.warning("A group is not published yet: %s", line)
         return told
+
+
+def _skipped(service: EpochService, job: Job, epoch: Interval, by: str) -> list[Published]:
+    """Return *epoch* if *by* has skipped it; nothing if others have committed it, and the job keeps that."""
+    owner = owner_of_skip(by, epoch)
+    kept = kept_epochs(service.store, job, [epoch], owner)
+    return [] if kept else published_epochs(service.store, job, [epoch], owner)
