@@ -263,14 +263,14 @@ def progress(told: str) -> None:
 
 
 def refuse_unheard() -> None:
-    """:raises InvalidInput: nobody can be asked: standard input is no terminal."""
+    """:raises InvalidInput: standard input is no terminal, so that no question can be asked."""
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "nobody can be asked: standard input is no terminal.",
+            "no question can be asked: standard input is no terminal.",
             next_step="type the command on a terminal, or give --yes.",
             field="--yes",
             value=None,
-            expected="--yes where nobody can be asked",
+            expected="--yes where standard input is no terminal",
         )
 
 

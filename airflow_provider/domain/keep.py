@@ -83,7 +83,7 @@ class Keep:
 
 
 def _refuse_too_early(name: str, calendar: Cadence, number: int) -> None:
-    """:raises InvalidInput: so many barriers of *calendar* reach back to times that there are not."""
+    """:raises InvalidInput: *number* barriers of *calendar* reach back further than 1,000 years."""
     last = calendar.floor(_SOME_TIME)
     period = last - calendar.last_before(last)
     if number * period > _LONGEST:

@@ -1,4 +1,4 @@
-"""What differs between the versions of Airflow that this package runs on; no other module asks for a version.
+"""Differences between the versions of Airflow that this package runs on; no other module asks for a version.
 
 Names that have moved come from Airflow's own provider for that, ``common-compat``. What an older version lacks is done
 in another way here, or has a flag that the module which needs it refuses by. docs/decisions/airflow-versions.md has the
@@ -54,8 +54,8 @@ __all__ = [
 Result = TypeVar("Result")
 
 STARTS_IN_TRIGGER = AIRFLOW_V_3_3_PLUS
-"""Whether a task can start in the triggerer: the scheduler of an older Airflow starts each task in a worker, whatever
-the task says of itself.
+"""True if a task can start in the triggerer: the scheduler of an older Airflow starts each task in a worker, also one
+that asks for the triggerer.
 """
 
 NOT_RESUMED: dict[str, Any] = {"durable": False} if AIRFLOW_V_3_3_PLUS else {}

@@ -79,7 +79,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ((), "nobody can be asked: standard input is no terminal"),
+        ((), "no question can be asked: standard input is no terminal"),
         (("--yes",), "Airflow has no DAG 'flights'.* Next step: deploy the DAG, or open a restatement"),
         (("--yes", "--max-active-runs", "0"), "--max-active-runs: '0' .* expected a number from 1 to 1000"),
         (("--yes", "--interval", "2014-01-01"), "interval: '2014-01-01' is not accepted"),

@@ -235,7 +235,7 @@ def test_retire_and_revive(epochs: Run, home: Path) -> None:
 
 
 def test_drop_and_start_over(epochs: Run, home: Path) -> None:
-    """R39: what goes is shown first; nobody can be asked here; the name is free for another cadence."""
+    """R39: what goes is shown first; no question can be asked here; the name is free for another cadence."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     outputs = [Table("first", domain="anew")]
     reader = Job(
@@ -270,7 +270,7 @@ def test_drop_and_start_over(epochs: Run, home: Path) -> None:
 
 
 def test_rollback(epochs: Run, home: Path) -> None:
-    """R30: a dry run changes nothing; nobody can be asked here; afterwards the epochs are not committed."""
+    """R30: a dry run changes nothing; no question can be asked here; afterwards the epochs are not committed."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     job = Job("late", outputs=[Table("late", domain="back")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
@@ -290,7 +290,7 @@ def test_rollback(epochs: Run, home: Path) -> None:
     assert [(span["job"], span["epochs"]) for span in told["epochs"]] == [("late", 2)]
     assert (told["tables"][0]["rows"], told["csn"]) == (2, None)
     unheard = epochs(*asked)
-    assert (unheard.returncode, "nobody can be asked" in unheard.stderr) == (1, True), unheard.stderr
+    assert (unheard.returncode, "no question can be asked" in unheard.stderr) == (1, True), unheard.stderr
     assert "2 epochs of 1 job" in unheard.stdout
     done = json.loads(epochs(*asked, "--yes", "-o", "json").stdout)
     assert (done["csn"], done["epochs"]) == (4, told["epochs"])

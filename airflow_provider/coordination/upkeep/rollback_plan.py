@@ -1,4 +1,4 @@
-"""What a rollback of a domain takes back, and what is in its way (R30). Read-only.
+"""Plan of a rollback: the epochs that it takes back, and its obstacles (R30). Read-only.
 
 See docs/decisions/rollback.md.
 """
@@ -64,7 +64,7 @@ class RolledBackTable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RollbackPlan:
-    """What a rollback to the CSN *to* would take back.
+    """Plan of a rollback to the CSN *to*.
 
     :param csn: of the last commit. :param epochs: the epochs that are not committed any more, by job.
     :param holders: live attempts and open restatements, as text. :param obstacles: what else is in the way.
@@ -80,7 +80,7 @@ class RollbackPlan:
 
     @property
     def in_the_way(self) -> tuple[str, ...]:
-        """What is in the way, each as text; empty if nothing is."""
+        """Attempts, restatements and other obstacles, each as text; empty without any."""
         return (*(f"{holder} is under way" for holder in self.holders), *self.obstacles)
 
 
