@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep import rollback_plan
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
@@ -21,6 +22,7 @@ from airflow_provider.domain.errors import (
     EpochBusy,
     InvalidInput,
     NotReady,
+    StoreIncompatible,
     TopologyError,
     Unavailable,
 )
@@ -250,6 +252,31 @@ def test_a_rollback_larger_than_a_commit_names_the_first_step(
     rolled(world.coordinator, csn + 1)
     rolled(world.coordinator, csn)
     assert world.rows("b") == {"b": [(1, 1)]}
+
+
+def test_a_rollback_of_more_slices_than_a_commit_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R30: an epoch that was computed again, or has many tables, counts as often."""
+    monkeypatch.setattr(rollback_plan, "_SLICES_OF_AN_EPOCH", 1)
+    for limit in ("MOST_RESTATED", "MOST_RESTATED_IN_SMALL_TRANSACTIONS"):
+        monkeypatch.setattr(sizes, limit, 2)
+    job = world.job("b", [world.table("b"), world.table("c")])
+    csn = run_days(world, (world.job("a"),), range(1, 2))
+    run_days(world, (job,), range(1, 3))
+    with pytest.raises(
+        TopologyError, match=r"4 slices of 2 epochs are more than one commit of this store holds \(2\)"
+    ):
+        rolled(world.coordinator, csn)
+    assert world.rows("b", "c") == {"b": [(1, 1), (2, 2)], "c": [(1, 1), (2, 2)]}
+
+
+def test_an_older_package_may_use_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R36: it knows no rollbacks."""
+    csn = run_days(world, (world.job("b"),), range(1, 2))
+    run_days(world, (world.job("b"),), range(2, 3))
+    monkeypatch.setattr(type(world.store), "format", 1)
+    with pytest.raises(StoreIncompatible, match=r"record format 1.*Next step: once every host"):
+        rolled(world.coordinator, csn)
+    assert world.rows("b") == {"b": [(1, 1), (2, 2)]}
 
 
 # --- what an epoch has besides its rows ----------------------------------------------------------------------------
