@@ -74,6 +74,8 @@ class Progress:
         return reduce(Progress._adding, intervals, self)
 
     def _adding(self, interval: Interval) -> Progress:
+        if self.origin is not None and self.covers(interval):
+            return self  # most epochs of a restatement
         islands = merged((*self.islands, interval))
         origin = interval.start if self.origin is None else self.origin
         # An island that ends at the origin joins the chain, also while no epoch is committed at the origin itself.
