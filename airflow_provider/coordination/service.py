@@ -14,7 +14,6 @@ from typing import Self
 
 from airflow_provider.coordination.attempts import staging
 from airflow_provider.coordination.attempts.begin import begin
-from airflow_provider.coordination.attempts.begin_within import begin_within
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
@@ -24,7 +23,6 @@ from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.resume import Begun, resume
-from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.commits.register import register
@@ -32,6 +30,7 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.restating.restatements import Restatements
+from airflow_provider.coordination.restating.skipped_copies import begin_member, stage_member
 from airflow_provider.coordination.upkeep.bind import Bound, bind, declaring
 from airflow_provider.coordination.upkeep.drop import Dropped, drop, finish_drop, plan_drop
 from airflow_provider.coordination.upkeep.drop_plan import DropPlan
@@ -263,18 +262,18 @@ class EpochService:
         *,
         sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
-        """Open an attempt at one epoch of *restatement*: see :func:`~.begin_within.begin_within`."""
+        """Open an attempt at one epoch of *restatement*: see :func:`~.skipped_copies.begin_member`."""
         within = restatement_id(restatement)
-        return self._published(begin_within(self.context, within, job, interval, owner, sources=sources))
+        return self._published(begin_member(self.context, within, job, interval, owner, sources=sources))
 
     def stage(self, attempt: Attempt) -> AlreadyStaged:
-        """End an attempt within a restatement, which publishes its output later: see :func:`~.stage.stage`.
+        """End an attempt within a restatement, which publishes it later: see :func:`~.skipped_copies.stage_member`.
 
         The last member of a group to be staged publishes the group: see :func:`~.grouped.publish_if_whole`.
 
         :raises Conflict: it is staged, and its group waits for members that have to be computed again; names them.
         """
-        staged = stage(self.context, attempt)
+        staged = stage_member(self.context, attempt)
         self.restatements.publish_if_whole(staged)
         return staged
 

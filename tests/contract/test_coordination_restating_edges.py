@@ -7,12 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.epoch import AlreadyStaged, Attempt
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import fence_of
 from airflow_provider.domain.topology import Edge, Job, Table, increment, previous, state, window
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+from tests.contract.coordination_world import DOMAIN, Rows, World, barrier, day, owner
 from tests.contract.restating import (
+    CLEARED,
     NAME,
     all_restated,
     cascade,
@@ -314,37 +316,72 @@ def test_a_job_with_two_tables_is_read_by_each(table_world: World) -> None:
     assert sound(world)
 
 
-def test_a_skipped_copy_of_what_changes_is_computed_first(world: World) -> None:
-    """R5, R18: nothing can copy within a restatement: the plan names the skipped epoch until it was computed."""
-    full = world.table("f", kind="full")
-    job = world.job("f", [full])
+def _with_copies(world: World) -> Job:
+    """Compute a full table's days 1 and 4, of which the days 2 and 3 are skipped: they copy what day 1 has."""
+    job = world.job("f", [world.table("f", kind="full")], inputs=[previous(world.table("f"))])
     computed(world, job, 1, [1])
-    world.coordinator.skip(DOMAIN, "f", day(2), "nothing came", by="ada")
-    with pytest.raises(TopologyError, match="was skipped and copies what would change"):
-        opened(world, "f", 1)
-    computed(world, job, 2, [2], "late")
+    for number in (2, 3):
+        world.coordinator.skip(DOMAIN, "f", day(number), "nothing came", by="ada")
+    computed(world, job, 4)
+    assert world.rows("f") == {"f": [(4, 2)]}
+    return job
+
+
+def _days(world: World) -> list[Rows]:
+    return [world.rows("f", at=barrier(number)) for number in (1, 2, 3, 4)]
+
+
+def test_skipped_copies_of_what_changes_follow_it(table_world: World) -> None:
+    """R5, R28: they are members, staged behind the day that they copy, for the day that reads them; reverted, too."""
+    world = table_world
+    job = _with_copies(world)
+    before = _days(world)
     opened(world, "f", 1)
-    assert members(world) == {"f": [1]}
+    assert members(world) == {"f": [1, 2, 3, 4]}
+    with pytest.raises(NotReady):
+        world.coordinator.begin_within(NAME, job, day(2), owner("restate"))
     restated(world, job, 1, [7])
+    copied = world.coordinator.begin_within(NAME, job, day(3), owner("restate"))
+    assert isinstance(copied, AlreadyStaged)
+    restated(world, job, 4)
     published(world)
-    assert world.rows("f", at=barrier(1)) == {"f": [(1, 7)]}
+    assert _days(world) == [{"f": [(1, 7)]}, {"f": [(2, 7)]}, {"f": [(3, 7)]}, {"f": [(4, 8)]}]
+    assert sound(world)
+    for number in (2, 3):
+        epoch = world.store.read(DOMAIN, [fence_of(job.epoch(day(number)))]).of(
+            fence_of(job.epoch(day(number)))
+        )
+        assert (epoch.record.state, epoch.record.committed.skipped) == ("SKIPPED", "nothing came")
+    world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right", by="me")
+    assert _days(world) == before
+    assert sound(world)
+
+
+def test_a_day_that_is_computed_again_has_its_copies_anew(world: World) -> None:
+    """R28: copies of an output that was replaced within the restatement are staged again behind the new one."""
+    job = _with_copies(world)
+    opened(world, "f", 1)
+    restated(world, job, 1, [7])
+    restated(world, job, 1, [9], CLEARED)
+    restated(world, job, 4)
+    published(world)
+    assert _days(world) == [{"f": [(1, 9)]}, {"f": [(2, 9)]}, {"f": [(3, 9)]}, {"f": [(4, 10)]}]
     assert sound(world)
 
 
 def test_a_skip_in_the_middle_that_copies_what_is_replaced(world: World) -> None:
-    """R5, R18: the publish is refused until the copy was computed; then it is no reader any more."""
-    full = world.table("f", kind="full")
-    job = world.job("f", [full])
+    """R5, R28: it joins the restatement, and the next publish copies it."""
+    job = world.job("f", [world.table("f", kind="full")])
     computed(world, job, 1, [1])
     opened(world, "f", 1)
     restated(world, job, 1, [7])
     world.coordinator.skip(DOMAIN, "f", day(2), "nothing came", by="ada")
-    with pytest.raises((TopologyError, DependentReaders), match="(compute it|be computed) first"):
+    with pytest.raises(NotReady):
         published(world)
-    computed(world, job, 2, [2], "late")
+    assert members(world) == {"f": [1, 2]}
     published(world)
-    assert world.rows("f") == {"f": [(2, 2)]}
     assert world.rows("f", at=barrier(1)) == {"f": [(1, 7)]}
+    assert world.rows("f") == {"f": [(2, 7)]}
     assert sound(world)
 
 

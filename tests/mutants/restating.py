@@ -15,6 +15,7 @@ PLAN = "coordination/restating/plan.py"
 OPERATIONS = "coordination/restating/restatements.py"
 RERUN = "coordination/restating/reruns.py"
 REVERTING = "coordination/restating/reverting.py"
+COPIES = "coordination/restating/skipped_copies.py"
 LEFT = "coordination/upkeep/left_members.py"
 ADMISSION = "domain/admission.py"
 
@@ -27,6 +28,45 @@ MEMBERS = "tests/contract/test_coordination_restating_members.py"
 OPENINGS = "tests/contract/test_coordination_restating_openings.py"
 RERUNS = "tests/contract/test_coordination_reruns.py"
 SOURCES = "tests/contract/test_coordination_restating_sources.py"
+
+_COPIES = (
+    Mutant(
+        name="the code of a job computes what was skipped and copies what changes",
+        rule="R28",
+        file=COPIES,
+        old="    if copied is not None:\n",
+        new="    if copied is not None and not interval:\n",
+        tests=(EDGES,),
+        by="test_skipped_copies_of_what_changes_follow_it",
+    ),
+    Mutant(
+        name="only the first of several skipped copies follows",
+        rule="R28",
+        file=COPIES,
+        old="interval) is None:\n                return\n",
+        new="interval) is not None:\n                return\n",
+        tests=(EDGES,),
+        by="test_a_day_that_is_computed_again_has_its_copies_anew",
+    ),
+    Mutant(
+        name="a publish leaves out the copy that has joined meanwhile",
+        rule="R28",
+        file=OPERATIONS,
+        old="        copy_members(self.context, now)\n",
+        new="",
+        tests=(EDGES,),
+        by="test_a_skip_in_the_middle_that_copies_what_is_replaced",
+    ),
+    Mutant(
+        name="a revert computes what was a skipped copy",
+        rule="R30",
+        file=REVERTING,
+        old="        if former.skipped:\n",
+        new="        if former.skipped and not interval:\n",
+        tests=(EDGES,),
+        by="test_skipped_copies_of_what_changes_follow_it",
+    ),
+)
 
 _CLOSING = (
     Mutant(
@@ -545,4 +585,4 @@ _RERUNS = (
         by="test_what_cannot_be_restated_is_refused_before_anything_is_written",
     ),
 )
-PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_ENDS, *_RERUNS, *_CLOSING, *PLANTED_IN_ROLLBACKS)
+PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_COPIES, *_ENDS, *_RERUNS, *_CLOSING, *PLANTED_IN_ROLLBACKS)

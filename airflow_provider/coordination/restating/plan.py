@@ -178,7 +178,7 @@ def _planned(
         asked=_listed(asked),
         members=_listed(found),
         uncommitted=uncommitted,
-        obstacles=tuple(_Obstacles(reader, domain, jobs, asked, found, opened).all()),
+        obstacles=tuple(_Obstacles(reader, domain, jobs, found, opened).all()),
         expected=_expected(reader, domain, found),
         held=outside.held,
         released=outside.released,
@@ -254,7 +254,6 @@ class _Obstacles:
     reader: MetadataReader
     domain: DomainName
     jobs: Sequence[JobRecord]
-    asked: Mapping[JobName, Sequence[EpochRecord]]
     members: Mapping[JobName, Sequence[EpochRecord]]
     opened: RestatementId | None
 
@@ -327,11 +326,6 @@ class _Obstacles:
                     refuse_others_rows(self.reader, declared, epoch.interval, own)
                 except TopologyError as error:
                     obstacle = error.message
-            asked = epoch in self.asked.get(job.name, ())
-            if epoch.committed is not None and epoch.committed.skipped and not asked:
-                obstacle = (
-                    f"{job.name} {epoch.interval} was skipped and copies what would change: compute it first"
-                )
             if obstacle:
                 yield obstacle
                 return

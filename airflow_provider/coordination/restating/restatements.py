@@ -43,6 +43,7 @@ from airflow_provider.coordination.restating.refusals import (
     refuse_unapproved,
 )
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
+from airflow_provider.coordination.restating.skipped_copies import copy_members
 from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember
 from airflow_provider.domain.cut import Cut
@@ -308,6 +309,7 @@ class Restatements:
         if now.record.is_group:
             return publish_group(self.context, now)
         now = self._open_now(domain, name)
+        copy_members(self.context, now)
         staged = self._all_staged(now)
         refuse_unapproved(now.name, now.record, now.output(staged))
         try:

@@ -29,6 +29,7 @@ from airflow_provider.coordination.restating.opening import (
 )
 from airflow_provider.coordination.restating.plan import Plan, replanned
 from airflow_provider.coordination.upkeep.members_now import MembersNow, job_of
+from airflow_provider.coordination.upkeep.skip import copy_within
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.dependent import Dependent
@@ -98,7 +99,8 @@ class Reverting:
     def former(self) -> dict[Member, Commitment]:
         """Return what each member had committed before.
 
-        :raises TopologyError: a member was computed again since, was skipped before, or ignores revisions.
+        :raises TopologyError: a member was computed again since, or for the first time after it had been skipped, or
+            ignores revisions.
         """
         found: dict[Member, Commitment] = {}
         ours = change_set_of_restatement(self.name)
@@ -112,7 +114,7 @@ class Reverting:
                 raise self._refused(job, interval, "was rolled back since")
             if epoch.committed is None or epoch.committed.change_set != ours or epoch.replaced is None:
                 raise self._refused(job, interval, "was computed again since")
-            if epoch.replaced.skipped:
+            if epoch.replaced.skipped and not epoch.committed.skipped:
                 raise self._refused(job, interval, "was skipped before")
             found[job, interval] = epoch.replaced
         return found
@@ -157,6 +159,9 @@ class Reverting:
     ) -> None:
         name, interval = member
         job = self._job(name)
+        if former.skipped:
+            copy_within(self.context, within, job, interval, reason=former.skipped, by=owner)
+            return
         sources = {bounds.source: bounds for bounds in self._bounds(job, interval, former)}
         attempt = begin_within(self.context, within, job, interval, owner, sources=_FormerBounds(sources))
         if not isinstance(attempt, Attempt):

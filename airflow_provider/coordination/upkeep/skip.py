@@ -6,9 +6,9 @@ inputs. Its slice of an incremental table is empty; a full table has at its barr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider.coordination.attempts.begin import Begin, alone
 from airflow_provider.coordination.attempts.bounds_provider import as_provider
@@ -17,21 +17,22 @@ from airflow_provider.coordination.attempts.give_back import UnreadBounds, unrea
 from airflow_provider.coordination.attempts.publish import publish
 from airflow_provider.coordination.attempts.read_input import read_input
 from airflow_provider.coordination.attempts.renew import heartbeat
-from airflow_provider.coordination.attempts.report import processed, written
+from airflow_provider.coordination.attempts.report import complete, processed, written
+from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.unread import passed_over
 from airflow_provider.domain.declaration import JobDeclaration
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, Published
 from airflow_provider.domain.errors import (
     EpochError,
     InvalidInput,
     OutcomeUnknown,
     StoreUnavailable,
 )
-from airflow_provider.domain.identifiers import validate_text
+from airflow_provider.domain.identifiers import RestatementId, validate_text
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import table_key
@@ -42,6 +43,8 @@ from airflow_provider.tables.checks import existing
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +93,7 @@ def skip(context: Context, domain: str, job: str, span: Interval, *, reason: str
         if isinstance(answer, AlreadyCommitted):
             left.append(epoch)
         else:
-            published.append(_publish(context, answer))
+            published.append(_ended(context, answer, publish))
         unread += unread_bounds(context, declared, epoch, reason.strip(), by.strip())
     late = passed_over(context.store, declared, span, SourceReaders()) if published else ()
     return Skipped(published=tuple(published), left=tuple(left), unread=tuple(unread), late=late)
@@ -138,13 +141,33 @@ def owner_of_skip(by: str, epoch: Interval) -> Owner:
     return Owner(dag_id=f"skip by {by}", run_id=str(epoch))
 
 
+def copy_within(
+    context: Context, restatement: RestatementId, job: Job, epoch: Interval, *, reason: str, by: Owner
+) -> AlreadyStaged | AlreadyCommitted:
+    """Skip *epoch* once more within *restatement*, which publishes it; what is staged and still holds stays.
+
+    :raises NotReady: the epoch before is a member, and not staged. Others are those of begin and of stage.
+    """
+    answer = replace(_request(context, job, epoch, by, reason), restatement=restatement).run()
+    return _ended(context, answer, _stage) if isinstance(answer, Attempt) else answer
+
+
 def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) -> Attempt | AlreadyCommitted:
-    asking = replace(owner_of_skip(by, epoch), request_id=context.request_id())
-    request = Begin(context, job, epoch, asking, as_provider(None), 1, skips=reason)
-    return alone(request.run())
+    return alone(_request(context, job, epoch, owner_of_skip(by, epoch), reason).run())
 
 
-def _publish(context: Context, attempt: Attempt) -> Published:
+def _request(context: Context, job: Job, epoch: Interval, by: Owner, reason: str) -> Begin:
+    asking = replace(by, request_id=context.request_id())
+    return Begin(context, job, epoch, asking, as_provider(None), 1, skips=reason)
+
+
+def _stage(context: Context, attempt: Attempt) -> AlreadyStaged:
+    complete(context, attempt)
+    return stage(context, attempt)
+
+
+def _ended(context: Context, attempt: Attempt, end: Callable[[Context, Attempt], Answer]) -> Answer:
+    """Write the output of the skip *attempt*, and return what *end* returns of it."""
     try:
         for sink in attempt.sinks:
             table_format = context.formats[sink.format]
@@ -154,9 +177,9 @@ def _publish(context: Context, attempt: Attempt) -> Published:
             files = list(table_format.task_writer(staged, info)(rows))
             processed(context, attempt, sink.name)
             written(context, attempt, sink.name, table_format.describe_output(staged, info, files))
-        return publish(context, attempt)
+        return end(context, attempt)
     except (StoreUnavailable, OutcomeUnknown):
-        raise  # the attempt may have been published: skipping again finds its outcome
+        raise  # the attempt may have come to its end: skipping again finds its outcome
     except EpochError as error:
         abort(context, attempt, f"{type(error).__name__}: {error.message}")
         raise
