@@ -105,8 +105,8 @@ if TYPE_CHECKING:
         window,
     )
     from airflow_provider.spark.attempt_run import EpochRun
+    from airflow_provider.spark.computed import AlreadyComputed
     from airflow_provider.spark.epoch_run import (
-        AlreadyComputed,
         epoch_participant,
         epoch_run,
         epoch_runs,
@@ -218,7 +218,7 @@ _HOMES = {
     "Unavailable": "domain.errors",
     "UnknownName": "domain.errors",
     "CheckFailed": "domain.errors",
-    "AlreadyComputed": "spark.epoch_run",
+    "AlreadyComputed": "spark.computed",
     "DomainMoved": "coordination.commits.sealed",
     "DomainMoving": "coordination.commits.sealed",
     "TableDropped": "tables.errors",

@@ -10,11 +10,10 @@ from os import PathLike
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.begin import begin
-from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
+from airflow_provider.coordination.attempts.begin import BeginOptions, begin
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.join import join
@@ -65,7 +64,6 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import Committable
 from airflow_provider.sources.readers import SourceReaders
@@ -221,24 +219,13 @@ class EpochService:
         job: Job,
         interval: Interval,
         owner: Owner,
-        *,
-        sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
-        participants: int = 1,
-        shared_ttl: timedelta | None = None,
+        **options: Unpack[BeginOptions],
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Open an attempt at one epoch: see :func:`~.begin.begin`.
 
         A group whose jobs are all staged is published, where its last member was interrupted.
         """
-        answer = begin(
-            self.context,
-            job,
-            interval,
-            owner,
-            sources=sources,
-            participants=participants,
-            shared_ttl=shared_ttl,
-        )
+        answer = begin(self.context, job, interval, owner, **options)
         if job.group is not None:  # its origin may have moved over barriers, which wait for the job no more
             self.restatements.settle_groups(job.domain, job.name, job.group, before=job.origin)
         return self._published(answer)
@@ -259,12 +246,11 @@ class EpochService:
         job: Job,
         interval: Interval,
         owner: Owner,
-        *,
-        sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
+        **options: Unpack[BeginOptions],
     ) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Open an attempt at one epoch of *restatement*: see :func:`~.skipped_copies.begin_member`."""
         within = restatement_id(restatement)
-        return self._published(begin_member(self.context, within, job, interval, owner, sources=sources))
+        return self._published(begin_member(self.context, within, job, interval, owner, **options))
 
     def stage(self, attempt: Attempt) -> AlreadyStaged:
         """End an attempt within a restatement, which publishes it later: see :func:`~.skipped_copies.stage_member`.
@@ -389,7 +375,7 @@ class EpochService:
             by=by,
         )
 
-    def resume(self, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
+    def resume(self, job: Job, begun: Begun) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Resume the attempt that *begun* names: see :func:`~.resume.resume`."""
         return resume(self.context, job, begun)
 

@@ -25,9 +25,12 @@ from airflow_provider.coordination.attempts.refusals import refuse_participants,
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import CheckKind
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.group import publishes
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import (
@@ -45,20 +48,27 @@ from airflow_provider.hooks.task_run import (
     final_errors_end_retries,
     grid_query,
     hull,
+    task_cause,
     task_intervals,
     task_owner,
     task_restatement,
 )
 from airflow_provider.links.epochs import EpochGridLink
-from airflow_provider.operators.assets import announce, with_assets
+from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.decorator import (
     EPOCH_PARAMETER,
     EpochFunctionOperator,
     expect_epoch,
     spark_of,
 )
-from airflow_provider.operators.outcome import kept_epochs, published_before, tell_ignored, tell_kept
-from airflow_provider.operators.restating import refuse_participants_within, run_epochs
+from airflow_provider.operators.outcome import (
+    kept_epochs,
+    outcome_of,
+    published_before,
+    tell_ignored,
+    tell_kept,
+)
+from airflow_provider.operators.restating import run_epochs, tell_staged
 from airflow_provider.operators.waiting import (
     WAIT_TIMEOUT,
     begins,
@@ -71,6 +81,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _SQL = frozenset({CheckKind.NO_ROWS, CheckKind.IS_TRUE})
+_Ended = Published | AlreadyCommitted | AlreadyStaged
 
 
 class EpochBeginOperator(BaseOperator):
@@ -151,19 +162,21 @@ class EpochBeginOperator(BaseOperator):
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         with _opened(self.epochs_conn_id, self.job) as service:
             owner, ttl = task_owner(context), self.lock_ttl
-            named = task_restatement(context)
-            found = run_epochs(self.log, service, self.job, epochs, owner, named=named, asked=asked)
-            if asked is not None and not found.within and not found.alone:
-                raise AirflowSkipException(
-                    f"The tables lack none of {', '.join(map(str, intervals))}, and events of restatements alone name "
-                    "it: nothing is to be computed."
-                )
-            refuse_participants_within(found, named)
-            interval = hull(found.alone)
+            named, why = task_restatement(context), task_cause(context)
+            found = run_epochs(
+                self.log, service, self.job, epochs, owner, named=named, cause=why, asked=asked
+            )
+            members = [epoch for own in found.within.values() for epoch in own]
+            if not members and not found.alone:
+                raise AirflowSkipException(_nothing(intervals, named))
+            interval, within = hull([*members, *found.alone]), next(iter(found.within), None)
             _refuse_several(self.job, interval)
-            tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
-            with begins(lambda: [interval]):
-                answer = begin_shared(service, self.job, interval, owner, participants=number, lock_ttl=ttl)
+            if within is None:
+                tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
+            with begins(lambda: [interval], within):
+                answer = begin_shared(
+                    service, self.job, interval, owner, participants=number, lock_ttl=ttl, restatement=within
+                )
         self.log.info("%s: %s for %d participants", self.job.name, answer, number)
         return handles(self.job, answer, number)
 
@@ -190,6 +203,11 @@ class EpochParticipantOperator(EpochFunctionOperator):
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             with _opened(self.epochs_conn_id, self.job) as service:
                 found = service.resume(self.job, handle.begun)
+                if isinstance(found, AlreadyStaged):
+                    self.log.info(
+                        "Staged already, for %s; to compute it anew, clear what begins it", found.restatement
+                    )
+                    return None
                 if isinstance(found, AlreadyCommitted):
                     self.log.info(
                         "Committed already, at CSN %d; to compute it anew, clear what begins it", found.csn
@@ -201,13 +219,16 @@ class EpochParticipantOperator(EpochFunctionOperator):
                 return self._participate(context, service, handle)
 
     def _participate(self, context: Context, service: EpochService, handle: Handle) -> Any:
-        from airflow_provider.spark.shared_run import participate  # pyspark: not at each parse of a DAG
+        from airflow_provider.spark.shared_run import (  # pyspark: not at each parse
+            ParticipantRun,
+            participate,
+        )
 
         with spark_of(self.spark_conn_id) as spark:
             self._spark = spark
             try:
                 epoch = participate(service, self.job, handle, owner=task_owner(context), spark=spark)
-                if isinstance(epoch, AlreadyCommitted):
+                if not isinstance(epoch, ParticipantRun):
                     return None
                 with epoch:
                     returned = self._call(context, epoch)
@@ -221,7 +242,8 @@ class EpochCommitOperator(BaseOperator):
     """Check and publish the output of all participants of an epoch at once, and announce its tables.
 
     If a participant has not written, the task fails with ``NotReady`` and leaves the epoch open: run that participant
-    again, then this task. If the epoch is committed already, the task announces that commit.
+    again, then this task. If the epoch is committed already, the task announces that commit. Within a restatement it
+    stages the output, and announces nothing.
 
     :param job: the declaration. :param epoch: the output of :class:`EpochBeginOperator` (templated).
     :param spark_conn_id: as for ``@task.epoch``; opened only if the job has checks in SQL.
@@ -265,15 +287,32 @@ class EpochCommitOperator(BaseOperator):
             given = self.epoch[0] if isinstance(self.epoch, list | tuple) and self.epoch else self.epoch
             handle = handle_of(given, self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
+            epoch = handle.begun.interval
             with _opened(self.epochs_conn_id, self.job) as service:
-                published = self._publish(service, service.resume(self.job, handle.begun))
-                tell_ignored(self.log, service, self.job, handle.begun.interval.end)
-            announce(context, self.job, [published])
+                found = service.resume(self.job, handle.begun)
+                within = None if isinstance(found, AlreadyCommitted) else found.restatement
+                ended = self._end(service, found) if isinstance(found, Attempt) else found
+                if within is not None and not publishes(self.job.group, within, epoch):
+                    tell_staged(self.log, service, self.job, [epoch], within, conn_id=self.epochs_conn_id)
+                    withhold(self, self.job)
+                    return
+                published, staged = self._outcome(service, ended, epoch, task_owner(context))
+                tell_ignored(self.log, service, self.job, epoch.end)
+            announce(context, self.job, published, staged)
 
-    def _publish(self, service: EpochService, attempt: Attempt | AlreadyCommitted) -> Published:
-        if isinstance(attempt, AlreadyCommitted):
-            self.log.info("Committed already as revision %d at CSN %d", attempt.revision, attempt.csn)
-            return published_before(service.store, attempt)
+    def _outcome(
+        self, service: EpochService, found: _Ended, epoch: Interval, owner: Owner
+    ) -> tuple[list[Published], list[Interval]]:
+        """Return *epoch* as published, or as staged for the commit of the job's group."""
+        if isinstance(found, Published):
+            return [found], []
+        if isinstance(found, AlreadyCommitted):
+            self.log.info("Committed already as revision %d at CSN %d", found.revision, found.csn)
+            return [published_before(service.store, found)], []
+        return outcome_of(service.store, self.job, [epoch], owner)
+
+    def _end(self, service: EpochService, attempt: Attempt) -> Published | AlreadyStaged:
+        """Check the output of all participants, and publish it, or stage it for its restatement."""
         from airflow_provider.spark.shared_run import SharedRun  # pyspark: not at each parse of a DAG
 
         with ExitStack() as stack:
@@ -281,6 +320,8 @@ class EpochCommitOperator(BaseOperator):
             spark = stack.enter_context(spark_of(self.spark_conn_id)) if asks_spark else None
             with SharedRun(service, self.job, attempt, spark=spark, lasts=True) as run:
                 self.log.info("%d participants of %s", run.participants, attempt)
+        if attempt.restatement is not None:
+            return service.stage(attempt)
         return run.published or service.publish(attempt)
 
 
@@ -365,6 +406,14 @@ def _opened(conn_id: str, job: Job) -> EpochService:
 def _number(participants: object) -> Any:
     """Return the number in *participants*, since a template renders to text; begin refuses anything else."""
     return int(participants) if isinstance(participants, str) and participants.isdecimal() else participants
+
+
+def _nothing(intervals: Sequence[Interval], named: RestatementId | None) -> str:
+    """Return why a run of *intervals* computes nothing. :param named: the restatement in its configuration."""
+    told = ", ".join(map(str, intervals))
+    if named is not None:
+        return f"{told} is committed, and no member of restatement {named}, which the configuration of this run names."
+    return f"The tables lack none of {told}, and events of restatements alone name it: nothing is to be computed."
 
 
 def _refuse_several(job: Job, interval: Interval | None) -> None:

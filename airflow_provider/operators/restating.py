@@ -208,14 +208,3 @@ def refuse_uncomputed(
             expected=f"{len(epochs)} epochs staged",
             missing=tuple(map(str, left)),
         )
-
-
-def refuse_participants_within(found: RunEpochs, named: RestatementId | None) -> None:
-    """:raises InvalidInput: a restatement has epochs of the run: it has one writer for each."""
-    if found.within or not found.alone:
-        raise InvalidInput(
-            field="restatement",
-            value=", ".join(found.within) or named,
-            expected="no restatement, for an epoch that several participants write",
-            next_step="compute the epoch by one task (@task.epoch) within the restatement.",
-        )

@@ -17,7 +17,8 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -26,18 +27,18 @@ from uuid6 import uuid7
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.restating.members import member_epochs
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.coordination.upkeep.unread import late_revisions
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
-from airflow_provider.domain.errors import FinalError, InvalidInput, StoreIncompatible, choice
-from airflow_provider.domain.identifiers import restatement_id
+from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
+from airflow_provider.domain.identifiers import RestatementId, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
 from airflow_provider.domain.publishing import CommitMode, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
-from airflow_provider.domain.topology import Job, OnRerun, as_job
+from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import launch_spec, refusals, session
 from airflow_provider.spark.attempt_run import EpochRun
+from airflow_provider.spark.computed import computed
 from airflow_provider.spark.handles import handle_of
 from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
@@ -53,16 +54,6 @@ log = logging.getLogger(__name__)
 
 _run_here: set[tuple[str, str, Interval, int, str]] = set()
 """Attempts that this process has run: an attempt that was handed over serves one block."""
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class AlreadyComputed(FinalError):
-    """The epoch is committed, and this is a retry of the run that committed it; or it is staged.
-
-    :param committed: the commit, with its job, epoch, revision and CSN; or that a restatement has it staged.
-    """
-
-    committed: AlreadyCommitted | AlreadyStaged
 
 
 @contextmanager
@@ -94,7 +85,7 @@ def epoch_run(
     with _opened(order, spark) as service:
         attempt = order.attempt or _begin(service, order, _only_epoch(order))
         if not isinstance(attempt, Attempt):
-            raise _computed(attempt, order.job, service)
+            raise computed(attempt, order.job, service)
         with _run(service, order, attempt, spark) as run:
             yield run
 
@@ -126,8 +117,7 @@ def epoch_runs(
     mode = choice(CommitMode, commit, "commit")
     order = _order(job, interval, owner, _place(local, settings), restatement)
     with _opened(order, spark) as service:
-        within = order.batch.restatement if order.batch else None
-        if within is not None:
+        if (within := _within(order)) is not None:
             for epoch in member_epochs(service.store, order.job, _epochs(order), within):
                 yield from _offered(service, order, epoch, spark)
             return
@@ -197,6 +187,7 @@ def shared_epoch_run(
     settings: Settings | None = None,
     spark: SparkSession | None = None,
     owner: Owner | None = None,
+    restatement: str | None = None,
 ) -> Iterator[SharedRun]:
     """Compute one epoch that several participants write, each a part of every output; all is published together.
 
@@ -210,20 +201,19 @@ def shared_epoch_run(
     A participant that failed may be run again within the block: that fences its own earlier tries, and no others.
 
     :param participants: number of participants, 1 to 1000. :param spark: session for the job's SQL checks, if any.
+    :param restatement: as for :func:`epoch_run`.
     Other parameters and errors are those of :func:`epoch_run`; no operator hands anything over to this function.
     :raises NotReady: the block ended before all participants have written.
     """
     job = as_job(job)
     place = _given_place(local, settings)
-    order = _by_arguments(job, interval, owner, place)
+    order = _by_arguments(job, interval, owner, place, restatement)
     with _service(place, spark) as service:
         service.formats.require(job.outputs, TableCapability.SHARED_FILES)
-        ttl = service.defaults.lock_ttl
-        attempt = begin_shared(
-            service, job, _only_epoch(order), _owner_of(order), participants=participants, lock_ttl=ttl
-        )
-        if isinstance(attempt, AlreadyCommitted):
-            raise _computed(attempt, job, service)
+        begin = partial(begin_shared, participants=participants, lock_ttl=service.defaults.lock_ttl)
+        attempt = begin(service, job, _only_epoch(order), _owner_of(order), restatement=_within(order))
+        if not isinstance(attempt, Attempt):
+            raise computed(attempt, job, service)
         with SharedRun(service, job, attempt, spark=spark) as run:
             yield run
 
@@ -263,44 +253,10 @@ def epoch_participant(
     part = handle_of(handle, job)
     with _service(_given_place(local, settings), spark) as service:
         run = participate(service, job, part, owner=owner, spark=spark)
-        if isinstance(run, AlreadyCommitted):
-            raise _computed(run, job, service)
+        if isinstance(run, AlreadyCommitted | AlreadyStaged):
+            raise computed(run, job, service)
         with run:
             yield run
-
-
-def _computed(
-    committed: AlreadyCommitted | AlreadyStaged, job: Job, service: EpochService
-) -> AlreadyComputed:
-    if isinstance(committed, AlreadyStaged):
-        return AlreadyComputed(
-            f"{committed.job} {committed.interval} is staged for restatement {committed.restatement!r}.",
-            next_step="to compute it anew within that, clear its task (elsewhere: a higher generation of its Owner).",
-            committed=committed,
-        )
-    clear = (
-        "clear its task (outside of Airflow: ask with another run_id, or a higher generation of the Owner)"
-    )
-    again = f"nothing is to be done; to compute it anew, {clear}."
-    if job.on_rerun is OnRerun.KEEP:
-        again = (
-            "nothing is to be done; to compute it anew, "
-            f'declare on_rerun="new_revision", since this job keeps what is committed, and {clear}.'
-        )
-    late = late_revisions(service.store, job, committed.interval, SourceReaders(service.connections))
-    if late and job.on_rerun is OnRerun.KEEP:
-        start, end = committed.interval.start.isoformat(), committed.interval.end.isoformat()
-        again = (
-            f"`airflow epochs bind {late[0].source.name} {start}/{end} --reason …`, then clear its task (outside of "
-            "Airflow: run the program again; one that names its run_id needs another)."
-        )
-    told = "".join(f" Of source {found.source.name!r} {found}." for found in late)
-    return AlreadyComputed(
-        f"{committed.job} {committed.interval} is committed as revision {committed.revision} at CSN "
-        f"{committed.csn}.{told}",
-        next_step=again,
-        committed=committed,
-    )
 
 
 def _given_place(local: str | PathLike[str] | None, settings: Settings | None) -> Settings:
@@ -406,6 +362,10 @@ def _epochs(order: LaunchSpec) -> list[Interval]:
     return order.job.cadence.split(order.batch.interval) if order.batch else []
 
 
+def _within(order: LaunchSpec) -> RestatementId | None:
+    return order.batch.restatement if order.batch else None
+
+
 def _only_epoch(order: LaunchSpec) -> Interval:
     epochs = _epochs(order)
     if len(epochs) != 1:
@@ -430,8 +390,8 @@ def _begin(
 ) -> Attempt | AlreadyCommitted | AlreadyStaged:
     job, owner, sources = order.job, _owner_of(order), SourceReaders(service.connections)
     service.formats.require(job.outputs, TableCapability.SHARED_FILES)
-    if order.batch is not None and order.batch.restatement is not None:
-        return service.begin_within(order.batch.restatement, job, interval, owner, sources=sources)
+    if (within := _within(order)) is not None:
+        return service.begin_within(within, job, interval, owner, sources=sources)
     return service.begin(job, interval, owner, sources=sources)
 
 

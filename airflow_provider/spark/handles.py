@@ -13,21 +13,21 @@ from hashlib import sha256
 import msgspec
 
 from airflow_provider.coordination.attempts.resume import Begun
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import InvalidInput, shown
-from airflow_provider.domain.identifiers import domain_name, job_name
+from airflow_provider.domain.identifiers import domain_name, job_name, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
 from airflow_provider.spark.launch_spec import require_format
 from airflow_provider.stores.declarations import encoded
 
-FORMAT = 2
+FORMAT = 3
 _DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handle:
-    """One participant's part of an attempt, or of an epoch that was committed already and needs no attempt."""
+    """One participant's part of an attempt, or of an epoch that was committed or staged already and needs none."""
 
     begun: Begun
     declaration: str
@@ -45,13 +45,14 @@ class Handle:
             token=begun.token,
             incarnation=begun.incarnation,
             csn=begun.csn,
+            staged=begun.staged,
             declaration=self.declaration,
             participant=self.participant,
         )
         return msgspec.json.encode(message).decode()
 
 
-def handles(job: Job, answer: Attempt | AlreadyCommitted, participants: int) -> list[str]:
+def handles(job: Job, answer: Attempt | AlreadyCommitted | AlreadyStaged, participants: int) -> list[str]:
     """Return the text of each participant's handle.
 
     :param answer: the answer of begin for *job*.
@@ -107,6 +108,7 @@ def _decoded(content: bytes) -> Handle:
         message.token,
         incarnation=message.incarnation,
         csn=message.csn,
+        staged=None if message.staged is None else restatement_id(message.staged),
     )
     return Handle(begun=begun, declaration=message.declaration, participant=message.participant)
 
@@ -130,5 +132,6 @@ class _Message(msgspec.Struct):
     token: int
     incarnation: str
     csn: int | None
+    staged: str | None
     declaration: str
     participant: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider.coordination.attempts.begin import alone
-from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import EpochError, Fenced, FinalError
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
@@ -139,21 +140,17 @@ def begin_shared(
     *,
     participants: int,
     lock_ttl: timedelta | None = None,
-) -> Attempt | AlreadyCommitted:
+    restatement: RestatementId | None = None,
+) -> Attempt | AlreadyCommitted | AlreadyStaged:
     """Begin an epoch for participants; errors are those of :meth:`EpochService.begin`.
 
     :param lock_ttl: longest time without a heartbeat of any participant, such as while they wait for workers.
+    :param restatement: begin within it, as :meth:`EpochService.begin_within` does.
     """
-    defaults = service.defaults
-    answer = service.begin(
-        job,
-        interval,
-        owner,
-        sources=SourceReaders(service.connections),
-        participants=participants,
-        shared_ttl=defaults.shared_lock_ttl if lock_ttl is None else lock_ttl,
-    )
-    return alone(answer)
+    ttl = service.defaults.shared_lock_ttl if lock_ttl is None else lock_ttl
+    begin = service.begin if restatement is None else partial(service.begin_within, restatement)
+    sources = SourceReaders(service.connections)
+    return begin(job, interval, owner, sources=sources, participants=participants, shared_ttl=ttl)
 
 
 def participate(
@@ -163,7 +160,7 @@ def participate(
     *,
     owner: Owner | None = None,
     spark: SparkSession | None = None,
-) -> ParticipantRun | AlreadyCommitted:
+) -> ParticipantRun | AlreadyCommitted | AlreadyStaged:
     """Join as the participant of *handle*: fences its own earlier tries, and no other participant's.
 
     :param owner: owner of this try; by default the owner that began, so that a later call is a later try.
@@ -171,7 +168,7 @@ def participate(
     :raises Conflict: all participants have written, and their output is checked or complete.
     """
     attempt = service.resume(job, handle.begun)
-    if isinstance(attempt, AlreadyCommitted):
+    if not isinstance(attempt, Attempt):
         return attempt
     asking = owner or attempt.owner
     if (

@@ -417,9 +417,25 @@ def test_a_declaration_by_which_a_group_could_not_publish_is_refused(
         world.coordinator.register(declare(world))
 
 
-def test_several_participants_are_refused(world: World) -> None:
-    with pytest.raises(InvalidInput, match="one writer"):
-        world.coordinator.begin(Chain.of(world).jobs[0], day(1), owner(), participants=2)
+def test_several_participants_write_for_a_group(world: World) -> None:
+    """R10, R40: the group publishes what all of them have written, also where theirs is the last job."""
+    chain = Chain.of(world)
+    base, daily, total = chain.jobs
+
+    def shared(job: Job, values: Sequence[int]) -> None:
+        attempt = world.begin(job, day(1), participants=len(values))
+        for number, value in enumerate(values):
+            world.write(world.coordinator.join(attempt, number, owner()), [value])
+        world.coordinator.complete(attempt)
+        world.coordinator.stage(attempt)
+
+    shared(base, [4, 6])
+    chain.stage(daily)
+    assert committed(world) == []
+    shared(total, [1, 2, 3])
+    assert committed(world) == [["b", "d", "t"]]
+    assert world.rows("b", "d", "t") == {"b": [(1, 4), (1, 6)], "d": [(1, 11)], "t": [(1, 1), (1, 2), (1, 3)]}
+    assert sound(world)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
 from airflow_provider.domain.checks import row_count
-from airflow_provider.domain.epoch import AlreadyStaged, Attempt
+from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import CheckFailed, Conflict, Fenced, InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.topology import increment
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -206,11 +207,55 @@ def test_an_older_try_does_not_replace_what_a_newer_one_has_staged(world: World)
 def test_another_process_of_the_run_does_not_end_what_is_staged(world: World) -> None:
     """R10, R28: a process that resumes the attempt by its name, such as one that ends a killed task, keeps it, too."""
     base, _, _ = planned(world)
-    resumed = world.coordinator.resume(base, Begun.of(restated(world, base, 2, [1000])))
-    assert isinstance(resumed, Attempt)
+    attempt = restated(world, base, 2, [1000])
+    assert isinstance(world.coordinator.resume(base, Begun.of(attempt)), AlreadyStaged)
     with suppress(Fenced):
-        world.coordinator.abort(resumed, "the task was killed behind it")
+        world.coordinator.abort(attempt, "the task was killed behind it")
     assert states(world)["b", 2] == "staged"
+
+
+def test_several_participants_write_a_member(table_world: World) -> None:
+    """R10, R28: it is staged once all have written; a retry of one of them replaces its part, before that alone."""
+    world = table_world
+    base, daily, total = planned(world)
+    begin = partial(world.coordinator.begin_within, NAME, base, day(2), participants=2)
+    attempt = begin(owner("restate"))
+    assert isinstance(attempt, Attempt)
+    first, second = (world.coordinator.join(attempt, number, owner("restate")) for number in (0, 1))
+    world.write(first, [400])
+    with pytest.raises((InvalidInput, NotReady), match="not WRITTEN"):
+        world.coordinator.complete(attempt)
+    world.write(second, [1])
+    world.write(world.coordinator.join(attempt, 1, owner("restate", 2)), [600])
+    world.coordinator.complete(attempt)
+    staged = world.coordinator.stage(attempt)
+    assert world.coordinator.resume(base, Begun.of(attempt)) == begin(owner("restate", 2)) == staged
+    assert world.coordinator.resume(base, Begun.of(staged)) == staged
+    with pytest.raises((Fenced, Conflict)):
+        world.coordinator.join(attempt, 0, owner("restate", 3))
+    finished(world, (base, daily, total))
+    published(world)
+    assert seen(world) == {**NEW, "b": [(1, 10), (2, 400), (2, 600), (3, 30)]}
+    assert isinstance(world.coordinator.resume(base, Begun.of(attempt)), AlreadyCommitted)
+    assert sound(world)
+
+
+def test_a_retry_of_all_participants_of_a_member_begins_anew(world: World) -> None:
+    """R10, R28: the begin of a later try fences those of the one before; what was staged stays for it."""
+    base, _, _ = planned(world)
+    begin = partial(world.coordinator.begin_within, NAME, base, day(2), participants=2)
+    early, late = begin(owner("restate")), begin(owner("restate", 2))
+    assert isinstance(early, Attempt)
+    assert isinstance(late, Attempt)
+    with pytest.raises(Fenced):
+        world.coordinator.join(early, 0, owner("restate"))
+    for number in (0, 1):
+        world.write(world.coordinator.join(late, number, owner("restate", 2)), [500])
+    world.coordinator.complete(late)
+    world.coordinator.stage(late)
+    anew = begin(CLEARED)
+    assert isinstance(anew, Attempt)
+    assert anew.token > late.token
 
 
 def test_lost_staged_files_keep_the_set_back(table_world: World) -> None:

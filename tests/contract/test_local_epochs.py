@@ -29,7 +29,8 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, state
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run
+from airflow_provider.spark.computed import AlreadyComputed
+from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.local_epochs import LocalEpochs

@@ -33,7 +33,8 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table, increment, state
 from airflow_provider.spark.attempt_run import EpochRun
-from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
+from airflow_provider.spark.computed import AlreadyComputed
+from airflow_provider.spark.epoch_run import epoch_run, epoch_runs
 from airflow_provider.testing.faults import Fault, FaultyStore
 from airflow_provider.testing.manual_clock import ManualClock
 

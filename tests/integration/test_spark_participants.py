@@ -31,7 +31,8 @@ from airflow_provider.domain.topology import Job, Table
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group
 from airflow_provider.spark.attempt_run import EpochRun
-from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_participant, epoch_run, shared_epoch_run
+from airflow_provider.spark.computed import AlreadyComputed
+from airflow_provider.spark.epoch_run import epoch_participant, epoch_run, shared_epoch_run
 from airflow_provider.spark.handles import handles
 from airflow_provider.spark.shared_run import ParticipantRun, begin_shared
 from demo.spark_connect import SparkConnectServer

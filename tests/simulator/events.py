@@ -74,6 +74,7 @@ class Event(StrEnum):
     UNAPPROVED = "publish of a restatement refused, not approved"
     DEADLINE_PASSED = "deadline of a restatement passed"
     LET_GO = "epoch begun after the end of the restatement that held it"
+    COPIED = "skipped epoch copied anew within a restatement"
     SIDE_BY_SIDE = "restatement opened beside another"
     # Of domains that change.
     ORIGIN_MOVED = "declared origin moved"

@@ -156,13 +156,23 @@ class Model(History):
         """What a reader would get of *table* if the members *staged* were published (R29)."""
         chain, full = self.chain(table, csn), KINDS[table] is TableKind.FULL
         new = {
-            self.epochs[job, start].interval.end: self.written[job, start, token, table]
-            for (job, start), token in staged.items()
+            self.epochs[job, start].interval.end: self._staged_rows(table, (job, start), csn, staged)
+            for job, start in staged
             if any(sink.name == table for sink in JOBS[job].job.outputs)
         }
         kept = [one for one in self.state(table, barrier, csn) if one[0] not in new]
         shown = [end for end in new if (end == barrier if full else chain and chain[0] < end <= barrier)]
         return tuple(sorted([*kept, *((end, value) for end in shown for value in new[end])]))
+
+    def _staged_rows(self, table: str, place: Epoch, csn: int, staged: Mapping[Epoch, int]) -> tuple[int, ...]:
+        """What the member at *place* has staged; a skipped one what the epoch before has, staged or committed (R5)."""
+        job, start = place
+        attempt, before = self.epochs[place].attempt, (job, start - JOBS[job].hours * HOUR)
+        if attempt is None or not attempt.skips:
+            return self.written[job, start, staged[place], table]
+        if before in staged:
+            return self._staged_rows(table, before, csn, staged)
+        return tuple(value for _, value in self.state(table, start, csn))
 
     def closure(self, asked: Iterable[Epoch]) -> set[Epoch]:
         """The epochs *asked* for, and all committed ones that have read them, directly or through others.

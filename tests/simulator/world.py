@@ -163,6 +163,8 @@ class World(Site):
                 self.count(Event.REBASED)
             return
         if new.token == left.token:
+            if new.staged and new.skips and not left.staged:
+                self.count(Event.COPIED)
             if new.check_failed and not left.check_failed:
                 self.count(Event.CHECK_FAILED)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypedDict
 
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
@@ -14,7 +15,6 @@ from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.inputs import Inputs
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
 from airflow_provider.coordination.attempts.refusals import (
-    participants_in_group,
     refuse_changes,
     refuse_ended,
     refuse_participants,
@@ -74,6 +74,15 @@ from airflow_provider.domain.topology import Edge, Group, Job, Table
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Reading
 
+
+class BeginOptions(TypedDict, total=False):
+    """Options of :func:`begin`, for functions that pass them on."""
+
+    sources: BoundsProvider | Mapping[str, SourceBounds] | None
+    participants: int
+    shared_ttl: timedelta | None
+
+
 _Answer = Callable[[], Attempt | AlreadyCommitted | AlreadyStaged | None]
 
 
@@ -103,8 +112,8 @@ def begin(
     :raises SchemaMismatch: a column change that cannot be made (R32). :raises WrongWarehouse: files elsewhere (R33).
     :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
-    asked = request(context, job, interval, owner, sources, participants=participants, shared_ttl=shared_ttl)
-    return asked.run()
+    options = BeginOptions(sources=sources, participants=participants, shared_ttl=shared_ttl)
+    return request(context, job, interval, owner, **options).run()
 
 
 def request(
@@ -112,8 +121,8 @@ def request(
     job: Job,
     interval: Interval,
     owner: Owner,
-    sources: BoundsProvider | Mapping[str, SourceBounds] | None,
     *,
+    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
     participants: int = 1,
     shared_ttl: timedelta | None = None,
     restatement: RestatementId | None = None,
@@ -214,8 +223,6 @@ class Begin:
         group = group_of(newest, None if stamped is None else stamped.record)
         if group is None or self.skips or self.restatement is not None:
             return self
-        if self.participants > 1 or self.shared_ttl is not None:
-            raise participants_in_group(self.job, group)
         return replace(self, restatement=epoch_of_group(group, self.interval), group=group)
 
     def _under(self, declaration: Declaration) -> Attempt | AlreadyCommitted | AlreadyStaged:

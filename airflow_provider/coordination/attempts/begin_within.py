@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Unpack
 
-from airflow_provider.coordination.attempts.begin import request
-from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
+from airflow_provider.coordination.attempts.begin import BeginOptions, request
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 
 
@@ -21,17 +19,17 @@ def begin_within(
     job: Job,
     interval: Interval,
     owner: Owner,
-    *,
-    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
+    **options: Unpack[BeginOptions],
 ) -> Attempt | AlreadyCommitted | AlreadyStaged:
     """Open an attempt at one epoch of *restatement*, which publishes it with the other members.
 
     It reads what members have staged in place of what is committed, and everything else as it is committed now. What
     is staged already stays, unless its inputs have changed since, or its task was cleared.
 
+    :param options: as of :func:`begin`.
     :return: beside the answers of :func:`begin`: that it is staged.
     :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
     :raises TopologyError: the epoch is no member, or lacks one of its job's tables.
     :raises NotReady: also where a member that it reads is not staged. Others are those of :func:`begin`.
     """
-    return request(context, job, interval, owner, sources, restatement=restatement).run()
+    return request(context, job, interval, owner, **options, restatement=restatement).run()

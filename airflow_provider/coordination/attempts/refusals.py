@@ -17,7 +17,7 @@ from airflow_provider.domain.origins import refuse_unjoined
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord, refuse_not_own
 from airflow_provider.domain.sizes import refuse_gaps
-from airflow_provider.domain.topology import Group, Job
+from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader
 
@@ -49,16 +49,6 @@ def refuse_participants(number: object, job: Job) -> None:
             expected=f"a number from 1 to {most}",
             next_step="let each participant write more: one transaction publishes them all.",
         )
-
-
-def participants_in_group(job: Job, group: Group) -> InvalidInput:
-    """Return the error for an epoch with participants that *group* publishes."""
-    return InvalidInput(
-        field="participants",
-        value=str(job.name),
-        expected=f"a job outside of group {group.name!r}: a group has one writer for each epoch",
-        next_step="compute the epoch by one task (@task.epoch), or leave the job out of the group.",
-    )
 
 
 def refuse_shared_ttl(ttl: object, defaults: Defaults) -> None:

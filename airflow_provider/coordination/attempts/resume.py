@@ -11,6 +11,7 @@ from airflow_provider.coordination.commits.source_dependents import whole_source
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
+    AlreadyStaged,
     Attempt,
     AttemptRecord,
     EpochRecord,
@@ -19,6 +20,7 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import AttemptId, EpochId
 from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, event_key, fence_of, lock_of
@@ -33,13 +35,15 @@ class Begun(AttemptId):
 
     :param token: of the attempt, in a store with this *incarnation*.
     :param csn: of the commit, if begin found the epoch committed; then there is no attempt.
+    :param staged: the change set for which begin found the epoch staged; then there is none, either.
     """
 
     incarnation: str = ""
     csn: int | None = None
+    staged: RestatementId | None = None
 
     @classmethod
-    def of(cls, answer: Attempt | AlreadyCommitted) -> Begun:
+    def of(cls, answer: Attempt | AlreadyCommitted | AlreadyStaged) -> Begun:
         """Return the name of an answer of begin."""
         attempt = answer if isinstance(answer, Attempt) else None
         return cls(
@@ -49,12 +53,17 @@ class Begun(AttemptId):
             answer.revision,
             attempt.token if attempt else 0,
             incarnation=attempt.incarnation if attempt else "",
-            csn=None if isinstance(answer, Attempt) else answer.csn,
+            csn=answer.csn if isinstance(answer, AlreadyCommitted) else None,
+            staged=answer.restatement if isinstance(answer, AlreadyStaged) else None,
         )
 
     def committed(self, csn: int) -> AlreadyCommitted:
         """Return the answer that it is published as *csn*."""
         return AlreadyCommitted(self.domain, self.job, self.interval, self.revision, csn=csn)
+
+    def staged_for(self, restatement: RestatementId) -> AlreadyStaged:
+        """Return the answer that *restatement* has it staged."""
+        return AlreadyStaged(self.domain, self.job, self.interval, self.revision, restatement=restatement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +74,16 @@ class Resume:
     job: Job
     begun: Begun
 
-    def run(self) -> Attempt | AlreadyCommitted:
-        """Return the attempt, or its commit.
+    def run(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        """Return the attempt, its commit, or that it is staged.
 
         :raises Fenced: a newer attempt exists, or this one was ended.
         """
         begun = self.begun
         if begun.csn is not None:
             return begun.committed(begun.csn)
+        if begun.staged is not None:
+            return begun.staged_for(begun.staged)
         fence, lock = fence_of(begun), lock_of(begun)
         commit = event_key(begun, begun.token, EpochState.COMMIT)
         reading = self.context.store.read(begun.domain, [fence, lock, commit])
@@ -81,6 +92,8 @@ class Resume:
         if reading.head.incarnation == begun.incarnation and done is not None:
             return begun.committed(done.csn or 0)
         record = self._newest(reading, epoch.record.attempt if epoch else None)
+        if record.staged and record.restatement is not None:
+            return begun.staged_for(record.restatement)
         ttl = locked.record.ttl if locked and not locked.record.ended else self.context.defaults.lock_ttl
         return attempt_of(
             self.job,
@@ -113,8 +126,8 @@ class Resume:
         )
 
 
-def resume(context: Context, job: Job, begun: Begun) -> Attempt | AlreadyCommitted:
-    """Return the attempt that *begun* names as begin returned it, or its commit.
+def resume(context: Context, job: Job, begun: Begun) -> Attempt | AlreadyCommitted | AlreadyStaged:
+    """Return the attempt that *begun* names as begin returned it, its commit, or that its restatement has it staged.
 
     :param job: as declared at begin.
     :raises Fenced: a newer attempt exists, or this one was ended.

@@ -6,11 +6,11 @@ which may read the copy, finds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
+from typing import Unpack
 
+from airflow_provider.coordination.attempts.begin import BeginOptions
 from airflow_provider.coordination.attempts.begin_within import begin_within
-from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
@@ -24,7 +24,6 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import epoch_key, job_key, restatement_key
 from airflow_provider.domain.restatement import RestatementRecord
-from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 
 _OTHERS = (NotReady, EpochBusy, Fenced, Conflict)
@@ -37,14 +36,13 @@ def begin_member(
     job: Job,
     interval: Interval,
     owner: Owner,
-    *,
-    sources: BoundsProvider | Mapping[str, SourceBounds] | None = None,
+    **options: Unpack[BeginOptions],
 ) -> Attempt | AlreadyCommitted | AlreadyStaged:
     """Begin within *restatement*: see :func:`~.begin_within.begin_within`. A skipped copy is staged at once."""
     copied = _copied(context, restatement, job.domain, job.name, interval)
     if copied is not None:
         return copied
-    answer = begin_within(context, restatement, job, interval, owner, sources=sources)
+    answer = begin_within(context, restatement, job, interval, owner, **options)
     if isinstance(answer, AlreadyStaged):  # an earlier call may have been interrupted behind it
         _copy_behind(context, answer)
     return answer
