@@ -13,7 +13,8 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.spark.attempt_run import EpochRun
-from airflow_provider.spark.epoch_run import AlreadyComputed, epoch_run, epoch_runs
+from airflow_provider.spark.computed import AlreadyComputed
+from airflow_provider.spark.epoch_run import epoch_run, epoch_runs
 from tests.services import iceberg_runtime
 
 if TYPE_CHECKING:
