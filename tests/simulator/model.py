@@ -164,7 +164,9 @@ class Model(History):
         shown = [end for end in new if (end == barrier if full else chain and chain[0] < end <= barrier)]
         return tuple(sorted([*kept, *((end, value) for end in shown for value in new[end])]))
 
-    def _staged_rows(self, table: str, place: Epoch, csn: int, staged: Mapping[Epoch, int]) -> tuple[int, ...]:
+    def _staged_rows(
+        self, table: str, place: Epoch, csn: int, staged: Mapping[Epoch, int]
+    ) -> tuple[int, ...]:
         """What the member at *place* has staged; a skipped one what the epoch before has, staged or committed (R5)."""
         job, start = place
         attempt, before = self.epochs[place].attempt, (job, start - JOBS[job].hours * HOUR)
