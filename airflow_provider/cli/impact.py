@@ -5,13 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from airflow_provider.cli.answer import answer, facts, moment, table
+from airflow_provider.cli.answer import answer, facts, table
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.holding import held_facts
-from airflow_provider.cli.restating import length, next_command, several, size, spans
+from airflow_provider.cli.restating import length, next_command, several, size, spans, stretches
 from airflow_provider.coordination.restating.impact import Impact, impact
-from airflow_provider.domain.restatement import JobEpochs
-from airflow_provider.domain.watermark import merged
 
 _COLUMNS = ("job", "from (UTC)", "to (UTC)", "epochs", "what becomes of them")
 
@@ -49,18 +47,11 @@ def show_impact(arguments: Namespace) -> None:
 
 def _rows(found: Impact) -> Iterator[Sequence[object]]:
     """Yield a row for each unbroken stretch of epochs of a job, by what becomes of them."""
-    yield from _stretches(found.plan.asked, "asked for")
-    yield from _stretches(found.followers, "computed again")
+    yield from stretches(found.plan.asked, "asked for")
+    yield from stretches(found.followers, "computed again")
     for epochs in found.plan.held:
         read = ", ".join(epochs.tables)
-        yield from _stretches([epochs], f"held until you decide: they have read {read} (hold)")
+        yield from stretches([epochs], f"held until you decide: they have read {read} (hold)")
     for epochs in found.ignored:
         read = ", ".join(epochs.tables)
-        yield from _stretches([epochs], f"stay, with a label: they have read {read} (ignore)")
-
-
-def _stretches(several_epochs: Sequence[JobEpochs], becomes: str) -> Iterator[Sequence[object]]:
-    for epochs in several_epochs:
-        for span in merged(epochs.intervals):
-            number = sum(span.start <= interval.start < span.end for interval in epochs.intervals)
-            yield epochs.job, moment(span.start), moment(span.end), number, becomes
+        yield from stretches([epochs], f"stay, with a label: they have read {read} (ignore)")

@@ -9,6 +9,27 @@ from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN, argument, su
 _ARG_SOME_TABLES = argument("tables", help="names of the tables; default: all", nargs="*", metavar="TABLE")
 _ARG_TABLE = argument("table", help="name of the table")
 _ARG_BARRIER = argument("barrier", help="the barrier, such as 2013-02-08T00:00:00+00:00")
+_ARG_SOME_TABLE = argument(
+    "table",
+    help="name of the table; default: the epochs of the domain, between two CSNs",
+    nargs="?",
+    default=None,
+)
+_ARG_SINCE = argument(
+    "--from",
+    help="earlier state: a barrier such as 2013-02-08, @CSN, BARRIER@CSN, or lease:NAME",
+    dest="since",
+    required=True,
+)
+_ARG_UNTIL = argument(
+    "--to", help="later state, written likewise; default: the newest", dest="until", default=None
+)
+_ARG_SOME_EPOCHS = argument(
+    "--interval", help="compare only these epochs: 2013-02-07, 2013-02-07T05, or start/end", default=None
+)
+_ARG_ROWS = argument(
+    "--rows", help="rows to print of those added, and of those removed; default: 5", default="5"
+)
 _ARG_NAMES = argument("names", help="names of the jobs or tables", nargs="+", metavar="NAME")
 _ARG_INTERVAL = argument(
     "--interval", help="the epochs: 2013-02-07, 2013-02-07T05, or start/end", required=True
@@ -61,6 +82,14 @@ ON_CALL_COMMANDS = (
         calls="impact.show_impact",
         more="By job: epochs that a restatement would compute again, those that would hold it, and those that would "
         "stay with a label. Changes nothing.",
+    ),
+    subcommand(
+        "diff",
+        "Show in which rows a table differs between two states",
+        (_ARG_SOME_TABLE, _ARG_SINCE, _ARG_UNTIL, _ARG_SOME_EPOCHS, _ARG_ROWS, *_ANSWERS_ON_DOMAIN),
+        calls="diff.show_difference",
+        more="Without TABLE: in which epochs the domain differs between two CSNs: those that came, were computed "
+        "again, or were taken back. Exit code 0 whether they differ or not.",
     ),
     subcommand(
         "topology",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from typing import Any
 
@@ -28,18 +27,16 @@ from airflow_provider.cli.restating import (
     spans,
     unstaged,
 )
-from airflow_provider.cli.staged_rows import difference_block, difference_facts
+from airflow_provider.cli.staged_rows import difference_block, difference_facts, row_number
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.durations import duration
-from airflow_provider.domain.errors import InvalidInput, TopologyError
+from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
 from airflow_provider.hooks.asset_events import announce_restatement
-
-_MOST_ROWS = 1_000
 
 
 @command
@@ -170,7 +167,7 @@ def status(arguments: Namespace) -> None:
 @command
 def diff(arguments: Namespace) -> None:
     """Show the rows that a restatement adds and removes."""
-    number = _number(arguments.rows)
+    number = row_number(arguments.rows)
     with _service(arguments) as service:
         restatement = _restatement(service, arguments)
         # Read before the rows: if a member is computed again meanwhile, an approval of this digest is refused.
@@ -284,13 +281,3 @@ def _told(arguments: Namespace, events: int | None) -> str:
 def _restatement(service: EpochService, arguments: Namespace) -> Restatement:
     """:raises UnknownName: no such restatement in the domain."""
     return Epochs(service, arguments.domain).restatement(arguments.name)
-
-
-def _number(text: str) -> int:
-    """Parse the option ``--rows``.
-
-    :raises InvalidInput: it is not a number from 0 to 1,000.
-    """
-    if not re.fullmatch(r"[0-9]{1,4}", text) or int(text) > _MOST_ROWS:
-        raise InvalidInput(field="--rows", value=text, expected=f"a number from 0 to {_MOST_ROWS}")
-    return int(text)

@@ -72,6 +72,12 @@ def members_table(members: Sequence[JobEpochs]) -> RenderableType:
     return table(["job", "from (UTC)", "to (UTC)", "epochs"], rows)
 
 
+def stretches(members: Sequence[JobEpochs], becomes: str) -> Iterator[Sequence[object]]:
+    """Yield a row for each unbroken stretch of each job's epochs, with what becomes of them as the last column."""
+    for span, interval in _spans_of(members):
+        yield span["job"], moment(interval.start), moment(interval.end), span["epochs"], becomes
+
+
 def spans(members: Sequence[JobEpochs]) -> list[dict[str, Any]]:
     return [span for span, _ in _spans_of(members)]
 

@@ -1,7 +1,8 @@
-"""Rows of a difference, as ``airflow epochs restate diff`` prints them."""
+"""Rows of a difference, as ``airflow epochs diff`` and ``restate diff`` print them."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,23 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import block, text
 from airflow_provider.coordination.reading.differences import Difference
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_MOST_ROWS = 1_000
+
+
+def row_number(text: str) -> int:
+    """Parse the option ``--rows``.
+
+    :raises InvalidInput: it is not a number from 0 to 1,000.
+    """
+    if not re.fullmatch(r"[0-9]{1,4}", text) or int(text) > _MOST_ROWS:
+        raise InvalidInput(field="--rows", value=text, expected=f"a number from 0 to {_MOST_ROWS}")
+    return int(text)
 
 
 def difference_facts(found: Difference, number: int) -> dict[str, Any]:

@@ -63,6 +63,11 @@ COMMANDS = [
     f"provenance {NAMES[0]} 2013-02-02 --domain {LONG}",
     "impact rides --interval 2013-02-01/2013-02-04 --domain rides",
     f"impact {LONG_JOB} --interval 2013-02-01 --domain {LONG}",
+    "diff rides --from 2013-02-02 --to 2013-02-04 --domain rides",
+    "diff rides --from @1 --interval 2013-02-03 --domain rides",
+    "diff --from @2 --domain rides",
+    f"diff {NAMES[0]} --from 2013-02-02@1 --domain {LONG} --rows 2",
+    f"diff --from @0 --domain {LONG}",
     "topology --domain rides",
     "topology --domain harbour",
     f"topology --domain {LONG}",
@@ -321,7 +326,7 @@ def test_notes_are_printed_as_they_are() -> None:
     assert "\r" not in told
 
 
-@pytest.mark.parametrize("command", COMMANDS[:34])
+@pytest.mark.parametrize("command", COMMANDS[:39])
 def test_programs_get_everything_however_narrow_the_terminal_is(
     seen: list[tuple[Any, str]], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+DIFFERENCES = "tests/contract/test_coordination_differences.py"
 IMPACT = "tests/contract/test_coordination_impact.py"
 LAG = "tests/contract/test_coordination_lag.py"
 LINEAGE = "tests/contract/test_coordination_lineage.py"
@@ -63,6 +64,15 @@ PLANTED_ON_CALL = (
         new="                due = due if low < high else due\n",
         tests=(LAG,),
         by="test_epochs_beyond_a_gap_are_not_lacking",
+    ),
+    Mutant(
+        name="a table of an earlier commit begins where the first of its epochs does, beyond a gap, too",
+        rule="R3",
+        file="coordination/reading/past_states.py",
+        old="        if chain.start < watermark <= chain.end:\n",
+        new="        if chain.start < watermark:\n",
+        tests=(DIFFERENCES,),
+        by="test_a_state_of_any_commit_has_the_rows_that_a_cut_had_then",
     ),
     Mutant(
         name="members are told as epochs that stay, too",

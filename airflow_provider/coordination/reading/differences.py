@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import TableName
+from airflow_provider.tables.base import EPOCH_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +32,8 @@ def diff(
 ) -> dict[TableName, Difference]:
     """Compare two cuts, both with the columns of the later one.
 
-    Shared files are not read: of a table that only grew, only the new epochs are.
+    Shared files are not read: of a table that only grew, only the new epochs are. Rows of a full table at two barriers
+    are equal if all but their epoch is.
 
     :param tables: the tables to compare; None for all that both cuts have.
     :raises LeaseExpired: one of the cuts is over. :raises InvalidInput: one of the cuts lacks a table.
@@ -67,7 +70,9 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
         grown = set(table_format.files(tail)) == has - had
         added, removed = (rows(tail), nothing) if grown else _compared(rows(old), rows(new))
     else:
-        added, removed = _compared(rows(old), rows(new))
+        # Each state of a full table has the epoch at which it was computed in all of its rows.
+        leaves_out = EPOCH_COLUMN if not new.kind.accumulates and old.barrier != new.barrier else ""
+        added, removed = _compared(rows(old), rows(new), leaves_out)
     cuts.check(before, [table])
     cuts.check(after, [table])
     return Difference(table=table, added=added, removed=removed)
@@ -88,18 +93,32 @@ def _only_grew(old: State, new: State) -> bool:
     return same_kind and new.kind.accumulates and old.barrier < new.barrier
 
 
-def _compared(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows of *new* that *old* lacks, and those of *old* that *new* lacks."""
+def narrowed(cut: Cut, table: TableName, start: datetime, end: datetime) -> Cut:
+    """Return *cut* of one table with the epochs from *start* to *end* only; the state of a full table is one epoch."""
+    state = cut.states[table]
+    if not state.kind.accumulates:
+        return cut
+    low = start if state.low is None else max(start, state.low)
+    narrow = replace(state, low=low, barrier=max(low, min(state.barrier, end)))
+    return replace(cut, states={table: narrow})
+
+
+def _compared(old: pa.Table, new: pa.Table, leaves_out: str = "") -> tuple[pa.Table, pa.Table]:
+    """Return the rows of *new* that *old* lacks, and those of *old* that *new* lacks.
+
+    :param leaves_out: name of a column that is not compared.
+    """
     import pyarrow as pa
 
-    old_keys, new_keys = _keys(old), _keys(new)
+    old_keys, new_keys = _keys(old, leaves_out), _keys(new, leaves_out)
     added, removed = _beyond(new_keys, old_keys), _beyond(old_keys, new_keys)
     return new.take(pa.array(added, pa.int64())), old.take(pa.array(removed, pa.int64()))
 
 
-def _keys(rows: pa.Table) -> list[tuple[Any, ...]]:
-    columns = [[_comparable(value) for value in _values(column)] for column in rows.columns]
-    return list(zip(*columns, strict=True))
+def _keys(rows: pa.Table, leaves_out: str) -> list[tuple[Any, ...]]:
+    names = [name for name in rows.column_names if name != leaves_out]
+    columns = [[_comparable(value) for value in _values(rows[name])] for name in names]
+    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

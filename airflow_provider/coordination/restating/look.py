@@ -8,7 +8,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.reading.cuts import Cuts
-from airflow_provider.coordination.reading.differences import Difference, diff
+from airflow_provider.coordination.reading.differences import Difference, diff, narrowed
 from airflow_provider.coordination.upkeep.members_now import MembersNow, StagedMember
 from airflow_provider.domain.cut import Cut, Level, State
 from airflow_provider.domain.errors import Conflict, InvalidInput
@@ -63,7 +63,9 @@ def differences(
     for name in wanted:
         after = staged_cut(cuts, now, staged, [name])
         before = cuts.cut(now.domain, [name], level=Level.READ_COMMITTED)
-        parts = [_narrowed(cut, name, written[name]) for cut in (before, after)]
+        # The time before and after its members is the same in both.
+        first, last = (min(own.start for own in written[name]), max(own.end for own in written[name]))
+        parts = [narrowed(cut, name, first, last) for cut in (before, after)]
         found |= diff(cuts, parts[0], parts[1])
     return found
 
@@ -86,14 +88,3 @@ def _with_staged(now: MembersNow, staged: list[StagedMember], state: State) -> S
     members = Members(reader=now.reader, domain=now.domain, name=now.name, record=now.record)
     output = members.output(state.table, names[0].job, low, state.barrier, digest_of(names))
     return replace(state, staged=output)
-
-
-def _narrowed(cut: Cut, table: TableName, intervals: list[Interval]) -> Cut:
-    """Return *cut* of one table without the time before and after *intervals*, which is the same in both."""
-    state = cut.states[table]
-    if not state.kind.accumulates:
-        return cut
-    first, last = min(interval.start for interval in intervals), max(interval.end for interval in intervals)
-    low = first if state.low is None else max(first, state.low)
-    narrow = replace(state, low=low, barrier=max(low, min(state.barrier, last)))
-    return replace(cut, states={table: narrow})

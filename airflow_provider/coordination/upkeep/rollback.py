@@ -13,7 +13,7 @@ from airflow_provider.coordination.commits.pointers import as_recorded, follow, 
 from airflow_provider.coordination.commits.table_commits import prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.expire import undeclared
-from airflow_provider.coordination.upkeep.rollback_commits import ROLLED_BACK, RolledEpoch
+from airflow_provider.coordination.upkeep.rollback_commits import RolledEpoch
 from airflow_provider.coordination.upkeep.rollback_plan import (
     RollbackLook,
     RollbackPlan,
@@ -37,7 +37,7 @@ from airflow_provider.domain.records import (
 )
 from airflow_provider.domain.restatement import JobEpochs, RestatementState
 from airflow_provider.domain.rewrites import with_rollback
-from airflow_provider.domain.rollback import Rollback, RolledTable, remembered
+from airflow_provider.domain.rollback import ROLLED_BACK, Rollback, RolledTable, remembered
 from airflow_provider.domain.staying import Stayed, after_commit
 from airflow_provider.domain.version import shown
 from airflow_provider.stores.base import Put, unchanged

@@ -6,24 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider.coordination.commits.history import commits_between, last_change
 from airflow_provider.domain.epoch import Commitment, EpochRecord, committed_csn
 from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, commit_item, epoch_key, restatement_key
+from airflow_provider.domain.records import Stamped, epoch_key, restatement_key
 from airflow_provider.domain.restatement import (
     ChangeSetKind,
     RestatementRecord,
     RestatementState,
     change_set_of_restatement,
 )
-from airflow_provider.domain.version import CommitRecord, Member, TableRef
-from airflow_provider.stores.base import MetadataReader, scan
+from airflow_provider.domain.rollback import HARMLESS
+from airflow_provider.domain.version import Member, TableRef
+from airflow_provider.stores.base import MetadataReader
 
-ROLLED_BACK = "#rolled back"
-"""End of the ids of the change sets of rollbacks."""
-_HARMLESS = ("#columns", "#expired", ROLLED_BACK)
-"""Ends of the ids of change sets that change no row of an epoch: what they have changed stays."""
 _PAGE = 500
 _RESTATEMENT = f"{ChangeSetKind.RESTATEMENT} "
 _GROUP = f"{ChangeSetKind.GROUP} "
@@ -68,12 +66,12 @@ def commits_since(reader: MetadataReader, domain: DomainName, to: int, head: int
     """Return what the commits after the CSN *to* up to *head* have made of the epochs of *domain*."""
     mentions: dict[tuple[JobName, Interval], list[tuple[Member, ChangeSetId]]] = {}
     versions, obstacles = list[tuple[TableRef, datetime]](), list[str]()
-    for commit in _commits(reader, domain, to, head):
+    for commit in commits_between(reader, domain, to, head):
         record = commit.record
         versions += [(delta.ref, commit.at) for delta in record.tables if delta.ref is not None]
         if record.dropped:
             obstacles.append(f"CSN {commit.csn} has dropped {', '.join(record.dropped)}")
-        elif record.tables and not record.members and not record.change_set.endswith(_HARMLESS):
+        elif record.tables and not record.members and not record.change_set.endswith(HARMLESS):
             obstacles.append(f"CSN {commit.csn} ({record.change_set}) has rows of {record.by}")
         for member in record.members:
             known = mentions.setdefault((member.job, member.interval), [])
@@ -109,26 +107,8 @@ def commits_since(reader: MetadataReader, domain: DomainName, to: int, head: int
 
 def watermark_at(reader: MetadataReader, domain: DomainName, table: TableName, csn: int) -> datetime | None:
     """Return the watermark that *table* had at *csn*, by the last commit until then that has written it."""
-    end: str | None = commit_item(csn + 1)
-    while end is not None:
-        found = scan(reader, domain, CommitRecord, end=end, limit=_PAGE, reverse=True)
-        for commit in found:
-            for delta in commit.record.tables:
-                if delta.table == table:
-                    return delta.watermark
-        end = found[-1].key.item if len(found) == _PAGE else None
-    return None
-
-
-def _commits(
-    reader: MetadataReader, domain: DomainName, after: int, head: int
-) -> Iterator[Stamped[CommitRecord]]:
-    while after < head and (page := reader.changes(domain, after, limit=_PAGE)):
-        for commit in page:
-            after = commit.csn or after
-            if after > head:
-                return
-            yield commit
+    found = last_change(reader, domain, table, csn)
+    return None if found is None else found[1].watermark
 
 
 def _epochs(
