@@ -28,6 +28,9 @@ DagSerialization = _found(
     "airflow.serialization.serialized_objects",
     "SerializedDAG",
 )
+integrate_macros_plugins = _found(
+    "integrate_macros_plugins", "airflow.sdk.plugins_manager", "airflow.plugins_manager"
+)
 RunTrigger = _found("RunTrigger", "airflow.executors.workloads.trigger", "airflow.executors.workloads")
 TaskInstanceDTO = _found(
     "TaskInstanceDTO",

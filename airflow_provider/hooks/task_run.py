@@ -150,6 +150,17 @@ def task_interval(
     )
 
 
+def calendar_interval(context: Mapping[str, Any], cadence: Cadence, domain: DomainName) -> Interval:
+    """Return the interval of *cadence* that this task run is about, whether or not it computes a job.
+
+    :param domain: domain whose events count, if assets have started the run. Errors are those of :func:`task_barrier`.
+    """
+    run = context["dag_run"]
+    if not partition_key(run) and started_by_assets(run):
+        return hull(_caused(run, cadence, cadence, domain))
+    return task_interval(context, cadence)
+
+
 def task_barrier(
     context: Mapping[str, Any],
     cadence: Cadence | None = None,

@@ -9,6 +9,8 @@ from typing import Any
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_provider.plugins.macros import MACROS
+
 URL_PREFIX = "/epochs"
 PAGE = "epochs"
 
@@ -38,9 +40,10 @@ def _bundle_url() -> str:
 
 
 class EpochsPlugin(AirflowPlugin):
-    """The page *Browse → Epochs*, the routes that it reads from, and the catalog for engines."""
+    """The page *Browse → Epochs*, the routes that it reads from, the catalog for engines, and macros for templates."""
 
     name = "epochs"
+    macros: list[Any] = list(MACROS)  # noqa: RUF012 - as its base class declares it
     fastapi_apps: list[Any] = [  # noqa: RUF012 - as its base class declares it
         {  # before the page's routes, which begin with the same path
             "app": LazyApp("airflow_provider.plugins.catalog.app:create_app"),
