@@ -46,6 +46,7 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
+from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
 from airflow_provider.operators.outcome import (
     kept_epochs,
     outcome_of,
@@ -125,7 +126,7 @@ class EpochFunctionOperator(DecoratedOperator):
         return self.python_callable(**determine_kwargs(self.python_callable, (), given))
 
 
-class EpochDecoratedOperator(EpochFunctionOperator):
+class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
     """Call a function once for each epoch of the run, with its :class:`EpochRun` as the argument ``epoch``.
 
     All epochs of the task share one session on a Spark Connect server, which stays up: no JVM starts. Each epoch
@@ -190,6 +191,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
         self.log.info("%s: %d epochs of %s, for %s", self.job.name, len(epochs), named(intervals), owner)
         with EpochService.open(settings) as service:
+            note_begin(self, service, self.job)
             returned: list[Any] = []
             wanted = task_restatement(context)
             why = task_cause(context)
@@ -232,6 +234,7 @@ class EpochDecoratedOperator(EpochFunctionOperator):
         refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")
         tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published, staged)
+        note_published(self, service, self.job, published)
         return returned
 
     def _restate(

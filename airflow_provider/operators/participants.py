@@ -61,6 +61,7 @@ from airflow_provider.operators.decorator import (
     expect_epoch,
     spark_of,
 )
+from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
 from airflow_provider.operators.outcome import (
     kept_epochs,
     outcome_of,
@@ -238,7 +239,7 @@ class EpochParticipantOperator(EpochFunctionOperator):
                 self._spark = None
 
 
-class EpochCommitOperator(BaseOperator):
+class EpochCommitOperator(WithLineage, BaseOperator):
     """Check and publish the output of all participants of an epoch at once, and announce its tables.
 
     If a participant has not written, the task fails with ``NotReady`` and leaves the epoch open: run that participant
@@ -289,6 +290,7 @@ class EpochCommitOperator(BaseOperator):
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
             epoch = handle.begun.interval
             with _opened(self.epochs_conn_id, self.job) as service:
+                note_begin(self, service, self.job)
                 found = service.resume(self.job, handle.begun)
                 within = None if isinstance(found, AlreadyCommitted) else found.restatement
                 ended = self._end(service, found) if isinstance(found, Attempt) else found
@@ -297,6 +299,7 @@ class EpochCommitOperator(BaseOperator):
                     withhold(self, self.job)
                     return
                 published, staged = self._outcome(service, ended, epoch, task_owner(context))
+                note_published(self, service, self.job, published)
                 tell_ignored(self.log, service, self.job, epoch.end)
             announce(context, self.job, published, staged)
 

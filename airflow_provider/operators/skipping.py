@@ -27,13 +27,14 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
+from airflow_provider.operators.openlineage import WithLineage, note_published
 from airflow_provider.operators.outcome import kept_epochs, published_epochs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class EpochSkipOperator(BaseOperator):
+class EpochSkipOperator(WithLineage, BaseOperator):
     """Skip the run's epochs of a job, and send the events of its tables: a holiday, a day without a delivery.
 
     Readers go on: an incremental table has no rows there, a full table what it had before. What is committed stays as
@@ -97,6 +98,7 @@ class EpochSkipOperator(BaseOperator):
                 ]
                 epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
                 own = [done for epoch in epochs for done in _skipped(service, self.job, epoch, by)]
+                note_published(self, service, self.job, own)
         if own:
             announce(context, self.job, own)
         else:

@@ -44,6 +44,7 @@ from airflow_provider.hooks.task_run import (
 )
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
+from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
 from airflow_provider.operators.outcome import (
     is_complete,
     kept_epochs,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
 _REASON_LENGTH = 300
 
 
-class EpochSparkSubmitOperator(SparkSubmitOperator):
+class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
     """Compute the epochs of one job with a Spark program that uses ``epoch_run`` or ``epoch_runs``.
 
     One epoch: the operator begins it, hands it over, renews its lock while Spark runs, checks the barriers in the
@@ -152,6 +153,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
             settings := hook.get_settings(connections=connections_of(self.job))
         ) as service:
             self._refuse_cluster_mode(service)
+            note_begin(self, service, self.job)
             wanted = task_restatement(context)
             why = task_cause(context)
             asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
@@ -193,6 +195,7 @@ class EpochSparkSubmitOperator(SparkSubmitOperator):
         # Also what an earlier try, or another job of the group, has published: no other task announces it.
         published, staged = outcome_of(service.store, self.job, epochs, owner)
         announce(context, self.job, published, staged)
+        note_published(self, service, self.job, published)
 
     def on_kill(self) -> None:
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""

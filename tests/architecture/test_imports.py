@@ -17,12 +17,13 @@ AIRFLOW_ROOMS = frozenset({"hooks", "operators", "sensors", "triggers", "links",
 DISTRIBUTIONS = {
     "airflow": "apache-airflow",
     "hive_metastore": "pyiceberg",
+    "openlineage": "openlineage-python",
     "xdist": "pytest-xdist",
     "yaml": "pyyaml",
 }
 """Distributions whose name is not the import's."""
 
-FEATURES = ("postgres", "zookeeper", "duckdb", "hive", "glue")
+FEATURES = ("postgres", "zookeeper", "duckdb", "hive", "glue", "openlineage")
 """Extras that bring what a user asks for; what needs one imports it on demand."""
 
 

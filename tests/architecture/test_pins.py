@@ -18,12 +18,15 @@ from airflow_provider.sources import postgresql as jdbc
 from tests.architecture.sources import ROOT, setup_cfg
 from tests.servers import zookeeper
 
+APART = "openlineage"
+"""Extra that its test installs in a folder of its own: its HTTP client is a second one of the same author."""
+
 
 def _requirements() -> list[Requirement]:
     options = setup_cfg()
     texts = options["options"]["install_requires"].splitlines()
-    for extra in options["options.extras_require"].values():
-        texts += extra.splitlines()
+    for extra, lines in options["options.extras_require"].items():
+        texts += [] if extra == APART else lines.splitlines()
     return [Requirement(text) for text in texts if text.strip()]
 
 
@@ -52,6 +55,17 @@ def test_constraints_satisfy_setup_cfg() -> None:
         if not one.specifier.contains(pins.get(canonicalize_name(one.name), ""), prereleases=True)
     ]
     assert unmet == [], "run: make constraints"
+
+
+def test_what_is_installed_apart_satisfies_setup_cfg() -> None:
+    lines = (ROOT / "tests/services/openlineage-requirements.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    wanted = [
+        Requirement(line)
+        for line in setup_cfg()["options.extras_require"][APART].splitlines()
+        if line.strip()
+    ]
+    assert [one.name for one in wanted if not one.specifier.contains(pins[one.name])] == []
 
 
 def test_environment_has_the_pinned_versions() -> None:
