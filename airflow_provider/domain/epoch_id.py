@@ -21,6 +21,10 @@ class EpochId:
     job: JobName
     interval: Interval
 
+    def __str__(self) -> str:
+        """Return the name as logs have it; a revision and an attempt add what follows."""
+        return f"{self.domain}/{self.job} {self.interval}"
+
 
 @dataclass(frozen=True, slots=True)
 class RevisionId(EpochId):
@@ -33,6 +37,9 @@ class RevisionId(EpochId):
         """Id of the change set of a single epoch: the same for every attempt at the revision."""
         start, end = time_key(self.interval.start), time_key(self.interval.end)
         return ChangeSetId(f"{self.job}@{start}-{end}#r{self.revision}")
+
+    def __str__(self) -> str:
+        return f"{EpochId.__str__(self)} revision {self.revision}"
 
 
 def change_set_of(revisions: Sequence[RevisionId]) -> ChangeSetId:
@@ -48,4 +55,4 @@ class AttemptId(RevisionId):
     token: int
 
     def __str__(self) -> str:
-        return f"{self.domain}/{self.job} {self.interval} revision {self.revision} token {self.token}"
+        return f"{RevisionId.__str__(self)} token {self.token}"

@@ -283,9 +283,13 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
                         restatement=restatement,
                     )
                     while (epoch := begun(runs, left, restatement)) is not None:
+                        self.log.info("Begun: %s, for %s", epoch.attempt, owner)
                         with epoch:
                             returned.append(self._call(context, epoch))
-                        self.log.info("Published %s" if epoch.published else "Computed %s", epoch.attempt)
+                        if epoch.published:
+                            self.log.info("Published at CSN %d: %s", epoch.published.csn, epoch.attempt)
+                        else:
+                            self.log.info("Computed: %s", epoch.attempt)
         finally:
             self._spark = None
         return returned

@@ -178,7 +178,7 @@ class EpochBeginOperator(BaseOperator):
                 answer = begin_shared(
                     service, self.job, interval, owner, participants=number, lock_ttl=ttl, restatement=within
                 )
-        self.log.info("%s: %s for %d participants", self.job.name, answer, number)
+        self.log.info("Handed to %d participants: %s, for %s", number, answer, owner)
         return handles(self.job, answer, number)
 
 
@@ -205,13 +205,13 @@ class EpochParticipantOperator(EpochFunctionOperator):
             with _opened(self.epochs_conn_id, self.job) as service:
                 found = service.resume(self.job, handle.begun)
                 if isinstance(found, AlreadyStaged):
-                    self.log.info(
-                        "Staged already, for %s; to compute it anew, clear what begins it", found.restatement
-                    )
+                    self.log.info("Staged already: %s; to compute it anew, clear what begins it", found)
                     return None
                 if isinstance(found, AlreadyCommitted):
                     self.log.info(
-                        "Committed already, at CSN %d; to compute it anew, clear what begins it", found.csn
+                        "Committed already, at CSN %d: %s; to compute it anew, clear what begins it",
+                        found.csn,
+                        found,
                     )
                     return None
                 if found.adopted:
@@ -310,7 +310,7 @@ class EpochCommitOperator(WithLineage, BaseOperator):
         if isinstance(found, Published):
             return [found], []
         if isinstance(found, AlreadyCommitted):
-            self.log.info("Committed already as revision %d at CSN %d", found.revision, found.csn)
+            self.log.info("Committed already, at CSN %d: %s", found.csn, found)
             return [published_before(service.store, found)], []
         return outcome_of(service.store, self.job, [epoch], owner)
 
@@ -325,7 +325,9 @@ class EpochCommitOperator(WithLineage, BaseOperator):
                 self.log.info("%d participants of %s", run.participants, attempt)
         if attempt.restatement is not None:
             return service.stage(attempt)
-        return run.published or service.publish(attempt)
+        published = run.published or service.publish(attempt)
+        self.log.info("Published at CSN %d: %s", published.csn, attempt)
+        return published
 
 
 def epoch_participant_task(

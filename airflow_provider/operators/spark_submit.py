@@ -76,8 +76,6 @@ from airflow_provider.tables.capabilities import TableCapability
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_REASON_LENGTH = 300
-
 
 class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
     """Compute the epochs of one job with a Spark program that uses ``epoch_run`` or ``epoch_runs``.
@@ -251,7 +249,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         with begins(lambda: [interval]):
             answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
         if isinstance(answer, AlreadyCommitted):
-            self.log.info("Committed already as revision %d at CSN %d", answer.revision, answer.csn)
+            self.log.info("Committed already, at CSN %d: %s", answer.csn, answer)
             return
         if isinstance(answer, AlreadyStaged):
             self.log.info("Staged already for its group: %s", answer)
@@ -259,6 +257,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         if answer.adopted:
             self.log.info("An earlier try left complete output; it is published as it is: %s", answer)
         else:
+            self.log.info("Begun: %s, for %s", answer, owner)
             order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
             self._run_attempt(context, service, order, answer)
         if answer.restatement is not None:
@@ -285,10 +284,11 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
             self.log.info("Computed already within restatement %s: %s", restatement, answer)
             return
         if not answer.adopted:
+            self.log.info("Begun within restatement %s: %s, for %s", restatement, answer, owner)
             order = LaunchSpec(settings=settings, job=self.job, attempt=answer, publishes=False)
             self._run_attempt(context, service, order, answer)
         service.stage(answer)
-        self.log.info("Staged %s for restatement %s", answer, restatement)
+        self.log.info("Staged for restatement %s: %s", restatement, answer)
 
     def _run_attempt(
         self, context: Context, service: EpochService, order: LaunchSpec, attempt: Attempt
@@ -313,7 +313,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         except FinalError as error:
             self._abort(service, attempt, error)
             raise
-        self.log.info("Published %s at CSN %d", attempt, published.csn)
+        self.log.info("Published at CSN %d: %s", published.csn, attempt)
 
     def _abort(
         self, service: EpochService, attempt: Attempt, error: BaseException, *, keep_complete: bool = False
@@ -322,13 +322,13 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
         :param keep_complete: do not abort if the output is complete: the next try publishes it.
         """
-        first_line = (str(error).splitlines() or [""])[0]
         try:
             if keep_complete and is_complete(service.store, attempt):
                 return
-            service.abort(attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+            service.abort(attempt, reason := refusals.reason_of(error))
+            self.log.warning("Aborted: %s: %s", attempt, reason)
         except EpochError as problem:
-            self.log.warning("The attempt was not aborted: %s", problem)
+            self.log.warning("Not aborted: %s: %s", attempt, problem)
 
     # --- several epochs ----------------------------------------------------------------------------------
 

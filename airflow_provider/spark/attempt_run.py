@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_REASON_LENGTH = 300
-
 
 class EpochRun:
     """An epoch being computed; use it in a ``with`` block, which ends it.
@@ -348,11 +346,11 @@ class EpochRun:
         """Abort the attempt because of *error*; never raises, so that the caller sees *error* itself."""
         if isinstance(error, Fenced):
             return
-        first_line = (str(error).splitlines() or [""])[0]
         try:
-            self._service.abort(self.attempt, f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH])
+            self._service.abort(self.attempt, reason := refusals.reason_of(error))
+            log.warning("Aborted: %s: %s", self.attempt, reason)
         except EpochError as problem:
-            log.warning("attempt %s was not aborted: %s", self.attempt, problem)
+            log.warning("Not aborted: %s: %s", self.attempt, problem)
 
     def _end(self) -> None:
         is_complete = self.attempt.adopted
@@ -366,7 +364,7 @@ class EpochRun:
                 log.info("staged: %s", self._service.stage(self.attempt))
             elif self._publishes:
                 self.published = self._service.publish(self.attempt)
-                log.info("published %s at CSN %d", self.attempt, self.published.csn)
+                log.info("Published at CSN %d: %s", self.published.csn, self.attempt)
         except (StoreUnavailable, OutcomeUnknown):
             # The store may have taken the commit although no answer came. A retry finds the epoch published, or adopts
             # its complete output.

@@ -148,7 +148,7 @@ def _offered(
         log.info("staged, computed by an earlier attempt: %s", service.stage(attempt))
     else:
         published = service.publish(attempt)
-        log.info("published %s at CSN %d, computed by an earlier attempt", attempt, published.csn)
+        log.info("Published at CSN %d: %s, computed by an earlier attempt", published.csn, attempt)
 
 
 def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | None) -> list[MemberRun]:

@@ -12,6 +12,15 @@ from airflow_provider.stores.base import StoreCapability
 _WITH_RUNTIME = "for example --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
+_REASON_LENGTH = 300
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why an attempt is aborted: the class and the first line of *error*."""
+    first_line = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first_line}"[:_REASON_LENGTH]
+
+
 def not_entered(attempt: Attempt) -> InvalidInput:
     return InvalidInput(
         f"{attempt}: the epoch was not entered.",
