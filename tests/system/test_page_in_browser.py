@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
+from airflow_provider.plugins import grid as grid_package
 from airflow_provider.plugins.grid.app import router
 from tests.system.browser import LIMIT_MS, Visitor, chromium
 from tests.system.page_world import (
@@ -32,6 +34,7 @@ from tests.system.page_world import (
 
 expect.set_options(timeout=LIMIT_MS)
 SIGNED_OUT = 401
+STATIC = Path(grid_package.__file__).parent / "static"
 READABLE = 4.5
 """Contrast of text with what is behind it, as WCAG 2 level AA asks for."""
 
@@ -267,6 +270,18 @@ def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None
     assert page.locator(".ep-name").nth(1).bounding_box()["x"] == pytest.approx(frame.bounding_box()["x"] + 1)  # type: ignore[index]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself stays"
     viewer.picture("thirty-days")
+
+
+def test_design_tokens_of_the_page_have_values_in_airflows(viewer: Visitor) -> None:
+    """docs/decisions/page-without-build.md: an Airflow that renames one is met here, not by its users."""
+    names = sorted(set(re.findall(r"--chakra-[\w-]+", (STATIC / "style.js").read_text())))
+    page = look(viewer, domain=DOMAIN)
+    values = page.evaluate(
+        "names => names.map(name => getComputedStyle(document.querySelector('.ep')).getPropertyValue(name))",
+        names,
+    )
+    assert len(names) > 4
+    assert [name for name, value in zip(names, values, strict=True) if not value] == []
 
 
 # --- what is chosen --------------------------------------------------------------------------------------------
