@@ -11,8 +11,9 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts, heading, moment
 from airflow_provider.cli.command import command, hook_of
-from airflow_provider.cli.drawing import edge_label, graphviz, mermaid
+from airflow_provider.cli.drawing import graphviz, mermaid
 from airflow_provider.cli.times import iso
+from airflow_provider.coordination.reading.graph import edge_label
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.identifiers import JobName, TableName, domain_name
