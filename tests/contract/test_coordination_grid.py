@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.reading.delay import delays
 from airflow_provider.coordination.upkeep.dags import dags_of_jobs, dags_of_members
 from airflow_provider.coordination.upkeep.grid import Cell, Grid, Row, grid
+from airflow_provider.coordination.upkeep.grid_frame import frame
 from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
@@ -174,21 +177,71 @@ def test_of_too_many_epochs_the_latest_are_shown(world: World) -> None:
     assert shown(world, tables=["d", "f"], max_cells=1).left_out
 
 
-FORTIETH = Interval(barrier(1) + timedelta(hours=39), barrier(1) + timedelta(hours=40))
+def test_frame_has_the_tables_and_their_time_without_epochs(world: World) -> None:
+    """The page draws its axes from it, and asks for the epochs of the tables on the screen."""
+    world.run(world.job("apples", [world.table("a"), world.table("b")]), day(1))
+    world.run(world.job("apples", [world.table("a"), world.table("b")]), day(3))
+    hour = Interval(barrier(3), barrier(3) + timedelta(hours=1))
+    world.begin(world.job("bees", cadence="@hourly", origin=barrier(2)), hour, owner("buzz"))
+    world.coordinator.register(world.job("idle", origin=None))
+    found = frame(world.store, DOMAIN)
+    assert [(row.table, row.job, row.length / DAY) for row in found.rows] == [
+        ("a", "apples", 1),
+        ("b", "apples", 1),
+        ("bees", "bees", 1 / 24),
+        ("idle", "idle", 1),
+    ]
+    assert [row.reaches for row in found.rows] == [barrier(3), barrier(3), hour.end, None]
+    assert [row.begins for row in found.rows] == [barrier(0), barrier(0), barrier(2), None]
+    assert [row.dag for row in found.rows][2:] == [owner("buzz").dag_id, None]
+    assert (found.end, found.shortest) == (hour.end, DAY / 24)
+    assert found.within(barrier(-9), barrier(2)) == Interval(barrier(0), barrier(2))
+    assert found.within(barrier(1), barrier(2)) == Interval(barrier(1), barrier(2))
+    assert found.within(barrier(-9), barrier(-2)) == Interval(barrier(-9), barrier(-2))
+    idle = found.where(lambda row: row.job == "idle")
+    assert ([row.table for row in idle.rows], idle.end) == (["idle"], found.now)
 
 
-def test_of_many_tables_some_are_shown_and_the_rest_is_told(world: World) -> None:
-    """One answer is bounded whatever is asked for: the page must not hold up Airflow's API server."""
+def test_window_reads_no_record_of_other_jobs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 tables do not cost a window of ten what they would cost the whole grid."""
     for name in ("apples", "bees", "cars"):
-        world.run(world.job(name, cadence="@hourly"), FORTIETH)
-    found = shown(world, max_rows=2, max_total=60)
-    assert ([row.table.name for row in found.rows], found.more) == (["apples", "bees"], True)
-    assert [len(row.cells) for row in found.rows] == [30, 30]
-    assert found.left_out
-    few = shown(world, max_rows=2, max_total=1)
-    assert [len(row.cells) for row in few.rows] == [24, 24], "as many as a day has"
-    named = shown(world, max_rows=2, words=["CAR", "nothing"])
-    assert ([row.table.name for row in named.rows], named.more) == (["cars"], False)
+        for number in (1, 2, 3, 4):
+            world.run(world.job(name), day(number), [1])
+    whole = shown(world, start=barrier(1), end=barrier(3))
+    read, scanned = list[str](), list[str]()
+    reads, scans = world.store.read, world.store.scan
+
+    def noted(domain: Any, keys: Any, **rest: Any) -> Any:
+        read.extend(f"{key.partition}{key.item}" for key in keys)
+        return reads(domain, keys, **rest)
+
+    def noted_scan(domain: Any, kind: Any, partition: str, **rest: Any) -> Any:
+        scanned.append(partition)
+        return scans(domain, kind, partition, **rest)
+
+    monkeypatch.setattr(world.store, "read", noted)
+    monkeypatch.setattr(world.store, "scan", noted_scan)
+    found = grid(
+        world.store, DOMAIN, start=barrier(1), end=barrier(3), tables=["bees"], jobs=[JobName("bees")]
+    )
+    assert found.rows == whole.rows[1:2]
+    assert found.rows[0].reaches == barrier(4)
+    assert set(scanned) == {"bees"}
+    assert not [name for name in read if "apples" in name or "cars" in name]
+
+
+def test_delay_counts_to_the_first_publish_of_an_epoch(world: World) -> None:
+    """A revision does not make an epoch late; of many epochs the latest are there."""
+    for number in (1, 2, 3):
+        world.run(world.job("d"), day(number), [1])
+    before = delays(world.store, DOMAIN, TableName("d"), end=None, limit=9)
+    world.run(world.job("d"), day(2), [1, 2], owner("again", generation=1))
+    found = delays(world.store, DOMAIN, TableName("d"), end=None, limit=9)
+    assert found == before
+    assert [one.end for one in found.epochs] == [barrier(1), barrier(2), barrier(3)]
+    assert [one.at - one.delay for one in found.epochs] == [one.end for one in found.epochs]
+    assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
+    assert delays(world.store, DOMAIN, TableName("d"), end=barrier(2), limit=9).epochs == found.epochs[:2]
 
 
 def test_only_the_tables_that_are_asked_for(world: World) -> None:

@@ -16,31 +16,27 @@ import pytest
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.plugins_manager import AirflowPlugin
-from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.dags import dags_of_jobs
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.grid import grid
+from airflow_provider.coordination.upkeep.grid_frame import frame
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import UnknownName
-from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
-from airflow_provider.plugins import grid as grid_package
 from airflow_provider.plugins.access import DagAccess
 from airflow_provider.plugins.epochs_plugin import EpochsPlugin
-from airflow_provider.plugins.grid.answers import domains_answer, epoch_answer, grid_answer
-from airflow_provider.plugins.grid.app import create_app as create_page
-from airflow_provider.plugins.grid.app import router
+from airflow_provider.plugins.grid.answers import domains_answer, grid_answer, is_visible
+from airflow_provider.plugins.grid.epoch_answers import epoch_answer
 from airflow_provider.plugins.recent import PageBusy, Recent
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection
 from tests.airflow_server import api_server
-from tests.restated_rides import DECISIONS, QUESTIONS
 
 DAY = Interval(datetime(2013, 2, 7, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC))
 ORIGIN = DAY.start
@@ -49,15 +45,7 @@ THEIRS = Job("theirs", outputs=[Table("their_table")], cadence="@daily", origin=
 IDLE = Job("idle", outputs=[Table("idle_table")], cadence="@daily", origin=ORIGIN)
 RAIL = Job("rail", outputs=[Table("trains", domain="rail")], cadence="@daily", origin=ORIGIN)
 EPOCH = {"job": "mine", "start": DAY.start.isoformat(), "end": DAY.end.isoformat()}
-STATIC = Path(grid_package.__file__).parent / "static"
-ROUTES: dict[str, dict[str, str]] = {
-    **{f"/static/{path.name}": {} for path in STATIC.glob("*.js")},
-    "/api/connections": {},
-    "/api/domains": {},
-    "/api/grid": {},
-    "/api/epoch": EPOCH,
-}
-"""Every route that reads, with the query of a question that has an answer; but for those on restatements."""
+ROUTES = {"/api/domains": {}, "/api/grid": {}, "/api/epoch": EPOCH}
 
 
 @pytest.fixture(scope="module")
@@ -94,40 +82,7 @@ def token(role: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {jwt}"}
 
 
-# --- who gets in ---------------------------------------------------------------------------------------------
-
-
-def test_the_matrix_has_every_route() -> None:
-    routes = {route.path for route in router.routes if isinstance(route, APIRoute)}
-    assert routes == {*ROUTES, *QUESTIONS, *DECISIONS}
-    assert {route.path for route in create_page().routes} == routes
-    assert {one.path: one.methods for one in router.routes if isinstance(one, APIRoute)} == {
-        **{path: {"GET"} for path in (*ROUTES, *QUESTIONS)},
-        **{path: {"POST"} for path in DECISIONS},
-    }
-
-
-@pytest.mark.parametrize("path", sorted(ROUTES))
-@pytest.mark.parametrize(
-    ("role", "status"),
-    [(None, 401), ("forged", 403), ("viewer", 200), ("user", 200), ("op", 200), ("admin", 200)],
-)
-def test_every_route_needs_a_signed_in_user(
-    client: TestClient, path: str, role: str | None, status: int
-) -> None:
-    headers = {None: {}, "forged": {"Authorization": "Bearer e30.e30.e30"}}.get(role)
-    answer = client.get(
-        f"/epochs{path}", params=ROUTES[path], headers=token(str(role)) if headers is None else headers
-    )
-    assert answer.status_code == status
-    if status != 200:
-        assert "table" not in answer.text
-
-
-@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
-@pytest.mark.parametrize("path", sorted(ROUTES))
-def test_nothing_is_changed_by_what_reads(client: TestClient, path: str, method: str) -> None:
-    assert getattr(client, method)(f"/epochs{path}", headers=token("admin")).status_code == 405
+# --- what is there -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -145,9 +100,16 @@ def access(*dags: str | None) -> Any:
     return SimpleNamespace(may_read=lambda dag_id: dag_id in dags or None in dags)
 
 
+def rows(service: EpochService, *dags: str | None, domain: str = "default") -> list[dict[str, Any]]:
+    """The rows that somebody who may read *dags* sees."""
+    seen = frame(service.store, domain).where(lambda row: is_visible(row, access(*dags)))
+    names = [row.table for row in seen.rows]
+    found = grid(service.store, domain, tables=names) if names else None
+    return grid_answer(found, {}, access(*dags))["rows"] if found else []
+
+
 def shown(service: EpochService, *dags: str | None) -> dict[str, set[str]]:
-    answer = grid_answer(grid(service.store, "default", end=DAY.end), access(*dags))
-    return {row["table"]: {cell["state"] for cell in row["cells"]} for row in answer["rows"]}
+    return {row["table"]: {cell["state"] for cell in row["cells"]} for row in rows(service, *dags)}
 
 
 def test_table_is_shown_only_with_access_to_its_dag(service: EpochService) -> None:
@@ -165,16 +127,14 @@ def test_epochs_of_an_earlier_job_are_shown_only_with_access_to_all_dags(tmp_pat
         publish(service, before, DAY)
         service.retire("default", "before", reason="renamed", by="ada")
         publish(service, successor, Interval(DAY.end, DAY.end + timedelta(days=1)))
-        found = grid(service.store, "default")
-    (row,) = grid_answer(found, access(None))["rows"]
+        (row,), (own,) = rows(service, None), rows(service, "dag_successor")
     assert [(one["state"], one["committed"]["rows"]) for one in row["cells"]] == [
         ("COMMIT", 1),
         ("COMMIT", 1),
     ]
     assert row["cells"][0]["owner"] is None
-    (row,) = grid_answer(found, access("dag_successor"))["rows"]
-    assert [one["state"] for one in row["cells"]] == ["", "COMMIT"]
-    assert set(row["cells"][0]) == {"start", "end", "state"}
+    assert [one["state"] for one in own["cells"]] == ["", "COMMIT"]
+    assert set(own["cells"][0]) == {"start", "end", "state"}
 
 
 def publish(service: EpochService, job: Job, interval: Interval) -> None:
@@ -192,9 +152,15 @@ def test_domain_is_named_only_with_access_to_one_of_its_dags(service: EpochServi
     assert domains_answer(dags, access("dag_mine")) == ["default"]
     assert domains_answer(dags, access("dag_rail")) == ["rail"]
     assert domains_answer(dags, access()) == []
-    hidden = grid_answer(grid(service.store, DomainName("rail")), access("dag_mine"))
-    absent = grid_answer(grid(service.store, DomainName("nowhere")), access("dag_mine"))
-    told = {"domain", "now", "start", "end"}
+
+
+def test_hidden_domain_and_an_absent_one_are_told_alike(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "dag_mine")
+    hidden, absent = (get(client, "grid", domain=name).json() for name in ("rail", "nowhere"))
+    assert hidden["rows"] == []
+    told = {"domain", "now", "start", "end", "from", "to"}
     assert {name: hidden[name] for name in hidden.keys() - told} == {
         name: absent[name] for name in absent.keys() - told
     }
@@ -230,8 +196,9 @@ def test_attempts_of_an_unreadable_dag_are_left_out(service: EpochService) -> No
         service.abort(attempt, f"{dag} failed")
     answer = epoch_answer(explain(service.store, "default", "mine", day), access("dag_mine"))
     assert "secret" not in json.dumps(answer)
-    table = grid_answer(grid(service.store, "default", end=day.end), access("dag_mine"))
-    assert "secret" not in json.dumps(table)
+    assert "secret" not in json.dumps(rows(service, "dag_mine"))
+    (row,) = rows(service, "dag_secret")
+    assert [cell["state"] for cell in row["cells"]] == ["", "ABORTED"]
 
 
 # --- questions and answers -----------------------------------------------------------------------------------
@@ -265,6 +232,29 @@ def test_an_answer_that_is_there_already_is_not_sent_again(client: TestClient) -
     assert [row["table"] for row in other["rows"]] == ["my_table"]
 
 
+def test_grid_is_answered_by_windows_of_tables_and_times(client: TestClient) -> None:
+    whole = get(client, "grid", hours="72", end="2013-02-10").json()
+    names = [row["table"] for row in whole["rows"]]
+    assert (names, whole["total"], whole["tables"]) == (["idle_table", "my_table", "their_table"], 3, 3)
+    assert (whole["start"], whole["end"]) == (DAY.start.isoformat(), "2013-02-10T00:00:00+00:00")
+    assert (whole["from"], whole["to"], whole["shortest_s"]) == (whole["start"], whole["end"], 86_400)
+    query = {"hours": "72", "end": "2013-02-10", "offset": "1", "limit": "1"}
+    part = get(client, "grid", **query, **{"from": "2013-02-08", "to": "2013-02-09"}).json()
+    assert ([row["table"] for row in part["rows"]], part["offset"], part["total"]) == (["my_table"], 1, 3)
+    assert [cell["start"][:10] for cell in part["rows"][0]["cells"]] == ["2013-02-08"]
+    assert (part["start"], part["end"]) == (whole["start"], whole["end"]), "the axis stays"
+    latest = get(client, "grid", **query, cells="1").json()
+    assert [cell["start"][:10] for cell in latest["rows"][0]["cells"]] == ["2013-02-09"]
+    named = get(client, "grid", words="their", hours="72").json()
+    assert ([row["table"] for row in named["rows"]], named["total"], named["tables"]) == (
+        ["their_table"],
+        1,
+        3,
+    )
+    beyond = get(client, "grid", offset="3").json()
+    assert (beyond["rows"], beyond["total"]) == ([], 3)
+
+
 def test_the_page_works_on_few_questions_at_once() -> None:
     """A question that is answered at the same head is not worked on again; a further one is told to wait."""
     recent, worked = Recent(at_once=1, timeout_s=0.05), list[int]()
@@ -291,6 +281,11 @@ def test_the_page_works_on_few_questions_at_once() -> None:
         ("grid", {"hours": "0"}, 422, "hours"),
         ("grid", {"hours": "1e9"}, 422, "hours"),
         ("grid", {"words": "x" * 300}, 422, "255"),
+        ("grid", {"limit": "101"}, 422, "100"),
+        ("grid", {"offset": "-1"}, 422, "offset"),
+        ("grid", {"cells": "0"}, 422, "cells"),
+        ("grid", {"from": "2013-02-08", "to": "2013-02-07"}, 400, "to"),
+        ("grid", {"from": "early"}, 400, "from"),
         ("grid", {"domain": "../x"}, 400, "domain"),
         ("grid", {"domain": "a\x00b"}, 400, "domain"),
         ("grid", {"domain": "x" * 300}, 422, "255"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from secrets import token_hex
 from typing import Any
@@ -16,13 +18,14 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.access import DagAccess
 from airflow_provider.plugins.grid import differences, restatements
 from tests.airflow_runs import epochs_connection
 from tests.airflow_server import api_server
-from tests.restated_rides import DECISIONS, QUESTIONS, WHY, Rides
+from tests.restated_rides import DECISIONS, WHY, Rides
 
 Ask = Callable[..., Any]
 _DOMAINS = count(1)
@@ -96,31 +99,6 @@ def record(rides: Rides, name: str = "mend") -> Any:
 # --- who gets in -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("role", "status"), [(None, 401), ("forged", 403), ("viewer", 200), ("admin", 200)])
-def test_questions_need_a_signed_in_user(
-    client: TestClient, rides: Rides, role: str | None, status: int
-) -> None:
-    rides.open("mend")
-    rides.stage("mend", 1, 2, 3)
-    forged = {"Authorization": "Bearer e30.e30.e30"}
-    headers = {None: {}, "forged": forged}.get(role) if role in (None, "forged") else signed_in(role)
-    query = {"domain": rides.domain, "name": "mend"}
-    answers = {path: client.get(f"/epochs{path}", params=query, headers=headers) for path in QUESTIONS}
-    assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(QUESTIONS, status)
-    assert all("mend" not in answer.text for answer in answers.values()) is (status != 200)
-
-
-@pytest.mark.parametrize(("role", "status"), [(None, 401), ("forged", 403)])
-@pytest.mark.parametrize("path", DECISIONS)
-def test_decisions_need_a_signed_in_user(
-    client: TestClient, untouched: Rides, path: str, role: str | None, status: int
-) -> None:
-    headers = {"Authorization": "Bearer e30.e30.e30"} if role else {}
-    body = {"domain": untouched.domain, "name": "mend", "output": NO_DIGEST, "reason": "no"}
-    assert client.post(f"/epochs{path}", json=body, headers=headers).status_code == status
-    assert record(untouched).state is RestatementState.OPEN
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -152,12 +130,6 @@ def test_no_page_of_another_site_may_ask_for_a_decision(client: TestClient) -> N
     assert answer.status_code in (400, 405), "which of them depends on Airflow's version"
     assert "access-control-allow-origin" not in answer.headers
     assert "access-control-allow-origin" not in answer.headers
-
-
-@pytest.mark.parametrize("path", DECISIONS)
-def test_a_decision_is_no_get(client: TestClient, path: str) -> None:
-    for method in ("get", "put", "patch", "delete"):
-        assert getattr(client, method)(f"/epochs{path}", headers=signed_in("admin")).status_code == 405
 
 
 # --- who decides -----------------------------------------------------------------------------------------------
@@ -338,6 +310,24 @@ def test_outdated_member_says_why_and_its_run_is_for_its_readers(
     )
     listed = ask("restatement", name="mend", job="load_rides").json()["listed"]
     assert [(one["state"], one["owner"], one["why"]) for one in listed] == [("staged", None, "")]
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_told"), [(timedelta(hours=1), True), (timedelta(microseconds=1), False)]
+)
+def test_closing_phase_is_told_until_it_is_over(
+    rides: Rides, ask: Ask, service: EpochService, phase: timedelta, is_told: bool
+) -> None:
+    """R29: the record keeps the time, at which new readers begin again."""
+    rides.open("mend", 3)
+    rides.stage("mend", 3)
+    rides.commit(4)
+    defaults = replace(service.defaults, closing_phase=phase)
+    publisher = EpochService(service.store, service.formats, defaults=defaults)
+    with pytest.raises(NotReady):
+        publisher.restatements.publish(rides.domain, "mend")
+    assert record(rides).closing_until is not None
+    assert (ask("restatement", name="mend").json()["closing_until"] is not None) is is_told
 
 
 def test_differences_are_numbers_and_no_rows(rides: Rides, ask: Ask) -> None:

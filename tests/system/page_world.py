@@ -17,7 +17,7 @@ from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import CheckFailed
+from airflow_provider.domain.errors import CheckFailed, NotReady
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
@@ -39,8 +39,8 @@ DOMAIN = "city"
 OTHER_DOMAIN = "rail & <i>road"
 HARBOUR = "harbour"
 """Where people and retention have done what they can do."""
-RIDES, TANDEMS = "rides", "tandems"
-"""Domains with a restatement that is staged, and with one in each state."""
+RIDES, TANDEMS, FERRIES = "rides", "tandems", "ferries"
+"""Domains with a restatement that is staged, with one in each state, and with one that is closing."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
     Job(
@@ -127,10 +127,13 @@ class PageWorld:
 
 
 @contextmanager
-def page_world(home: Path, content: Callable[[Settings], None] | None = None) -> Iterator[PageWorld]:
+def page_world(
+    home: Path, content: Callable[[Settings], None] | None = None, *, makes_rows: bool = True
+) -> Iterator[PageWorld]:
     """Fill a store, start Airflow, and stop it at the end.
 
     :param content: brings the epochs that the page shows; by default :func:`fill`.
+    :param makes_rows: runs the DAG ``make``, which needs Spark.
     """
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     (content or fill)(settings)
@@ -161,7 +164,8 @@ def page_world(home: Path, content: Callable[[Settings], None] | None = None) ->
     cluster.start()
     try:
         cluster.wait_until_healthy()
-        yield PageWorld(cluster=cluster, passwords=passwords, run=make_rows(cluster.rest))
+        run = make_rows(cluster.rest) if makes_rows else ""
+        yield PageWorld(cluster=cluster, passwords=passwords, run=run)
     finally:
         cluster.stop()
 
@@ -208,7 +212,9 @@ def fill(settings: Settings) -> None:
         rides.commit(1, 2, 3)
         rides.open("harbour", needs_approval=True)
         rides.stage("harbour", 1, 2, 3)
+        service.leases.cut(RIDES, ["rides"], name="report", owner="reports/yesterday")
         fill_tandems(service)
+        fill_ferries(service)
 
 
 def fill_harbour(service: EpochService, settings: Settings) -> None:
@@ -244,6 +250,17 @@ def fill_tandems(service: EpochService) -> None:
     tandems.stage("harbour", 2, 3)
     tandems.stage_one("harbour", tandems.load, 2, generation=1)
     tandems.begin("harbour", tandems.count, 2, generation=1)
+
+
+def fill_ferries(service: EpochService) -> None:
+    """Let a reader begin while a restatement is staged: its publish adds it, and keeps further ones back for a time."""
+    ferries = Rides(service, FERRIES)
+    ferries.commit(1, 2)
+    ferries.open("harbour", 2)
+    ferries.stage("harbour", 2)
+    ferries.commit(3)
+    with pytest.raises(NotReady):
+        service.restatements.publish(FERRIES, "harbour")
 
 
 def day(number: int) -> Interval:

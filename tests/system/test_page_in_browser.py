@@ -12,13 +12,18 @@ from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 
 from airflow_provider.plugins import grid as grid_package
 from airflow_provider.plugins.grid.app import router
+from benchmarks.page import first_paint_ms
+from benchmarks.page_world import HOUR, ORIGIN
 from tests.system.browser import LIMIT_MS, Visitor, chromium
+from tests.system.page_views import faint, log_of, look, row, said, tables
 from tests.system.page_world import (
     DOMAIN,
+    FERRIES,
+    FIRST,
     HARBOUR,
     ODD,
     ODD_DAG,
@@ -35,33 +40,6 @@ from tests.system.page_world import (
 expect.set_options(timeout=LIMIT_MS)
 SIGNED_OUT = 401
 STATIC = Path(grid_package.__file__).parent / "static"
-READABLE = 4.5
-"""Contrast of text with what is behind it, as WCAG 2 level AA asks for."""
-
-CONTRAST = """element => {
-  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const seen = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (color) => {
-    const [red, green, blue] = color.map((part) => part / 255).map((part) =>
-      part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  };
-  let behind = element;
-  while (behind && seen(getComputedStyle(behind).backgroundColor)[3] < 255
-    && getComputedStyle(behind).backgroundImage === "none") behind = behind.parentElement;
-  const style = getComputedStyle(behind);
-  const stripes = style.backgroundImage.match(/rgb[^)]*\\)|oklch[^)]*\\)/g);
-  const text = light(seen(getComputedStyle(element).color));
-  return Math.min(...(stripes ?? [style.backgroundColor]).map((color) => {
-    const [dark, bright] = [text, light(seen(color))].sort((one, other) => one - other);
-    return (bright + 0.05) / (dark + 0.05);
-  }));
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -102,43 +80,6 @@ def viewer(browser: Browser, world: PageWorld, cookies: dict[str, StorageState])
         assert visitor.hosts == {world.base_url}
 
 
-def look(visitor: Visitor, **query: str) -> Page:
-    """Open the page and wait for what it shows."""
-    wanted = "&".join(f"{name}={quote(value)}" for name, value in query.items())
-    visitor.page.goto(f"/plugin/epochs?{wanted}")
-    visitor.page.locator(".ep-axis, .ep-note:not([role=status])").first.wait_for()
-    return visitor.page
-
-
-def row(page: Page, table: str) -> Locator:
-    return page.get_by_role("group", name=f"Epochs of {table}", exact=True)
-
-
-def tables(page: Page) -> list[str]:
-    return page.locator(".ep-name b").all_inner_texts()
-
-
-def said(page: Page, table: str) -> dict[int, str]:
-    """What the page says of a table's epochs, by the day on which they begin, without the CSNs."""
-    names = [one.get_attribute("aria-label") or "" for one in row(page, table).get_by_role("button").all()]
-    found = [re.fullmatch(r"(.*), \d{4}-\d\d-(\d\d) 00:00 to .{16} UTC: (.*)", name) for name in names]
-    assert {one[1] for one in found if one} == {table}
-    return {int(one[2]): re.sub(r" at CSN \d+$", "", one[3]) for one in found if one}
-
-
-def faint(page: Page) -> dict[str, float]:
-    """Texts that do not stand out from what is behind them."""
-    texts = page.locator(
-        ".ep :is(b, small, h1, h2, p, label, dt, dd, th, td, a, code, .ep-head, .ep-none, .ep-legend span, .ep-swatch,"
-        " .ep-cell, .ep-badge, .ep-hint, .ep-button)"
-    )
-    return {
-        text.inner_text(): ratio
-        for text in texts.all()
-        if text.inner_text() and (ratio := text.evaluate(CONTRAST)) < READABLE
-    }
-
-
 # --- who gets in -----------------------------------------------------------------------------------------------
 
 
@@ -167,7 +108,7 @@ def test_a_task_leads_to_its_epochs_and_an_epoch_to_its_run(viewer: Visitor, wor
     cell.click()
     detail = page.get_by_role("region", name="Epoch")
     expect(detail).to_contain_text("revision 1: 1 row in 1 file")
-    expect(detail.locator("tbody tr")).to_have_count(5)
+    expect(log_of(page)).to_have_count(5)
     viewer.picture("from-the-task")
     detail.get_by_role("link").first.click()
     page.wait_for_url(re.compile("/dags/make/runs/"))
@@ -229,7 +170,7 @@ def test_page_tells_skips_failed_checks_and_retention(
         expect(detail).not_to_contain_text("Readers get")
         row(page, "ships").get_by_role("button").nth(3).click()
         expect(detail).to_contain_text("the harbour was closed")
-        expect(detail.locator("tbody tr").first).to_contain_text("skip by ada / ")
+        expect(log_of(page).first).to_contain_text("skip by ada / ")
         expect(detail.get_by_role("link")).to_have_count(0)
         viewer.picture(f"skipped-{scheme}")
         assert viewer.errors == []
@@ -239,37 +180,55 @@ def test_names_and_notes_are_shown_as_plain_text(viewer: Visitor) -> None:
     page = look(viewer, domain=DOMAIN)
     row(page, ODD_TABLE).get_by_role("button").first.click()
     detail = page.get_by_role("region", name="Epoch")
-    expect(detail.get_by_role("heading")).to_have_text(ODD_TABLE)
+    expect(detail.get_by_role("heading", level=2)).to_have_text(ODD_TABLE)
     expect(detail).to_contain_text(ODD.name)
-    expect(detail.locator("tbody tr").first).to_contain_text(f"{ODD_DAG} / ")
+    expect(log_of(page).first).to_contain_text(f"{ODD_DAG} / ")
     expect(detail.get_by_role("link")).to_have_count(0)
-    row(page, "flights").get_by_role("button").nth(3).click()
+    row(page, "flights").get_by_role("button", name=re.compile("^flights, 2013-02-08")).click()
     link = detail.get_by_role("link").first
     expect(link).to_contain_text("city_day / scheduled__")
     assert "/dags/city_day/runs/scheduled__2013-02-09T00%3A00%3A00%2B00%3A00" in (
         link.get_attribute("href") or ""
     )
-    expect(detail.locator("tbody")).to_contain_text("<img src=x")
+    expect(log_of(page).last).to_contain_text("<img src=x")
     assert page.locator(".ep img").count() == 0
     assert page.evaluate("globalThis.planted") is None
     viewer.picture("odd-names")
 
 
 def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None:
+    """Only what is on the screen is asked for and drawn; the keyboard reaches the rest all the same."""
+    asked = list[str]()
+    viewer.page.on("request", lambda request: asked.append(request.url))
     page = look(viewer, domain=DOMAIN)
     page.get_by_label("Range").select_option(label="30 days")
-    expect(row(page, "weather").get_by_role("button")).to_have_count(11 * 24)
-    frame = page.locator(".ep-scroll")
+    frame, cells = page.locator(".ep-scroll"), row(page, "weather").get_by_role("button")
+    expect(cells.last).to_have_accessible_name(re.compile("^weather, 2013-02-11 23:00"))
+    frame.evaluate("one => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     width, room, at = frame.evaluate("one => [one.scrollWidth, one.clientWidth, one.scrollLeft]")
     assert width > room, "there is something to scroll"
     assert at == width - room, "the latest epochs are seen first"
-    first = row(page, "weather").get_by_role("button").first
-    expect(first).not_to_be_in_viewport()
-    frame.evaluate("one => { one.scrollLeft = 0 }")
-    expect(first).to_be_in_viewport()
+    assert cells.count() < 11 * 24
+    cells.last.focus()
+    page.keyboard.press("Home")
+    focused = page.locator(".ep-cell:focus")
+    expect(focused).to_have_accessible_name(re.compile("^weather, 2013-02-01 00:00"))
+    expect(focused).to_be_in_viewport()
     assert page.locator(".ep-name").nth(1).bounding_box()["x"] == pytest.approx(frame.bounding_box()["x"] + 1)  # type: ignore[index]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself stays"
+    assert any("from=2013-02-01" in url and "to=" in url for url in asked), "the other part was asked for"
     viewer.picture("thirty-days")
+    page.keyboard.press("End")
+    expect(focused).to_have_accessible_name(re.compile("^weather, 2013-02-11 23:00"))
+
+
+def test_first_epochs_are_painted(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    """What the benchmark of the page measures, on this world."""
+    hours = (FIRST - ORIGIN) // HOUR + 11 * 24
+    taken = first_paint_ms(browser, world.base_url, cookies["viewer"], DOMAIN, epochs=hours)
+    assert 0 < taken < LIMIT_MS
 
 
 def test_design_tokens_of_the_page_have_values_in_airflows(viewer: Visitor) -> None:
@@ -290,7 +249,9 @@ def test_design_tokens_of_the_page_have_values_in_airflows(viewer: Visitor) -> N
 def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) -> None:
     page = look(viewer)
     choice = page.get_by_label("Domain")
-    expect(choice.locator("option")).to_have_text([DOMAIN, "default", HARBOUR, OTHER_DOMAIN, RIDES, TANDEMS])
+    expect(choice.locator("option")).to_have_text(
+        [DOMAIN, "default", FERRIES, HARBOUR, OTHER_DOMAIN, RIDES, TANDEMS]
+    )
     choice.select_option(OTHER_DOMAIN)
     expect(page.locator(".ep-name b")).to_have_text(["trains"])
     page.reload()
@@ -491,6 +452,114 @@ def test_refused_decision_shows_the_packages_words(
         expect(problem.get_by_role("heading")).to_have_text("Revert: refused")
         expect(problem).to_contain_text("What to do:")
         admin.picture("refused")
+
+
+def test_closing_phase_is_told(viewer: Visitor) -> None:
+    viewer.page.goto(f"/plugin/epochs?domain={FERRIES}&restatement=harbour")
+    one = viewer.page.get_by_role("region", name="Restatement", exact=True)
+    expect(one).to_contain_text("no new readers until 20")
+    viewer.picture("closing")
+
+
+# --- an epoch, its tables and jobs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_panel_has_inputs_attempts_leases_and_delay(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
+) -> None:
+    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+        page = look(viewer, domain=TANDEMS)
+        row(page, "station_totals").get_by_role("button").nth(1).click()
+        detail = page.get_by_role("region", name="Epoch")
+        part = {
+            name: detail.get_by_role("region", name=name)
+            for name in ("Inputs", "Tables", "Attempts", "Delay")
+        }
+        expect(part["Inputs"].locator("tbody tr")).to_contain_text("rides")
+        expect(part["Tables"].locator("tbody tr")).to_contain_text("station_totals")
+        expect(part["Attempts"].locator("tbody tr")).to_have_count(3)
+        plot = part["Delay"].get_by_role("img")
+        expect(plot).to_have_accessible_name(re.compile("^Delay of station_totals, 6 epochs from 2013-02-02"))
+        for name in ("Abort …", "Retire job …"):
+            expect(detail.get_by_role("button", name=name)).to_be_disabled()
+        expect(detail).to_contain_text("You may look, not decide")
+        expect(detail).to_contain_text("count_rides.")
+        assert faint(page) == {}
+        viewer.picture(f"panel-{scheme}")
+        plot.scroll_into_view_if_needed()
+        viewer.picture(f"delay-{scheme}")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_topology_is_drawn_and_leads_to_epochs(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
+) -> None:
+    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+        page = viewer.page
+        page.goto(f"/plugin/epochs?view=topology&domain={TANDEMS}")
+        graph = page.get_by_role("group", name="Graph of jobs and tables")
+        expect(graph.get_by_role("link")).to_have_count(4)
+        expect(graph.locator("path.ep-arrow")).to_have_count(3)
+        page.get_by_text("As a list").click()
+        expect(page.get_by_role("table").locator("tbody tr")).to_have_text(
+            ["count_ridesdaily, UTCrides (state)station_totals", "load_ridesdaily, UTCnothingrides"]
+        )
+        assert faint(page) == {}
+        viewer.picture(f"topology-{scheme}")
+        link = graph.get_by_role("link", name="station_totals, table, full: show its epochs")
+        link.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".ep-name b")).to_have_text(["station_totals"])
+        page.go_back()
+        expect(graph).to_be_visible()
+        assert viewer.errors == []
+
+
+def test_epoch_is_skipped_and_another_restated(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    """By keyboard; what stands in the way of a decision is told in the package's words."""
+    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+        page = look(admin, domain=OTHER_DOMAIN, to="2013-02-04T00:00:00Z")
+        detail, dialog = page.get_by_role("region", name="Epoch"), page.get_by_role("dialog")
+        actions = detail.get_by_role("region", name="Actions")
+        told = actions.get_by_role("status")
+        row(page, "trains").get_by_role("button").nth(1).click()
+        actions.get_by_role("button", name="Skip …").focus()
+        page.keyboard.press("Enter")
+        expect(dialog.get_by_role("button", name="Skip")).to_be_disabled()
+        page.keyboard.type("no train ran")
+        assert faint(page) == {}
+        admin.picture("skip")
+        dialog.get_by_role("button", name="Skip").click()
+        expect(told).to_contain_text("Skipped: readers go on.")
+        expect(log_of(page).first).to_contain_text("skip by admin / ")
+        expect(row(page, "trains").get_by_role("button").nth(1)).to_have_accessible_name(
+            re.compile("skipped")
+        )
+
+        row(page, "trains").get_by_role("button").first.click()
+        actions.get_by_role("button", name="Restate …").click()
+        expect(dialog.get_by_role("group", name="Plan")).to_contain_text("Computes 1 epoch of 1 job again")
+        dialog.get_by_label("Reason").fill("a train was counted twice")
+        admin.picture("restate")
+        dialog.get_by_role("button", name="Restate").click()
+        expect(told).to_contain_text("Opened: load_trains-2013-02-01-")
+        expect(told.get_by_role("link", name="Show it")).to_be_visible()
+        actions.get_by_role("button", name="Retire job …").click()
+        dialog.get_by_label("Reason").fill("no trains any more")
+        dialog.get_by_role("button", name="Retire job").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("What to do:")
+        admin.picture("retire-refused")
+        page.keyboard.press("Escape")
+        detail.get_by_role("link", name=re.compile("^load_trains-2013-02-01-")).click()
+        expect(page.get_by_role("heading", name="Restatement load_trains-2013-02-01-")).to_be_visible()
+        expect(page.get_by_role("region", name="Restatement", exact=True)).to_contain_text(
+            "a train was counted twice"
+        )
+        assert [one for one in admin.errors if "409" not in one] == [], "the refusal is the only one"
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------

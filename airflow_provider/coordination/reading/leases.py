@@ -45,6 +45,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import (
     Delete,
     Exists,
+    MetadataReader,
     MetadataStore,
     Put,
     Reading,
@@ -197,13 +198,7 @@ class Leases:
 
     def all(self, domain: str, *, beginning: str = "") -> list[Lease]:
         """Return the live leases of *domain* whose ids begin with *beginning*, by id."""
-        checked = domain_name(domain)
-        reading = self.store.read(checked, [])
-        found = takewhile(
-            lambda held: held.key.item.startswith(beginning),
-            pages(self.store, checked, LeaseRecord, start=beginning or None),
-        )
-        return [_lease(held, reading) for held in found if not _over(held, reading)]
+        return live_leases(self.store, domain, beginning=beginning)
 
     def _labelled(self, lease: Lease) -> Lease:
         """Return *lease* with the labels of outdated rows: those at its claim, and those since (R18)."""
@@ -292,6 +287,17 @@ class Leases:
             random=self._random,
             timeout=self.defaults.unknown_outcome_timeout,
         )
+
+
+def live_leases(reader: MetadataReader, domain: str, *, beginning: str = "") -> list[Lease]:
+    """Return the live leases of *domain* whose ids begin with *beginning*, by id."""
+    checked = domain_name(domain)
+    reading = reader.read(checked, [])
+    found = takewhile(
+        lambda held: held.key.item.startswith(beginning),
+        pages(reader, checked, LeaseRecord, start=beginning or None),
+    )
+    return [_lease(held, reading) for held in found if not _over(held, reading)]
 
 
 def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:

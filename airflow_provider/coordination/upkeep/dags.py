@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider.domain.epoch import EpochRecord
+from airflow_provider.domain.epoch import Commitment, EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.records import epoch_key, table_key
 from airflow_provider.domain.registration import JobRecord
@@ -12,6 +12,8 @@ from airflow_provider.domain.restatement import JobEpochs
 from airflow_provider.stores.base import MetadataReader, pages, scan
 
 _PAGE = 500
+_SKIPPED = 20
+"""Number of latest epochs of a job among which one that was not skipped is looked for."""
 
 
 def dags_of_jobs(
@@ -24,7 +26,7 @@ def dags_of_jobs(
     names = (
         [stamped.record.name for stamped in pages(reader, domain, JobRecord)] if jobs is None else list(jobs)
     )
-    return {name: dag for name in names if (dag := _latest_dag(reader, domain, name)) is not None}
+    return {name: dag for name in names if (dag := latest_dag(reader, domain, name)) is not None}
 
 
 def dags_of_members(
@@ -33,7 +35,7 @@ def dags_of_members(
     """Return all DAGs that worked on *members* of a restatement, and on the latest epochs of their jobs."""
     found = set[str]()
     for epochs in members:
-        latest = _latest_dag(reader, domain, epochs.job)
+        latest = latest_dag(reader, domain, epochs.job)
         found |= set() if latest is None else {latest}
         keys = [epoch_key(domain, epochs.job, interval.start) for interval in epochs.intervals]
         for start in range(0, len(keys), _PAGE):
@@ -55,12 +57,23 @@ def dags_of_tables(
     """Return for each of *names* the DAG that worked on the latest epoch of its job; without those that none has."""
     tables = reader.read(domain, [table_key(domain, name) for name in names]).records
     jobs = {TableName(key.item): stamped.record.job for key, stamped in tables.items()}
-    latest = {job: _latest_dag(reader, domain, job) for job in set(jobs.values())}
+    latest = {job: latest_dag(reader, domain, job) for job in set(jobs.values())}
     return {name: dag for name, job in jobs.items() if (dag := latest[job]) is not None}
 
 
-def _latest_dag(reader: MetadataReader, domain: DomainName, job: JobName) -> str | None:
-    for epoch in scan(reader, domain, EpochRecord, job, limit=1, reverse=True):
-        worker = epoch.record.attempt or epoch.record.committed or epoch.record.taken_back
-        return None if worker is None else worker.owner.dag_id
-    return None
+def latest_dag(reader: MetadataReader, domain: DomainName, job: JobName) -> str | None:
+    """Return the DAG that worked on the latest epoch of *job*; None if none has.
+
+    Of a skipped epoch, which has an author in the place of a DAG, the one before counts, some epochs back at most.
+    """
+    found: list[str] = []
+    for limit in (1, _SKIPPED):
+        found = []
+        for epoch in scan(reader, domain, EpochRecord, job, limit=limit, reverse=True):
+            worker = epoch.record.attempt or epoch.record.committed or epoch.record.taken_back
+            if worker is None:
+                break
+            found.append(worker.owner.dag_id)
+            if not (isinstance(worker, Commitment) and worker.skipped):
+                return found[-1]
+    return found[0] if found else None

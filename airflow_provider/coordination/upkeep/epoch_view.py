@@ -41,6 +41,7 @@ class ShownAttempt:
     :param ended: time of its end, or of its last entry; None while it has not ended.
     :param log: its entries, oldest first. :param findings: of the checks that refused its output.
     :param is_silent: it has not ended, and its lock has expired.
+    :param is_staged: its output waits for the publish of a restatement, or of its group.
     """
 
     token: int
@@ -51,6 +52,7 @@ class ShownAttempt:
     log: tuple[Stamped[AttemptEvent], ...]
     findings: tuple[Finding, ...] = ()
     is_silent: bool = False
+    is_staged: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +191,7 @@ def _attempts(
                 log=own,
                 findings=next((event.record.findings for event in own if event.record.findings), ()),
                 is_silent=is_open and not alive and not staged,
+                is_staged=is_open and staged,
             )
         )
     return found

@@ -30,6 +30,7 @@ from airflow_provider.domain.interval import Cadence, Interval, time_key
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
     Stamped,
+    job_key,
     lock_of,
     retention_key,
     slice_writer,
@@ -42,8 +43,6 @@ from airflow_provider.stores.base import MetadataReader, pages, scan
 
 MAX_CELLS = 1000
 DEFAULT_SPAN = timedelta(days=7)
-_FEWEST = 24
-"""Minimum number of cells of a table, for any number of tables."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +83,7 @@ class Cell:
 class Row:
     """One table and its epochs, in the order of time.
 
+    :param reaches: end of its latest committed epoch; beyond the watermark if earlier ones are missing.
     :param inactive: time since which its job is inactive, and other jobs no longer wait for it.
     :param retired: reason for which the table was retired; empty for other tables.
     """
@@ -94,6 +94,7 @@ class Row:
     watermark: datetime | None
     csn: int | None
     cells: tuple[Cell, ...]
+    reaches: datetime | None = None
     inactive: datetime | None = None
     retired: str = ""
 
@@ -103,7 +104,6 @@ class Grid:
     """The tables of a domain over a range of time, as of the domain's head.
 
     :param left_out: the range has earlier epochs beyond the maximum, which are not shown.
-    :param more: the domain has further tables beyond the maximum, which are not shown.
     """
 
     domain: DomainName
@@ -112,7 +112,6 @@ class Grid:
     shown: Interval
     rows: tuple[Row, ...]
     left_out: bool = False
-    more: bool = False
 
 
 def grid(
@@ -123,38 +122,30 @@ def grid(
     end: datetime | None = None,
     span: timedelta = DEFAULT_SPAN,
     tables: Sequence[str] = (),
+    jobs: Sequence[JobName] | None = None,
     max_cells: int = MAX_CELLS,
-    words: Sequence[str] = (),
-    max_rows: int | None = None,
-    max_total: int | None = None,
 ) -> Grid:
     """Return the tables of *domain* and their epochs in ``[start, end)``.
 
     :param end: None for the latest barrier that any table has reached or tries to reach.
     :param start: None for *span* before *end*. :param tables: only these; all when empty.
+    :param jobs: the jobs of *tables*, for one who knows them: no record of another job is read then.
     :param max_cells: of one table; the latest are kept.
-    :param words: only tables whose name, or whose job's, contains one of them; all when empty.
-    :param max_rows: maximum number of tables. :param max_total: approximate number of cells, shared among them.
     :raises InvalidInput: an empty range.
     """
     name = domain_name(domain)
     reading = reader.read(name, [retention_key(name)])
-    registered = list(pages(reader, name, JobRecord))
-    jobs = [stamped.record for stamped in registered if _asked_for(stamped.record, tables, words)]
-    keys = [table_key(name, table.name) for job in jobs for table in job.outputs]
+    registered = _registered(reader, name, jobs)
+    asked = [stamped.record for stamped in registered if _asked_for(stamped.record, tables)]
+    keys = [table_key(name, table.name) for job in asked for table in job.outputs]
     records = {TableName(key.item): stamped for key, stamped in reader.read(name, keys).records.items()}
-    some = jobs if max_rows is None else jobs[:max_rows]
-    last = _latest(reader, name, some, records.values(), reading.now) if end is None else end
-    shown = Interval(_before(last, span) if start is None else start, last)
+    last = _latest(reader, name, asked, records.values(), reading.now) if end is None else end
+    shown = Interval(time_before(last, span) if start is None else start, last)
     inactive = {
         job.record.name: since
         for job in registered
         if (since := inactive_since(job, _own(job.record, records), reading.now)) is not None
     }
-    wanted = sum(len(job.outputs) for job in jobs)
-    shown_rows = wanted if max_rows is None else min(wanted, max_rows)
-    if max_total is not None and shown_rows:
-        max_cells = max(min(max_cells, max_total // shown_rows), _FEWEST)
     view = _View(
         reader=reader,
         domain=name,
@@ -170,35 +161,27 @@ def grid(
         max_cells=max_cells,
     )
     rows: list[Row] = []
-    left_out = more = False
-    for job in jobs:
-        if max_rows is not None and len(rows) >= max_rows:
-            more = True
-            break
-        found, dropped = view.rows(job, records)
-        rows += [
-            replace(row, inactive=None if job.retired else inactive.get(job.name))
-            for row in found
-            if (not tables or row.table.name in tables) and _named(row.table.name, job.name, words)
-        ]
+    left_out = False
+    for job in asked:
+        found, dropped = view.rows(job, records, tables)
+        rows += [replace(row, inactive=None if job.retired else inactive.get(job.name)) for row in found]
         left_out = left_out or dropped
-    if max_rows is not None and len(rows) > max_rows:
-        rows, more = rows[:max_rows], True
-    return Grid(
-        domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out, more=more
-    )
+    return Grid(domain=name, csn=view.head, now=view.now, shown=shown, rows=tuple(rows), left_out=left_out)
 
 
-def _asked_for(job: JobRecord, tables: Sequence[str], words: Sequence[str]) -> bool:
-    names = [table.name for table in job.outputs]
-    return (not tables or bool(set(names) & set(tables))) and any(
-        _named(name, job.name, words) for name in names
-    )
+def _registered(
+    reader: MetadataReader, domain: DomainName, jobs: Sequence[JobName] | None
+) -> list[Stamped[JobRecord]]:
+    """Return the records of *jobs*, by default of all, by name."""
+    if jobs is None:
+        return list(pages(reader, domain, JobRecord))
+    keys = [job_key(domain, job) for job in sorted(set(jobs))]
+    reading = reader.read(domain, keys)
+    return [stamped for stamped in map(reading.get, keys) if stamped is not None]
 
 
-def _named(table: str, job: str, words: Sequence[str]) -> bool:
-    text = f"{table} {job}".lower()
-    return not words or any(word.lower() in text for word in words)
+def _asked_for(job: JobRecord, tables: Sequence[str]) -> bool:
+    return not tables or any(table.name in tables for table in job.outputs)
 
 
 def _own(job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]) -> list[Stamped[TableRecord]]:
@@ -209,7 +192,11 @@ def _owned(stamped: Stamped[TableRecord], job: JobRecord) -> bool:
     return stamped.record.job == job.name
 
 
-def _before(end: datetime, span: timedelta) -> datetime:
+def time_before(end: datetime, span: timedelta) -> datetime:
+    """Return the time *span* before *end*.
+
+    :raises InvalidInput: UTC cannot express it.
+    """
     try:
         return end - span
     except OverflowError as error:
@@ -250,9 +237,12 @@ class _View:
     max_cells: int
 
     def rows(
-        self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]]
+        self, job: JobRecord, records: Mapping[TableName, Stamped[TableRecord]], tables: Sequence[str]
     ) -> tuple[list[Row], bool]:
-        """Return the rows of one job's tables, which share its epochs, and whether earlier epochs are left out."""
+        """Return the rows of one job's tables, which share its epochs, and whether earlier epochs are left out.
+
+        :param tables: as in :func:`grid`.
+        """
         low, high = time_key(job.cadence.floor(self.shown.start)), time_key(self.shown.end)
         begun = scan(
             self.reader,
@@ -276,6 +266,8 @@ class _View:
         rows = []
         since = time_key(intervals[0].start) if intervals else low
         for table in own:
+            if tables and table.name not in tables:
+                continue
             scanned = scan(self.reader, self.domain, SliceRecord, table.name, start=since, end=high)
             found = [piece for piece in scanned if not piece.record.taken_back]
             # Sorted, so that of several slices of an epoch the newest one stays.
@@ -304,6 +296,9 @@ class _View:
             watermark=moved.watermark if moved else None,
             csn=moved.csn if moved else None,
             cells=cells,
+            reaches=known.record.progress.islands[-1].end
+            if known and known.record.progress.islands
+            else None,
             retired=known.record.ended if known else "",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -24,6 +25,7 @@ from airflow_provider.domain.errors import (
     UnknownName,
 )
 from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.schedule import run_barrier
 from airflow_provider.plugins.access import NotAllowed, address_hidden, allowed_hook
 from airflow_provider.plugins.recent import Recent
 from airflow_provider.stores.base import MetadataReader
@@ -69,6 +71,19 @@ def recent_dags(conn_id: str | None, reader: MetadataReader, domain: DomainName)
     question = ("dags", conn_id or "", domain, head.incarnation)
     found: dict[JobName, str] = recent.answer(question, head.csn, lambda: dags_of_jobs(reader, domain)).value
     return found
+
+
+def moment_of(text: str | None, field: str) -> datetime | None:
+    """Return the time *text*; None without one.
+
+    :raises InvalidInput: not a time. :param field: name of the argument, for the error.
+    """
+    if not text:
+        return None
+    try:
+        return run_barrier(explicit=text)
+    except InvalidInput as error:
+        raise InvalidInput(field=field, value=text, expected="a time such as 2013-02-08T00:00:00Z") from error
 
 
 def refused(_request: Request, error: Exception) -> JSONResponse:

@@ -23,8 +23,8 @@ from airflow_provider.domain.restatement import (
     change_set_of_restatement,
 )
 from airflow_provider.domain.watermark import merged
-from airflow_provider.plugins.access import NotAllowed
 from airflow_provider.plugins.grid.answers import Access, moment_answer, owner_answer
+from airflow_provider.plugins.grid.deciding import may_decide
 
 _LISTED = 20
 UNSTAGED = "unstaged"
@@ -118,7 +118,6 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         answer.
     """
     status, record = found.status, found.status.record
-    missing = {dag for dag in found.dags if not access.may_change_runs(dag)}
     is_published = record.state is RestatementState.PUBLISHED
     return {
         "name": status.name,
@@ -127,7 +126,6 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "reason": record.reason,
         "by": record.by,
         "deadline": moment_answer(record.deadline),
-        "closing_until": moment_answer(record.closing_until),
         "csn": status.csn,
         "published": moment_answer(found.at) if is_published else None,
         "held_until": moment_answer(found.at + REVERTIBLE) if is_published else None,
@@ -135,12 +133,12 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "reverted_by": found.reverted_by and {"name": found.reverted_by[0], "state": found.reverted_by[1]},
         "epochs": record.size,
         "states": {state.value: found.number(state) for state in MemberState} if status.members else {},
-        "asked": [span for epochs in record.asked if epochs.job in jobs for span in _spans(epochs)],
+        "asked": [span for epochs in record.asked if epochs.job in jobs for span in spans_of(epochs)],
         "held": [
             span | {"tables": list(epochs.tables)}
             for epochs in status.held
             if epochs.job in jobs
-            for span in _spans(epochs)
+            for span in spans_of(epochs)
         ],
         "is_held": bool(status.held),
         "members": [_job(found, epochs) for epochs in record.members if epochs.job in jobs],
@@ -148,8 +146,7 @@ def restatement_answer(found: Standing, jobs: Collection[JobName], access: Acces
         "output": status.output,
         **_approval(record, status.output),
         "next_step": _next_step(found, jobs),
-        "may_decide": not missing,
-        "needs": sorted(dag for dag in missing if access.may_read(dag)),
+        **may_decide(found.dags, access),
     }
 
 
@@ -160,31 +157,6 @@ def _next_step(found: Standing, jobs: Collection[JobName]) -> list[str]:
             "ask a user who may see the jobs that hold it: `airflow epochs restate join` or `release` decides"
         ]
     return found.next_step.split("\n") if found.next_step else []
-
-
-def refuse_undecidable(name: RestatementId, dags: Collection[str], access: Access) -> None:
-    """Refuse a decision on the restatement *name*. :param dags: all that worked on its members' jobs.
-
-    :raises NotAllowed: the user may not change runs of one of *dags*.
-    """
-    missing = [dag for dag in dags if not access.may_change_runs(dag)]
-    if not missing:
-        return
-    named = tuple(sorted(dag for dag in missing if access.may_read(dag)))
-    others = len(missing) - len(named)
-    told = [*map(repr, named[:_LISTED])]
-    left = others + max(0, len(named) - _LISTED)
-    told += (
-        [f"{left} more" if told else f"{left} DAG{'' if left == 1 else 's'} that you may not read"]
-        if left
-        else []
-    )
-    raise NotAllowed(
-        f"restatement {name!r} is decided on by users who may change runs of all DAGs that worked on its jobs; "
-        f"you may not change those of {', '.join(told)}.",
-        next_step="ask a user who may, or an administrator of Airflow for the permission to edit these DAGs' runs.",
-        dags=named,
-    )
 
 
 def selected(
@@ -258,7 +230,7 @@ def _job(found: Standing, epochs: JobEpochs) -> dict[str, Any]:
     return {"job": epochs.job, "epochs": len(epochs.intervals), **(counts if found.status.members else {})}
 
 
-def _spans(epochs: JobEpochs) -> Iterator[dict[str, Any]]:
+def spans_of(epochs: JobEpochs) -> Iterator[dict[str, Any]]:
     """Yield the unbroken stretches of a job's epochs, the first few, and the rest as one."""
     starts: Sequence[datetime] = sorted(interval.start for interval in epochs.intervals)
     spans = merged(epochs.intervals)

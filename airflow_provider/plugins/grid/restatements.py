@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
-from airflow.api_fastapi.logging.decorators import action_logging
-from fastapi import APIRouter, Body, Depends, HTTPException, Query, Request
+from fastapi import APIRouter, Body, Query
 
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.staged import restatement_of, unknown
@@ -33,7 +30,15 @@ from airflow_provider.domain.restatement import RestatementRecord, RestatementSt
 from airflow_provider.hooks.asset_events import announce_restatement
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
 from airflow_provider.plugins.access import DagAccess, allowed_hook
-from airflow_provider.plugins.grid.answers import Restated
+from airflow_provider.plugins.grid.answers import Restated, moment_answer
+from airflow_provider.plugins.grid.deciding import (
+    Decided,
+    Deciding,
+    Reason,
+    audited,
+    refuse_undecidable,
+    told,
+)
 from airflow_provider.plugins.grid.differences import RowCounts
 from airflow_provider.plugins.grid.questions import (
     MAX_TEXT,
@@ -48,7 +53,6 @@ from airflow_provider.plugins.grid.restatement_answers import (
     Standing,
     Summary,
     member_answer,
-    refuse_undecidable,
     restatement_answer,
     selected,
     summary_answer,
@@ -56,11 +60,8 @@ from airflow_provider.plugins.grid.restatement_answers import (
 )
 from airflow_provider.stores.base import MetadataReader, pages
 
-log = logging.getLogger(__name__)
-
 _PAGE = 50
 """Number of restatements, or of members, in one answer."""
-_MAX_REASON = 2_000
 
 router = APIRouter()
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
@@ -243,12 +244,14 @@ def restatement_named(
             for member, key in zip(page, keys, strict=True)
         ]
         holding = asked.visible(epochs.job for epochs in standing.status.held)
-        answer = restatement_answer(standing, jobs | holding, asked.access)
+        answer, record = restatement_answer(standing, jobs | holding, asked.access), stamped.record
     return {
         **answer,
         "domain": asked.domain,
         "tag": tag,
         "now": reading.now.isoformat(),
+        # The record keeps the time once it is over.
+        "closing_until": moment_answer(record.closing_until if record.is_closing(reading.now) else None),
         "listed": listed,
         "offset": offset,
         "page": _PAGE,
@@ -271,76 +274,33 @@ def differences_of(
 
 # --- decisions -------------------------------------------------------------------------------------------------
 
-
-def same_site(request: Request) -> None:
-    """Refuse a request that the page of another site may have made.
-
-    The cookie of a login comes with requests that other sites make; see docs/decisions/page-access.md.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "send the decision as application/json.")
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise HTTPException(403, "a decision is made on Airflow's own page, not on that of another site.")
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision of one user on one restatement."""
-
-    domain: str
-    conn_id: str | None
-    name: str
-    user: Any
-
-
-def _decision(
-    user: GetUserDep,
-    name: Annotated[str, Body(max_length=MAX_TEXT)],
-    domain: Annotated[str, Body(max_length=MAX_TEXT)] = "default",
-    conn_id: Annotated[str | None, Body(max_length=MAX_TEXT)] = None,
-) -> Decision:
-    return Decision(domain, conn_id, name, user)
-
-
-Decided = Annotated[Decision, Depends(_decision)]
-Reason = Annotated[str, Body(max_length=_MAX_REASON, embed=True)]
-
-
-async def _kept(session: SessionDep) -> None:
-    """Keep the entry of Airflow's audit log, which Airflow 3.1 takes back where the decision is refused."""
-    session.commit()
-
-
-def _audited(event: str) -> list[Any]:
-    logged = action_logging(event=f"epochs_restatement_{event}")
-    return [Depends(same_site), Depends(logged), Depends(_kept)]
+Named = Annotated[str, Body(max_length=MAX_TEXT, embed=True)]
 
 
 @contextmanager
-def _deciding(decision: Decision, what: str) -> Iterator[tuple[EpochService, DomainName, RestatementId, str]]:
+def _deciding(
+    decision: Deciding, name: str, what: str
+) -> Iterator[tuple[EpochService, DomainName, RestatementId]]:
     """Open the domain for a decision that the user may take; yield its service, and what the decision is about.
 
     :raises UnknownName: as :meth:`Asked.record`. :raises NotAllowed: the user may see the restatement only.
     """
-    by = decision.user.get_name()
     with _asked(decision.conn_id, decision.domain, decision.user) as asked:
-        known, stamped, _ = asked.record(decision.name)
+        known, stamped, _ = asked.record(name)
         dags = dags_of_members(asked.reader, asked.domain, stamped.record.members)
-        refuse_undecidable(known, dags, asked.access)
-        told = {"domain": asked.domain, "restatement": known, "decision": what, "user": by}
-        log.info("restatement %s: %s decides to %s it", known, by, what, extra=told)
-        try:
-            yield asked.service, asked.domain, known, by
-        except (NotReady, DependentReaders) as error:
-            _refuse_hidden(asked, known, error)
-            raise
-        log.info("restatement %s: %s is done", known, what, extra=told)
+        refuse_undecidable(f"restatement {known!r}", dags, asked.access)
+        with told(what, f"restatement {known}", decision):
+            try:
+                yield asked.service, asked.domain, known
+            except (NotReady, DependentReaders) as error:
+                _refuse_hidden(asked, known, error)
+                raise
 
 
 def _refuse_hidden(asked: Asked, name: RestatementId, error: NotReady | DependentReaders) -> None:
     """:raises NotReady: without names, where *error* tells of jobs that the user may not see."""
-    told = error.readers if isinstance(error, DependentReaders) else error.missing
-    jobs = {str(one.job if isinstance(one, Dependent) else one.name) for one in told}
+    readers = error.readers if isinstance(error, DependentReaders) else error.missing
+    jobs = {str(one.job if isinstance(one, Dependent) else one.name) for one in readers}
     if asked.visible(map(JobName, jobs)) != jobs:
         raise NotReady(
             f"restatement {name!r}: epochs of jobs that you may not see have read what it changes.",
@@ -349,35 +309,37 @@ def _refuse_hidden(asked: Asked, name: RestatementId, error: NotReady | Dependen
         ) from None
 
 
-@router.post("/api/restatement/approve", dependencies=_audited("approve"))
-def approve(decision: Decided, output: Annotated[str, Body(max_length=64, embed=True)]) -> dict[str, Any]:
+@router.post("/api/restatement/approve", dependencies=audited("restatement_approve"))
+def approve(
+    decision: Decided, name: Named, output: Annotated[str, Body(max_length=64, embed=True)]
+) -> dict[str, Any]:
     """Approve what is staged. :param output: digest of what was looked at."""
-    with _deciding(decision, "approve") as (service, domain, name, by):
-        service.restatements.approve(domain, name, output=output, by=by)
+    with _deciding(decision, name, "approve") as (service, domain, known):
+        service.restatements.approve(domain, known, output=output, by=decision.by)
     return {"approved": output}
 
 
-@router.post("/api/restatement/publish", dependencies=_audited("publish"))
-def publish(decision: Decided) -> dict[str, Any]:
+@router.post("/api/restatement/publish", dependencies=audited("restatement_publish"))
+def publish(decision: Decided, name: Named) -> dict[str, Any]:
     """Publish all members in one commit."""
-    with _deciding(decision, "publish") as (service, domain, name, _):
-        csn = service.restatements.publish(domain, name)
-        events = announce_restatement(service, domain, name, csn, conn_id=decision.conn_id)
+    with _deciding(decision, name, "publish") as (service, domain, known):
+        csn = service.restatements.publish(domain, known)
+        events = announce_restatement(service, domain, known, csn, conn_id=decision.conn_id)
     return {"csn": csn, "events": events}
 
 
-@router.post("/api/restatement/abandon", dependencies=_audited("abandon"))
-def abandon(decision: Decided, reason: Reason) -> dict[str, Any]:
+@router.post("/api/restatement/abandon", dependencies=audited("restatement_abandon"))
+def abandon(decision: Decided, name: Named, reason: Reason) -> dict[str, Any]:
     """End it without a commit."""
-    with _deciding(decision, "abandon") as (service, domain, name, by):
-        service.restatements.abandon(domain, name, reason=reason, by=by)
-    return {"abandoned": name}
+    with _deciding(decision, name, "abandon") as (service, domain, known):
+        service.restatements.abandon(domain, known, reason=reason, by=decision.by)
+    return {"abandoned": known}
 
 
-@router.post("/api/restatement/revert", dependencies=_audited("revert"))
-def revert(decision: Decided, reason: Reason) -> dict[str, Any]:
+@router.post("/api/restatement/revert", dependencies=audited("restatement_revert"))
+def revert(decision: Decided, name: Named, reason: Reason) -> dict[str, Any]:
     """Give its epochs their former rows back."""
-    with _deciding(decision, "revert") as (service, domain, name, by):
-        csn = service.restatements.revert(domain, name, reason=reason, by=by)
-        events = announce_restatement(service, domain, name, csn, conn_id=decision.conn_id)
-    return {"csn": csn, "events": events, "within": f"{name}-reverted"}
+    with _deciding(decision, name, "revert") as (service, domain, known):
+        csn = service.restatements.revert(domain, known, reason=reason, by=decision.by)
+        events = announce_restatement(service, domain, known, csn, conn_id=decision.conn_id)
+    return {"csn": csn, "events": events, "within": f"{known}-reverted"}

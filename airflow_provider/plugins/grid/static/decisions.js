@@ -1,10 +1,10 @@
 /* Decisions on a restatement: each asks once more, and says what will happen. */
 
-import { Problem } from "./parts.js";
+import { Ask, Confirm, Done } from "./confirm.js";
 import { decide } from "./server.js";
 import { count } from "./words.js";
 
-const { createElement: h, useEffect, useId, useRef, useState } = globalThis.React;
+const { createElement: h, useState } = globalThis.React;
 
 /* Why a decision cannot be taken now; nothing where it can. */
 const HINDERED = {
@@ -67,46 +67,18 @@ function looked(one, counts) {
   return `Rows: ${told.join(", ") || "not counted"}.`;
 }
 
-function Confirm({ kind, one, query, counts, close, decided }) {
-  const { label, busy, danger, reason: asksReason, says, done } = KINDS[kind];
-  const [sending, setSending] = useState(false);
-  const [reason, setReason] = useState("");
-  const [error, setError] = useState(null);
-  const dialog = useRef(null);
-  const id = useId();
-  // What is approved is what was shown when the dialog opened.
-  const [asked] = useState(one);
-  useEffect(() => {
-    dialog.current.showModal();
-  }, []);
-  // The browser gives the focus back to where it was, when a dialog closes.
-  const shut = () => dialog.current?.close();
-  const send = async (event) => {
-    event.preventDefault();
-    setSending(true);
-    setError(null);
-    const decision = { domain: query.domain, conn_id: query.conn_id || null, name: asked.name, output: asked.output, reason };
-    const answer = await decide(`restatement/${kind}`, decision, `${label}: refused`);
-    setSending(false);
-    decided(answer.error ? null : done(answer.body));
-    if (answer.error) setError(answer.error);
-    else shut();
+/* The dialog of a decision. What is approved is what was shown when the dialog opened. */
+function dialogOf({ kind, one }, query, counts) {
+  const { label, says } = KINDS[kind];
+  return {
+    ...KINDS[kind], title: `${label} ${one.name}?`, lines: says(one),
+    hint: kind === "approve" || kind === "publish" ? looked(one, counts) : "",
+    send: (reason) => decide(`restatement/${kind}`, { ...asJson(query), name: one.name, output: one.output, reason }, `${label}: refused`),
   };
-  return h("dialog", {
-    className: "ep-dialog", ref: dialog, "aria-labelledby": id, onClose: close,
-    onCancel: (event) => sending && event.preventDefault(),
-  },
-    h("form", { onSubmit: send },
-      h("h2", { id }, `${label} ${asked.name}?`),
-      says(asked).map((words) => h("p", { key: words }, words)),
-      kind === "approve" || kind === "publish" ? h("p", { className: "ep-hint" }, looked(asked, counts)) : null,
-      asksReason ? h("label", null, "Reason (required; kept with it)",
-        h("textarea", { value: reason, required: true, maxLength: 2000, autoFocus: true, disabled: sending, onChange: (event) => setReason(event.target.value) })) : null,
-      error ? h(Problem, { error }) : null,
-      h("div", { className: "ep-acts" },
-        h("button", { type: "button", className: "ep-button", disabled: sending, onClick: shut }, "Cancel"),
-        h("button", { type: "submit", className: `ep-button ep-primary${danger ? " ep-danger" : ""}`, disabled: sending || (asksReason && !reason.trim()) },
-          sending ? busy : label))));
+}
+
+export function asJson(query) {
+  return { domain: query.domain, conn_id: query.conn_id || null };
 }
 
 export function Decisions({ one, query, counts, decided }) {
@@ -121,13 +93,12 @@ export function Decisions({ one, query, counts, decided }) {
   const close = () => setAsking(null);
   const needs = one.needs.length ? `: ${one.needs.join(", ")}` : "";
   return h("section", { "aria-label": "Decisions" },
-    kinds.length ? h("div", { className: "ep-acts" }, kinds.map((kind) => h("button", {
-      key: kind, type: "button", disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), onClick: () => (setTold(""), setAsking(kind)),
-      className: `ep-button${KINDS[kind].primary ? " ep-primary" : ""}${KINDS[kind].danger ? " ep-danger" : ""}`,
-    }, `${KINDS[kind].label} …`)),
+    kinds.length ? h("div", { className: "ep-acts" }, kinds.map((kind) => h(Ask, {
+      key: kind, kind: KINDS[kind], disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), ask: () => (setTold(""), setAsking({ kind, one })),
+    })),
       one.may_decide ? hindered.map(([kind, why]) => h("p", { key: kind, className: "ep-hint" }, `${KINDS[kind].label} waits: ${why}.`)) : null) : null,
     kinds.length && !one.may_decide ? h("p", { className: "ep-hint" },
       `You may look, not decide: that needs the permission to change runs of all DAGs that worked on its jobs${needs}.`) : null,
-    h("div", { role: "status" }, told ? h("div", { className: "ep-note ep-done" }, told) : null),
-    asking ? h(Confirm, { key: asking, kind: asking, one, query, counts, close, decided: after }) : null);
+    h(Done, { told }),
+    asking ? h(Confirm, { key: asking.kind, ...dialogOf(asking, query, counts), close, decided: after }) : null);
 }

@@ -32,11 +32,12 @@ export function runLink(owner) {
   return h("a", { href: new URL(path, document.baseURI).href }, `${owner.dag_id} / ${owner.run_id}`);
 }
 
-/* The address of a view: of the list of restatements, of one by its name, else of the grid. */
-export function addressOf({ view, name }) {
+/* The address of a view: of the list of restatements, of one by its name, of the topology, else of the grid. */
+export function addressOf({ view, name, words }) {
   const url = new URL(globalThis.location.href);
   view ? url.searchParams.set("view", view) : url.searchParams.delete("view");
   name ? url.searchParams.set("restatement", name) : url.searchParams.delete("restatement");
+  if (words !== undefined) url.searchParams.set("job", words);
   return url;
 }
 

@@ -23,7 +23,7 @@ export const CSS = `
 .ep-bar label.ep-check { flex-direction: row; align-items: center; gap: 6px; padding-bottom: 6px; }
 .ep-bar input:not([type=checkbox]), .ep-bar select, .ep-button { color: var(--ep-fg); background: var(--ep-bg);
   border: 1px solid var(--ep-line); border-radius: 6px; padding: 4px 8px; font-size: 14px; height: 32px; }
-.ep-button { cursor: pointer; }
+.ep-button { cursor: pointer; white-space: nowrap; flex: none; }
 .ep-head { color: var(--ep-dim); font-size: 12px; font-variant-numeric: tabular-nums; }
 .ep-bar :is(input, select):focus-visible, .ep-button:focus-visible, .ep a:focus-visible, .ep-scroll:focus-visible {
   outline: 2px solid var(--ep-focus); outline-offset: 1px; }
@@ -32,21 +32,25 @@ export const CSS = `
 .ep-legend span { display: inline-flex; align-items: center; gap: 6px; }
 .ep-swatch { position: relative; width: 16px; height: 16px; border-radius: 3px; display: inline-flex; align-items: center;
   justify-content: center; font-size: 10px; font-weight: 600; box-sizing: border-box; }
-.ep-scroll { overflow: auto; border: 1px solid var(--ep-line); border-radius: 6px; flex: 0 1 auto; }
-.ep-row { display: flex; border-top: 1px solid var(--ep-line); min-width: max-content; }
-.ep-row:first-child { border-top: none; }
-.ep-name { position: sticky; left: 0; z-index: 2; background: var(--ep-bg); width: 230px; flex: none; padding: 6px 10px;
+.ep-beside { display: flex; gap: 14px; align-items: flex-start; flex: 1 1 0; min-height: 320px; }
+.ep-beside.ep-away { height: 0; min-height: 0; flex: none; overflow: hidden; }
+.ep-scroll { overflow: auto; border: 1px solid var(--ep-line); border-radius: 6px; flex: 1 1 0; min-width: 0; max-height: 100%; }
+.ep-away .ep-scroll { border: none; }
+.ep-rows { position: relative; }
+.ep-row { display: flex; position: absolute; left: 0; box-sizing: border-box; border-top: 1px solid var(--ep-line); }
+.ep-name { position: sticky; left: 0; z-index: 2; background: var(--ep-bg); width: 230px; flex: none; padding: 5px 10px; overflow: hidden;
   border-right: 1px solid var(--ep-line); box-sizing: border-box; }
-.ep-name b { font-weight: 600; overflow-wrap: anywhere; }
-.ep-name small { display: block; color: var(--ep-dim); font-size: 11px; overflow-wrap: anywhere; }
-.ep-track { position: relative; flex: none; min-height: 52px; }
-.ep-axis { background: var(--ep-alt); } .ep-axis .ep-name { background: var(--ep-alt); font-size: 12px; color: var(--ep-dim); }
-.ep-axis .ep-track { min-height: 28px; }
+.ep-name :is(b, small) { display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.ep-name b { font-weight: 600; line-height: 20px; }
+.ep-name small { color: var(--ep-dim); font-size: 11px; line-height: 16px; }
+.ep-track { position: relative; flex: none; }
+.ep-axis { position: sticky; top: 0; z-index: 3; border-top: none; height: 28px; background: var(--ep-alt); }
+.ep-axis .ep-name { background: var(--ep-alt); font-size: 12px; color: var(--ep-dim); }
 .ep-tick { position: absolute; top: 0; bottom: 0; border-left: 1px solid var(--ep-line); padding: 4px 0 0 4px; font-size: 11px;
   color: var(--ep-dim); white-space: nowrap; pointer-events: none; }
 .ep-cell { position: absolute; top: 10px; height: 32px; border-radius: 3px; border: none; padding: 0; cursor: pointer; overflow: hidden;
   font-size: 11px; font-weight: 600; box-sizing: border-box; display: flex; align-items: center; justify-content: center;
-  white-space: nowrap; scroll-margin-left: 240px; }
+  white-space: nowrap; scroll-margin: 40px 8px 40px 240px; }
 .ep-cell:hover, .ep-cell:focus-visible, .ep-cell[aria-pressed=true] { outline: 2px solid var(--ep-focus); outline-offset: 1px; z-index: 1; }
 .ep-commit { background: var(--ep-commit); color: var(--ep-commit-fg); }
 .ep-revised { background: var(--ep-revised); color: var(--ep-revised-fg); }
@@ -71,20 +75,31 @@ export const CSS = `
 .ep-over { box-shadow: inset 0 6px 0 var(--ep-commit); }
 .ep-mark { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ep-focus); pointer-events: none; }
 .ep-note { border: 1px solid var(--ep-line); border-radius: 6px; padding: 12px; background: var(--ep-alt); }
+.ep-beside .ep-detail { flex: 0 0 clamp(380px, 38%, 620px); max-height: 100%; overflow: auto; box-sizing: border-box; }
+@media (max-width: 1100px) { .ep-beside { flex-direction: column; flex: none; } .ep-scroll { width: 100%; max-height: 60vh; }
+  .ep-beside .ep-detail { flex: none; width: 100%; max-height: none; } }
 .ep-error { border-color: var(--ep-aborted); }
 .ep-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 8px 0; }
 .ep-detail dt { color: var(--ep-dim); } .ep-detail dd { margin: 0; overflow-wrap: anywhere; }
 .ep-log { overflow-x: auto; }
+.ep-wide table { min-width: 680px; }
 .ep-detail table { border-collapse: collapse; width: 100%; font-size: 12px; font-variant-numeric: tabular-nums; }
 .ep-detail th, .ep-detail td { text-align: left; padding: 3px 12px 3px 0; border-top: 1px solid var(--ep-line); vertical-align: top; }
 .ep-detail th { color: var(--ep-dim); font-weight: 500; }
 .ep-detail a { color: var(--ep-focus); text-decoration: underline; }
+.ep h3 { font-size: 13px; font-weight: 600; margin: 12px 0 4px; }
+.ep-detail ul, .ep-plan ul { margin: 0; padding-left: 18px; list-style: disc; } .ep-plan { display: flex; flex-direction: column; gap: 8px; } .ep-detail li { overflow-wrap: anywhere; }
+.ep-detail pre { margin: 6px 0 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
+.ep-detail tbody th { color: var(--ep-fg); font-weight: 600; }
+.ep-detail .ep-leases { list-style: none; padding: 0; } .ep-leases li { display: flex; gap: 10px; justify-content: space-between; align-items: center; padding: 4px 0; }
+.ep-leases small { display: block; color: var(--ep-dim); font-size: 12px; }
+.ep-detail .ep-acts { margin: 8px 0; } .ep-plan { max-height: 40vh; overflow: auto; }
+.ep-dialog label.ep-check { flex-direction: row; align-items: center; gap: 6px; }
 .ep-title { display: flex; justify-content: space-between; align-items: center; gap: 12px; }
 .ep-tabs { display: flex; gap: 4px; border-bottom: 1px solid var(--ep-line); }
 .ep-tabs a { padding: 6px 12px; color: var(--ep-dim); text-decoration: none; border-bottom: 2px solid transparent; margin-bottom: -1px; }
 .ep-tabs a:hover { color: var(--ep-fg); }
 .ep-tabs a[aria-current] { color: var(--ep-fg); border-bottom-color: var(--ep-focus); font-weight: 600; }
-.ep-tall { min-height: 66px; }
 .ep a.ep-restated { position: absolute; top: 46px; height: 17px; box-sizing: border-box; border-top: 3px solid var(--ep-restated); overflow: hidden;
   text-overflow: ellipsis; white-space: nowrap; font-size: 11px; line-height: 14px; color: var(--ep-restated); text-decoration: none; padding: 0 3px; }
 .ep a.ep-restated:hover { text-decoration: underline; }
@@ -127,5 +142,18 @@ export const CSS = `
   padding: 6px 8px; min-height: 64px; resize: vertical; }
 .ep-dialog .ep-acts { justify-content: flex-end; }
 .ep-dialog :is(textarea, .ep-button):focus-visible, .ep-table:focus-visible { outline: 2px solid var(--ep-focus); outline-offset: 1px; }
+.ep-graph { overflow: auto; border: 1px solid var(--ep-line); border-radius: 6px; background: var(--ep-bg); max-height: 70vh; }
+.ep-graph svg { display: block; margin: 0 auto; font-size: 13px; }
+.ep-node rect { fill: var(--ep-bg); stroke: var(--ep-line); stroke-width: 1.5; } .ep-is-job rect { fill: var(--ep-alt); stroke: var(--ep-dim); }
+.ep-is-table rect { stroke: var(--ep-commit); } .ep-is-source rect { stroke: var(--ep-precommit); stroke-dasharray: 2 2; }
+.ep-node text { fill: var(--ep-fg); text-anchor: middle; font-weight: 600; } .ep-node text.ep-about { fill: var(--ep-dim); font-size: 11px; font-weight: 400; }
+.ep-ended { opacity: .75; } .ep-ended rect { stroke-dasharray: 6 4; }
+.ep-view .ep-graph a { text-decoration: none; }
+.ep-graph a:hover rect, .ep-graph a:focus-visible rect { stroke: var(--ep-focus); stroke-width: 3; } .ep-graph a:focus-visible { outline: none; }
+.ep-graph:focus-visible { outline: 2px solid var(--ep-focus); outline-offset: 1px; }
+.ep-arrow { fill: none; stroke: var(--ep-dim); stroke-width: 1.3; } .ep-past { stroke-dasharray: 5 4; } .ep-tip { fill: var(--ep-dim); }
+.ep-plot { margin: 8px 0 0; } .ep-plot svg { width: 100%; max-width: 620px; display: block; }
+.ep-rule { stroke: var(--ep-line); stroke-width: 1; } .ep-line { fill: none; stroke: var(--ep-precommit); stroke-width: 1.5; }
+.ep-point { fill: var(--ep-precommit); } .ep-label { fill: var(--ep-dim); font-size: 11px; }
 .ep-done { border-color: var(--ep-commit); }
 `;

@@ -26,3 +26,16 @@ export function size(bytes) {
 export function count(number, noun) {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
+
+/* A length of time in its two largest units. */
+export function duration(seconds) {
+  const parts = [];
+  let left = Math.round(Math.abs(seconds));
+  for (const [unit, length] of [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]]) {
+    const number = Math.floor(left / length);
+    left %= length;
+    if (number || parts.length) parts.push(number ? `${number} ${unit}` : "");
+  }
+  const words = parts.slice(0, 2).filter(Boolean).join(" ") || "0 s";
+  return seconds < 0 ? `−${words}` : words;
+}
