@@ -76,7 +76,7 @@ export const CSS = `
 .ep-mark { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ep-focus); pointer-events: none; }
 .ep-note { border: 1px solid var(--ep-line); border-radius: 6px; padding: 12px; background: var(--ep-alt); }
 .ep-beside .ep-detail { flex: 0 0 clamp(380px, 38%, 620px); max-height: 100%; overflow: auto; box-sizing: border-box; }
-@media (max-width: 1100px) { .ep-beside { flex-direction: column; flex: none; } .ep-scroll { width: 100%; max-height: 60vh; }
+@media (max-width: 1100px) { .ep-beside { flex-direction: column; flex: none; } .ep-scroll { flex: none; width: 100%; max-height: 60vh; }
   .ep-beside .ep-detail { flex: none; width: 100%; max-height: none; } }
 .ep-error { border-color: var(--ep-aborted); }
 .ep-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 8px 0; }
