@@ -221,6 +221,7 @@ def test_a_csn_before_an_earlier_rollback_is_not_gone_back_to(world: World) -> N
     world.run(job, day(2), [22], owner("again"))
     with pytest.raises(TopologyError, match=f"CSN {first + 1} has rolled the domain back to CSN {first - 1}"):
         rolled(world.coordinator, first)
+    assert len(planned(world.coordinator, first).obstacles) == 1, "b has begun where it began"
     for to in (first + 1, first - 1):
         assert planned(world.coordinator, to).in_the_way == ()
 

@@ -260,10 +260,13 @@ class _Looking:
     def obstacles(self, tables: Sequence[TakenTable]) -> Iterator[str]:
         """Yield what keeps the domain from being what it was."""
         yield from self.commits.obstacles
-        yield from self._rollbacks()
+        rolled_back = tuple(self._rollbacks())
+        yield from rolled_back
         yield from self._size(sum(len(table.slices) for table in tables))
         for table in tables:
             yield from self._of_table(table)
+            if not rolled_back:  # which have moved the watermarks, and are named
+                yield from self._beginning(table)
         yield from self._behind()
         yield from self._expired(tables)
         yield from self._rereads(tables)
@@ -292,9 +295,12 @@ class _Looking:
             )
 
     def _of_table(self, table: TakenTable) -> Iterator[str]:
-        record, after = table.stamped.record, table.after
+        record = table.stamped.record
         if any(slice_writer(piece.key) != record.job for piece in table.slices):
             yield f"{table.name} is of job {record.job} now, which cannot compute the epochs of another job again"
+
+    def _beginning(self, table: TakenTable) -> Iterator[str]:
+        record, after = table.stamped.record, table.after
         if not after.islands:
             return
         origin = record.progress.origin
