@@ -170,6 +170,21 @@ def test_what_changes_meanwhile_is_never_overlooked(world: World, change: str) -
     assert world.rows("b", at=barrier(4)) == {"b": [(number, number) for number in range(1, 5)]}
 
 
+def test_a_commit_while_it_is_looked_is_no_earlier_beginning(world: World) -> None:
+    """R30: whichever of the reads it comes before; what is in the way is named, and nothing else."""
+    job = world.job("b")
+    csn = run_days(world, (job,), range(1, 2))
+    for number in range(20):
+        run_days(world, (job,), range(3, 4), f"run {number}")
+
+        def plan(call: Call, number: int = number) -> None:
+            if call.number == number:
+                run_days(world, (job,), range(2, 3), f"gap {number}")
+
+        assert planned(world.worker(FaultyStore(world.store, plan)), csn).obstacles == (), number
+        rolled(world.coordinator, csn)
+
+
 def test_a_cut_has_all_of_a_rollback_or_nothing(world: World) -> None:
     """R30: whichever of its reads the rollback comes before."""
     jobs = cascade(world)

@@ -301,6 +301,8 @@ class _Looking:
 
     def _beginning(self, table: TakenTable) -> Iterator[str]:
         record, after = table.stamped.record, table.after
+        if (table.stamped.csn or 0) > self.reading.head.csn:
+            return  # the epochs committed since this look began are not among those that go: the next look compares it
         if not after.islands:
             return
         origin = record.progress.origin
