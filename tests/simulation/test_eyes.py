@@ -14,12 +14,13 @@ from airflow_provider.coordination.commits import register, renamed_sources, sta
 from airflow_provider.coordination.reading import outdated
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.restating import grouped
-from airflow_provider.coordination.upkeep import unread
+from airflow_provider.coordination.upkeep import rollback_plan, unread
 from airflow_provider.coordination.upkeep.members_now import MembersNow
 from airflow_provider.domain import beginning, reservation
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.outdated import staying_edges
 from airflow_provider.domain.restatement import RestatementRecord
+from airflow_provider.domain.session import Session
 from airflow_provider.domain.staying import after_commit
 from airflow_provider.domain.version import Rewrite
 from airflow_provider.tables.memory_versions import Version
@@ -43,6 +44,9 @@ GROUPED = range(4, 200, 8)
 
 RESTATED = (20, *range(0, 200, 4))
 """Seeds in which people restate committed epochs."""
+
+ROLLED_BACK = (12, 32, *range(4, 400, 8))
+"""Seeds in which somebody rolls the domain back; the first ones see at once, until draws change."""
 
 
 def first_violation(seeds: Iterable[int], rule: str = "") -> str:
@@ -159,3 +163,15 @@ def test_a_group_that_is_published_in_part(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(MembersNow, "staged", lambda now: (staged(now)[0], []))
     monkeypatch.setattr(grouped, "surely_waits", lambda *_given: False)
     assert "published in part" in first_violation(GROUPED, "R40: ")
+
+
+def test_a_rollback_beside_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R30: it looks at no attempt, restatement or group that is under way."""
+    monkeypatch.setattr(rollback_plan._Looking, "holders", lambda _look: iter(()))
+    assert "are not in the way" in first_violation(ROLLED_BACK, "R30: ")
+
+
+def test_a_session_that_has_seen_what_was_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R20: it goes on."""
+    monkeypatch.setattr(Session, "taken_back", lambda *_given: ())
+    assert "were rolled back" in first_violation(ROLLED_BACK[1:], "R20: ")

@@ -48,6 +48,12 @@ class Event(StrEnum):
     GROUP_ANEW = "abandoned barrier of a group opened anew"
     GROUP_WITHOUT = "group published beside a skipped job"
     HALF_GROUP = "crash between the members of a group"
+    ROLLED_BACK = "domain rolled back"
+    ROLLBACK_REFUSED = "rollback refused by name"
+    ROLLBACK_REPLY_LOST = "reply of a rollback lost"
+    ROLLBACK_CRASHED = "crash within a rollback"
+    INPUT_TAKEN_BACK = "publish refused, inputs rolled back"
+    COMMITTED_ANEW = "epoch computed again after a rollback"
     # Beside those that the project promises: what shows that the generator reaches its corners.
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
@@ -76,6 +82,9 @@ class Event(StrEnum):
     LET_GO = "epoch begun after the end of the restatement that held it"
     COPIED = "skipped epoch copied anew within a restatement"
     SIDE_BY_SIDE = "restatement opened beside another"
+    SESSION_TAKEN_BACK = "session refused after a rollback"
+    ROLLBACK_REPEATED = "rollback repeated after a lost reply"
+    TAKEN_BACK_READ = "lease read what was rolled back since"
     # Of domains that change.
     ORIGIN_MOVED = "declared origin moved"
     FINER = "cadence made finer"
@@ -171,6 +180,12 @@ PROMISED = (
     Event.GROUP_ANEW,
     Event.GROUP_WITHOUT,
     Event.HALF_GROUP,
+    Event.ROLLED_BACK,
+    Event.ROLLBACK_REFUSED,
+    Event.ROLLBACK_REPLY_LOST,
+    Event.ROLLBACK_CRASHED,
+    Event.INPUT_TAKEN_BACK,
+    Event.COMMITTED_ANEW,
     Event.ORIGIN_MOVED,
     Event.FINER,
     Event.COARSER,

@@ -50,8 +50,11 @@ class Grouped:
     def members(self, name: str) -> list[Epoch]:
         return [(str(job), interval.start) for job, interval in self.records[name].epochs]
 
-    def put(self, name: str, record: RestatementRecord) -> None:
-        """Take the record of a barrier: it has all jobs, and opens anew only once it was abandoned."""
+    def put(self, name: str, record: RestatementRecord, *, rolled_back: bool = False) -> None:
+        """Take the record of a barrier: it has all jobs, and opens anew only once it was abandoned.
+
+        :param rolled_back: a rollback writes it, which ends published barriers as abandoned ones end (R30).
+        """
         before = self.records.get(name)
         jobs = sorted(str(job) for job, _ in record.epochs)
         expect(jobs == sorted(self.jobs), "R40", f"{name} has {jobs}, not {self.jobs}")
@@ -59,7 +62,12 @@ class Grouped:
         expect(len(ends) == 1, "R40", f"{name} has the barriers {ends}")
         if before is not None:
             ended = before.state is RestatementState.PUBLISHED
-            expect(not ended, "R40", f"{name} is published, and changes: {record}")
+            undone = rolled_back and record.state is RestatementState.ABANDONED
+            expect(
+                undone if rolled_back else not ended,
+                "R40",
+                f"{name} is {before.state}, and changes: {record}",
+            )
         self.records[name] = record
 
     def hold(self, key: Key[Any], before: AttemptRecord, now: EpochRecord) -> None:
@@ -102,13 +110,24 @@ class Grouped:
             expect(found <= wanted, "R40", f"{name} publishes {found - wanted}, which are not its own")
             left = {one for one in wanted - found if one not in committed}
             expect(not left, "R40", f"{name} is published in part: without {left}")
-            expect(all(one.revision == 1 for one in members), "R40", f"{name} publishes {members}")
+            again = found & {*committed}
+            expect(not again, "R40", f"{name} publishes {again}, which are committed")
             self.csns[name] = csn
         return names[0] if names else None
 
-    def refuse_alone(self, member: Member, *, skipped: bool) -> None:
-        """:raises Violation: a first revision of a job of the group is committed without it, and not skipped."""
-        alone = str(member.job) in self.jobs and member.revision == 1 and not skipped
+    def taken_back(self, gone: set[Epoch]) -> None:
+        """A rollback has ended each barrier of which it takes an epoch back: the next begin opens it anew (R30)."""
+        for name in [one for one in self.csns if gone & {*self.members(one)}]:
+            state = self.records[name].state
+            expect(
+                state is RestatementState.ABANDONED, "R30", f"{name} is {state}, and epochs of it are gone"
+            )
+            del self.csns[name]
+
+    def refuse_alone(self, member: Member, committed: Mapping[Epoch, object], *, skipped: bool) -> None:
+        """:raises Violation: an epoch of a job of the group is committed first without it, and not skipped."""
+        first = (str(member.job), member.interval.start) not in committed
+        alone = str(member.job) in self.jobs and first and not skipped
         expect(not alone, "R40", f"{member} is committed without its group")
 
     def stages_first(self, job: str, start: datetime, table: str, committed: Mapping[Epoch, object]) -> bool:

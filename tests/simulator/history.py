@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,7 +12,7 @@ from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState,
 from airflow_provider.domain.interval import EPOCH_ZERO, Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.source_bounds import SourceRecord
-from airflow_provider.domain.version import TableDelta, TableRecord
+from airflow_provider.domain.version import SliceRecord, TableDelta, TableRecord
 from airflow_provider.stores.base import Put
 
 
@@ -34,12 +35,20 @@ def expect(holds: bool, invariant: str, what: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slice:
-    """One revision of one epoch of one table."""
+    """One revision of one epoch of one table.
+
+    :param until: CSN of the rollback that has taken it back (R30).
+    """
 
     interval: Interval
     csn: int
     revision: int
     rows: tuple[int, ...]
+    until: int = sys.maxsize
+
+    def is_there(self, csn: int) -> bool:
+        """Whether the table has it at *csn*, or a later revision."""
+        return self.csn <= csn < self.until
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +82,7 @@ class History:
     _check_failed: set[tuple[str, datetime, int]] = field(default_factory=set)
     _slices: defaultdict[str, list[Slice]] = field(default_factory=lambda: defaultdict(list))
     _written_once: set[Key[Any]] = field(default_factory=set)
+    _recorded: dict[Key[Any], SliceRecord] = field(default_factory=dict)
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     def is_kept(self, job: str, start: datetime, token: int) -> bool:
@@ -88,7 +98,7 @@ class History:
 
     def newest(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice at *csn* of each epoch of *table*, visible or not, by barrier."""
-        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn}
+        return {one.interval.end: one for one in self._slices[table] if one.is_there(csn)}
 
     def _put(self, put: Put, numbered: bool) -> None:
         key, record = put.key, put.record
@@ -99,7 +109,10 @@ class History:
                 self._refuse_old_token(record.token, key)
             case Kind.EVENT:
                 expect(key not in self._written_once, "R1", f"{key} is written twice")
-                self._refuse_old_token(record.token, key)
+                if (
+                    record.state is not EpochState.ROLLED_BACK
+                ):  # it names the token of the commit that is taken back
+                    self._refuse_old_token(record.token, key)
                 self._written_once.add(key)
                 self._refuse_old_try(key, record)
                 if record.state is EpochState.CHECKED:
@@ -107,11 +120,15 @@ class History:
                     self._checked.add((job, moment_of(start), record.token))
             case Kind.TABLE:
                 self._table(key.item, record)
-            case Kind.SLICE | Kind.SOURCE:
-                expect(key not in self._written_once, "I11" if key.kind is Kind.SOURCE else "I2", key)
+            case Kind.SOURCE:
+                expect(key not in self._written_once, "I11", key)
                 self._written_once.add(key)
-                if key.kind is Kind.SOURCE:
-                    self._source(key, record)
+                self._source(key, record)
+            case Kind.SLICE:
+                known = self._recorded.get(key)
+                changed = known is not None and replace(known, taken_back=True) != record
+                expect(not changed and record.taken_back == (known is not None), "I2", f"{key}: {record}")
+                self._recorded[key] = record
 
     def _epoch(self, key: Key[Any], record: EpochRecord, numbered: bool) -> None:
         name = (key.partition, record.interval.start)

@@ -7,7 +7,7 @@ from the commits alone: no rewrite log, manifest, pointer or progress record of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,12 +16,14 @@ from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.restatement import Decision, RestatementRecord, epochs_of
+from airflow_provider.domain.rollback import Rollback
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.version import CommitRecord, Member, TableRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
 from tests.simulator.cascade import (
     DOMAIN,
+    FAR,
     HOLDING,
     HOUR,
     IGNORED,
@@ -39,11 +41,12 @@ from tests.simulator.cascade import (
     output,
     reads,
     reads_of_skip,
-    within,
 )
+from tests.simulator.contents import Contents
 from tests.simulator.grouped import Grouped, outdated, staged_at
-from tests.simulator.history import Committed, History, Slice, expect, moment_of
+from tests.simulator.history import Committed, Slice, expect, moment_of
 from tests.simulator.restated import Epoch, Restated
+from tests.simulator.rolled import Rolled
 
 _INPUTS_FIRST = {job: number for number, job in enumerate(JOBS)}
 
@@ -58,50 +61,25 @@ class LetGo:
 
 
 @dataclass(slots=True)
-class Model(History):
+class Model(Contents):
     """The history of the cascade.
 
     :ivar bounds: files of the source, by barrier.
-    :ivar owners: of tables. :ivar ended: tables that are retired. :ivar slowed: tables whose cadence has changed.
+    :ivar owners: of tables. :ivar ended: tables that are retired.
     :ivar heard: when each job was last heard of. :ivar restated: restatements. :ivar let_go: epochs that were released.
-    :ivar skipped: epochs that were ever skipped. :ivar groups: barriers of the commit group.
+    :ivar skipped: epochs that were ever skipped. :ivar groups: barriers of the commit group. :ivar rolled: rollbacks.
     """
 
     bounds: dict[datetime, tuple[str, ...]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
-    slowed: set[str] = field(default_factory=set)
     heard: dict[str, datetime] = field(default_factory=dict)
     restated: Restated = field(default_factory=Restated)
     let_go: list[LetGo] = field(default_factory=list)
     skipped: set[tuple[str, Interval]] = field(default_factory=set)
     groups: Grouped = field(default_factory=Grouped)
-    _chains: dict[tuple[str, int], tuple[datetime, datetime] | None] = field(default_factory=dict)
+    rolled: Rolled = field(default_factory=Rolled)
     _joined: dict[str, int] = field(default_factory=dict)
-
-    # --- what tables hold ------------------------------------------------------------------------------------
-
-    def current(self, table: str, csn: int) -> dict[datetime, Slice]:
-        """The newest slice of each epoch at *csn*, by barrier."""
-        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn}
-
-    def rows(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
-        """The rows of *table* in ``[low, high)`` at *csn*."""
-        slices = self.current(table, csn)
-        found = [(barrier, value) for barrier, one in slices.items() for value in one.rows]
-        return within(tuple(sorted(found)), low, high)
-
-    def state(self, table: str, barrier: datetime, csn: int) -> Rows:
-        """What a reader gets of *table*: all rows up to *barrier*, of a full table those of its last slice."""
-        rows = self.visible(table, None, barrier, csn)
-        full = KINDS[table] is TableKind.FULL
-        return tuple(one for one in rows if one[0] == barrier) if full else rows
-
-    def visible(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
-        """The rows of *table* in ``[low, high)`` that its readers see: none of before its origin."""
-        chain = self.chain(table, csn)
-        starts = [one for one in (low, chain[0] if chain else None) if one is not None]
-        return self.rows(table, max(starts, default=None), high, csn)
 
     def staged(self, name: str) -> dict[Epoch, int]:
         """The token under which the output of each staged member of the restatement *name* lies."""
@@ -148,7 +126,7 @@ class Model(History):
         return {
             (OWNERS[table], one.interval.start)
             for table, (low, high) in reads(job, interval).items()
-            for one in self._slices[table]
+            for one in self.slices(table)
             if one.interval.meets(low, high) and not (minds and (job, table) in IGNORED)
         }
 
@@ -242,50 +220,9 @@ class Model(History):
             if one.csn <= csn
             and one.epoch.interval.end <= barrier
             and any(sink.name == table for sink in JOBS[one.epoch.job].job.outputs)
+            and one.epoch.interval.end in slices
             and slices[one.epoch.interval.end].csn == one.epoch.csn
         ]
-
-    def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
-        """Origin and watermark of *table* at *csn*, which is no later than now; None before its chain begins."""
-        if (table, csn) not in self._chains:
-            self._chains[table, csn] = self._chain(table, csn)
-        return self._chains[table, csn]
-
-    def _chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
-        slices = self.current(table, csn)
-        starts = {one.interval.start: one.interval.end for one in slices.values()}
-        one = JOBS[OWNERS[table]]
-        if one.job.origin is not None:
-            low = one.job.origin
-        else:
-            first = min(self._slices[table], key=lambda slice_: slice_.csn, default=None)
-            if first is None or first.csn > csn:
-                return None
-            low = first.interval.start
-            ends = {end: start for start, end in starts.items()}
-            while low in ends:
-                low = ends[low]
-        high = low
-        while high in starts:
-            high = starts[high]
-        return (low, high) if high > low else None
-
-    def common_barrier(self, tables: Iterable[str], csn: int, at: datetime | None) -> datetime | None:
-        """The greatest barrier up to *at* that all *tables* have reached at *csn*."""
-        chains = [self.chain(table, csn) for table in tables]
-        known = [one for one in chains if one is not None]
-        if len(known) < len(chains):
-            return None
-        origin, highest = max(low for low, _ in known), min(high for _, high in known)
-        ends = {end for table in tables for end in self.current(table, csn)}
-        good = [
-            end
-            for end in ends
-            if origin < end <= highest
-            and (at is None or end <= at)
-            and all(is_barrier(table, end, slowed=table in self.slowed) for table in tables)
-        ]
-        return max(good, default=None)
 
     # --- whom nobody waits for -----------------------------------------------------------------------------------
 
@@ -311,7 +248,7 @@ class Model(History):
 
     def _joins(self, table: str) -> datetime | None:
         """How far the domain had come when *table* first committed, or came back: so far nobody waits for it."""
-        came = max(min(one.csn for one in self._slices[table]), self._joined.get(table, 0))
+        came = max(min(one.csn for one in self.slices(table)), self._joined.get(table, 0))
         chains = [self.chain(one, came - 1) for one in list(self._slices)]
         return max((one[1] for one in chains if one is not None), default=None)
 
@@ -338,13 +275,14 @@ class Model(History):
             expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
             self.csn += 1
         puts = [one for one in transaction.updates if isinstance(one, Put)]
+        rollback = self.rolled.watch(transaction, receipt)
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             if put.key.kind is Kind.EPOCH:
                 before = self.epochs.get((put.key.partition, put.record.interval.start))
                 self._hold(put, before.attempt if before else None, receipt.at)
             self._put(put, commit is not None)
             if put.key.kind is Kind.RESTATEMENT and put.record.is_group:
-                self.groups.put(put.key.item, put.record)
+                self.groups.put(put.key.item, put.record, rolled_back=rollback is not None)
             elif put.key.kind is Kind.RESTATEMENT:
                 asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
                 joined = self._decided(put.record, Decision.JOINED)
@@ -352,6 +290,9 @@ class Model(History):
                 self.restated.put(put.key.item, put.record, self.closure([*asked, *joined]), receipt.at)
             if put.key.kind is Kind.JOB:
                 self.heard[put.record.name] = receipt.at
+        if rollback is not None:
+            assert commit is not None
+            self._roll_back(rollback, commit, {put.key: put.record for put in puts})
         if commit is not None and commit.members:
             self._commit(commit, {put.key: put.record for put in puts})
             self.heard.update((str(member.job), receipt.at) for member in commit.members)
@@ -378,7 +319,8 @@ class Model(History):
 
     def _changed_since(self, read: Provenance) -> bool:
         return any(
-            one.csn > read.csn and one.interval.meets(read.low, read.high)
+            (one.csn > read.csn or self.is_gone_since(one, read.csn))
+            and one.interval.meets(read.low, read.high)
             for one in self._slices[str(read.table)]
         )
 
@@ -396,7 +338,7 @@ class Model(History):
             self._joined[table] = self.csn
         self.ended = self.ended | {table} if record.ended else self.ended - {table}
         if record.cadence.before is not None and table not in self.slowed:
-            ends = [one.interval.end for one in self._slices[table]]
+            ends = [one.interval.end for one in self.slices(table)]
             expect(
                 all(is_barrier(table, end, slowed=True) for end in ends), "R7", f"{table} is slowed: {ends}"
             )
@@ -405,6 +347,59 @@ class Model(History):
     def _decided(self, record: RestatementRecord, decision: Decision) -> set[Epoch]:
         epochs = [(job, one.interval) for (job, _), one in self.committed.items()]
         return Restated.decided(record, decision, epochs)
+
+    # --- what is taken back ------------------------------------------------------------------------------------
+
+    def _roll_back(self, told: Rollback, commit: CommitRecord, records: dict[Key[Any], Any]) -> None:
+        """Take a rollback: all epochs go that were first committed since, and nothing else changes (R30).
+
+        The tables have the rows, and the watermarks, that they had at its CSN.
+        """
+        gone, where = self.rolled.since(told.to, self.committed), f"rollback to {told.to} at CSN {self.csn}"
+        found = {
+            (str(key.partition), record.interval.start): record
+            for key, record in records.items()
+            if key.kind is Kind.EPOCH
+        }
+        expect(set(found) == gone, "R30", f"{where} takes back {sorted(found)}, not {sorted(gone)}")
+        marked = [key for key in records if key.kind is Kind.SLICE]
+        since: dict[str, int] = {}
+        spans: dict[Epoch, Interval] = {}
+        for place in gone:
+            known, record = self.committed.pop(place), found[place]
+            spans[place] = known.interval
+            done, left = record.taken_back, record.attempt
+            same = record.committed is None and (done.revision, done.csn) == (known.revision, self.csn)
+            expect(same, "R30", f"{where} leaves {place} as {record}")
+            expect(left is None or left.aborted is not None, "R10", f"{where}: {left} may go on")
+            for table in (str(sink.name) for sink in JOBS[place[0]].job.outputs):
+                mine = [one for one in self.slices(table) if one.interval == known.interval]
+                since[table] = min([since.get(table, self.csn), *(one.csn for one in mine)])
+                keys = [
+                    key
+                    for key in marked
+                    if key.partition == table and moment_of(key.item.split(":")[0]) == place[1]
+                ]
+                expect(len(keys) == len(mine), "R30", f"{where} marks {keys} of {table}, which had {mine}")
+                for one in mine:
+                    self._slices[table][self._slices[table].index(one)] = replace(one, until=self.csn)
+        wanted = sum(one.until == self.csn for slices in self._slices.values() for one in slices)
+        expect(len(marked) == wanted, "R30", f"{where} marks {len(marked)} slices, not {wanted}")
+        expect({str(one.table) for one in commit.tables} == set(since), "R2", f"{where}: not {sorted(since)}")
+        expect(
+            {str(one.table): one.since for one in told.tables} == since,
+            "R20",
+            f"{where}: {told}, not {since}",
+        )
+        self.groups.taken_back(gone)
+        self.rolled.make(told, spans, since, self.csn)
+        self.deltas[self.csn] = commit.tables
+        for table in list(self._slices):
+            self._chains.pop((table, self.csn), None)
+            for what in (self.chain, lambda table, csn: self.rows(table, None, FAR, csn)):
+                now, then = what(table, self.csn), what(table, told.to)
+                expect(now == then, "R30", f"{where}: {table} has {now}, and had {then}")
+        self._check_watermarks(commit, records, where, rolled_back=True)
 
     # --- what is committed -------------------------------------------------------------------------------------
 
@@ -417,7 +412,7 @@ class Model(History):
             None if group is not None else self.restated.published(members, tokens, records, self.csn)
         )
         for member in members if group is None else ():
-            self.groups.refuse_alone(member, skipped=bool(self._commitment(member).skipped))
+            self.groups.refuse_alone(member, self.committed, skipped=bool(self._commitment(member).skipped))
         together = {(str(member.job), member.interval.start) for member in members}
         released = set() if restatement is None else self._decided(restatement, Decision.RELEASED) - together
         sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
@@ -440,7 +435,12 @@ class Model(History):
         job, interval, revision = str(member.job), member.interval, member.revision
         done, where = self._commitment(member), f"{job} {interval} revision {revision} at CSN {self.csn}"
         before = self.committed.get((job, interval.start))
-        expect(revision == (before.revision if before else 0) + 1, "I1", f"{where} over {before}")
+        expect(
+            revision == self.rolled.revisions.get((job, interval.start), 0) + 1,
+            "I1",
+            f"{where} over {before}",
+        )
+        expect(member.is_first == (before is None), "R30", f"{where} over {before}: {member}")
         change_set = RevisionId(DOMAIN, member.job, interval, revision).change_set
         expect(change_set not in self.change_sets, "R15", f"{where}: {change_set} twice")
         sinks = {str(table.name) for table in JOBS[job].job.outputs}
@@ -462,6 +462,7 @@ class Model(History):
         self.change_sets[change_set] = self.csn
         if done.skipped:
             self.skipped.add((job, interval))
+        self.rolled.took(job, interval, revision, self.csn, first=before is None)
         self.committed[job, interval.start] = Committed(
             job=job, interval=interval, revision=revision, csn=self.csn, inputs=done.inputs
         )
@@ -487,7 +488,7 @@ class Model(History):
             expect(table not in self.ended, "R7", f"{where}: {table} is retired")
             slowed = table in self.slowed
             expect(is_barrier(table, interval.end, slowed=slowed), "R7", f"{where}: no barrier, {slowed=}")
-            for one in self._slices[table]:
+            for one in self.slices(table):
                 apart = one.interval == interval or not one.interval.overlaps(interval)
                 expect(apart, "I1", f"{where}: {table} has {one.interval}")
 
@@ -515,6 +516,7 @@ class Model(History):
             ready = origin is not None and one.high <= origin
             ready = ready or (chain is not None and one.high <= chain[1])
             expect(ready, "R3", f"{where}: read {table} up to {one.high}, complete was {chain}")
+            expect(not self.takes_back([one]), "R13", f"{where}: read {one}, which was rolled back since")
             if (job, table) in IGNORED:
                 continue
             for slice_ in self._slices[table]:
@@ -536,14 +538,16 @@ class Model(History):
                 expect(stays, "I4", f"{where} changes what {reader} read")
                 self.let_go.append(LetGo(epoch=reader, source=table, csn=self.csn))
 
-    def _check_watermarks(self, commit: CommitRecord, records: dict[Key[Any], Any], where: str) -> None:
+    def _check_watermarks(
+        self, commit: CommitRecord, records: dict[Key[Any], Any], where: str, *, rolled_back: bool = False
+    ) -> None:
         for delta in commit.tables:
             table = str(delta.table)
             now, before = self.chain(table, self.csn), self.chain(table, self.csn - 1)
             mark = now[1] if now else None
             expect(delta.watermark == mark, "I3", f"{where}: {table} says {delta.watermark}, not {mark}")
             back = before is not None and (mark is None or mark < before[1])
-            expect(not back, "I3", f"{where}: {table} from {before} to {mark}")
+            expect(rolled_back or not back, "I3", f"{where}: {table} from {before} to {mark}")
             record = next(one for key, one in records.items() if key.kind is Kind.TABLE and key.item == table)
             same = delta.ref is not None and record.ref.lasting() == delta.ref.lasting()
             expect(same, "R2", f"{where}: {table} is {record.ref} and {delta.ref}")

@@ -25,6 +25,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.session import MOST_EARLIER, Session
 from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (
     CUTS,
@@ -48,6 +49,8 @@ _EXACT = frozenset({"pair", "total", "roll", "recent"})
 """Jobs whose rows follow from the same cut (I7): exact edges that mind revisions, a declared origin, all slices."""
 _FUTURE = 24
 _LEASE_TTL = timedelta(seconds=60)
+_IN_SESSION = 0.5
+"""Share of the cuts that are read in a session, where somebody may roll the domain back."""
 _Tables = tuple[str, ...]
 
 
@@ -57,6 +60,7 @@ class Reading:
 
     :param now: the store's time, which the reader itself does not know.
     :ivar seen: the last cut of each set of tables, of those that asked for the newest.
+    :ivar session: of the cuts that are read in one. :ivar noted: the CSNs at which it has seen each table.
     """
 
     cuts: Cuts
@@ -68,6 +72,8 @@ class Reading:
     now: Callable[[], datetime]
     seen: dict[_Tables, Cut] = field(default_factory=dict)
     held: int = 0
+    session: Session = field(default_factory=lambda: Session.of(DOMAIN))
+    noted: dict[str, list[int]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Read for ever."""
@@ -76,7 +82,9 @@ class Reading:
             tables = self.random.choice(CUTS)
             drawn = self.random.random()
             try:
-                if drawn < 0.1:
+                if self.model.rolled.intended and self.random.random() < _IN_SESSION:
+                    self._read_in_session(tables)
+                elif drawn < 0.1:
                     self._read_uncommitted(tables[0])
                 elif drawn < 0.4:
                     self._read_leased(tables)
@@ -86,6 +94,30 @@ class Reading:
                     self._read(tables)
             except (StoreUnavailable, WarehouseUnavailable, OutcomeUnknown, Conflict):
                 continue
+
+    def _read_in_session(self, tables: _Tables) -> None:
+        """A session goes on unless it may have seen what a rollback has taken back; then it is told (R20, R30)."""
+        before, rolled = self.model.csn, self.model.rolled
+        try:
+            cut = self.cuts.cut(DOMAIN, tables, session=self.session)
+        except (NotReady, UnknownName):
+            return
+        except Unavailable as error:
+            gone = rolled.seen(self.noted, self.model.csn)
+            told = "rolled back since" in error.message and set(map(str, error.tables)) <= gone
+            expect(bool(gone) and told, "R20", f"{self.noted}: {error.message}, not {gone}")
+            self.count(Event.SESSION_TAKEN_BACK)
+            self.session, self.noted = Session.of(DOMAIN), {}
+            return
+        gone = rolled.seen(self.noted, cut.csn)
+        expect(not gone, "R20", f"{self.noted} at CSN {cut.csn}: {gone} were rolled back")
+        self._check_cut(cut, before, None)
+        self._check_rows(cut)
+        self.session = self.session.after(cut)
+        for name in map(str, cut.states):
+            self.noted.setdefault(name, []).append(cut.csn)
+        if max(map(len, self.noted.values())) == MOST_EARLIER:  # it keeps no more
+            self.session, self.noted = Session.of(DOMAIN), {}
 
     def _rest(self, shortest_s: float, longest_s: float) -> None:
         self.process.sleep(timedelta(seconds=self.random.uniform(shortest_s, longest_s)))
@@ -142,6 +174,11 @@ class Reading:
         for _ in range(self.random.randrange(1, 4)):
             self._check_rows(lease.cut)
             self.count(Event.CUT_READ)
+            since = self.model.rolled.seen(
+                {str(one): [lease.cut.csn] for one in lease.cut.states}, self.model.csn
+            )
+            if since:
+                self.count(Event.TAKEN_BACK_READ)
             self._rest(1, 40)
             if self.random.random() < 0.5:
                 renewed = self.leases.renew(lease, _LEASE_TTL)
@@ -179,7 +216,8 @@ class Reading:
         """The same tables, read again, never go back (I8, as far as it holds without sessions)."""
         last = self.seen.get(tables)
         if last is not None:
-            back = cut.csn < last.csn or cut.barrier < last.barrier
+            rolled = any(last.csn < one.csn <= cut.csn for one in self.model.rolled.made)
+            back = cut.csn < last.csn or (cut.barrier < last.barrier and not rolled)
             expect(not back, "I8", f"{tables}: {cut.barrier} at {cut.csn} after {last.barrier} at {last.csn}")
         self.seen[tables] = cut
 

@@ -18,6 +18,9 @@ from tests.simulator.world import World
 
 _MIX = 4
 _OF_GROUPS = 8
+_OF_FIVE = 5
+_WITH_REGRETS = (1, 3)
+"""Of five cascades, those that somebody rolls back."""
 _MOST_STEPS = 20_000
 _TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
@@ -41,7 +44,9 @@ def simulate_cascade(seed: int, *, trace: list[str] | None = None) -> Outcome:
     group = CHAINS[seed // _OF_GROUPS % len(CHAINS)] if seed % _OF_GROUPS else ()
     violation = ""
     try:
-        _live(world, Supervisor(world, random, random.choice((3, 4, 6, 6, 6, 6, 6, 6)), group))
+        length = random.choice((3, 4, 6, 6, 6, 6, 6, 6))
+        regrets = seed // _MIX % _OF_FIVE in _WITH_REGRETS
+        _live(world, Supervisor(world, random, length, group, regrets=regrets))
     except Violation as found:
         violation = str(found)
     finally:

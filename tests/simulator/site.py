@@ -113,14 +113,19 @@ class Site(ABC):
     # --- what a process gets -----------------------------------------------------------------------------------
 
     def coordinator(
-        self, process: Process, preparing: timedelta = timedelta(0), *, poor: bool = False
+        self,
+        process: Process,
+        preparing: timedelta = timedelta(0),
+        *,
+        poor: bool = False,
+        steady: bool = False,
     ) -> EpochService:
         """The coordinator of a process of its own, with a clock that is off.
 
-        :param preparing: how long the preparation of a commit takes it. :param poor: see :class:`~.wire.Line`.
+        :param preparing: how long the preparation of a commit takes it. :param poor, steady: see :class:`~.wire.Line`.
         """
         line = self._line(process)
-        line.poor = poor
+        line.poor, line.steady = poor, steady
         return EpochService(
             self._wire(line),
             self._formats(line, preparing),

@@ -24,6 +24,7 @@ from tests.simulator.cascade import (
 )
 from tests.simulator.events import Event
 from tests.simulator.operations import Intentions, Operating
+from tests.simulator.regretting import Regret, Regretting
 from tests.simulator.restated import Epoch
 from tests.simulator.restating import Correction, Restating
 from tests.simulator.scheduler import Process, Stopped
@@ -33,6 +34,7 @@ from tests.simulator.world import World
 
 _READERS = 2
 _SCHEDULED = "scheduled"
+_SLOWED = "slowed"
 _SILENT = timedelta(seconds=90)
 _REFUSED_LONGER = 15
 _OFTEN_LATE = "loose"
@@ -52,6 +54,12 @@ _CLEARED_EARLY = 0.02
 """Share of the looks after which a task is cleared whose output is staged for its group."""
 _CLEARED_UNDER = 0.15
 """The same where another job of the group has staged what it computed of that output: it may outlive its input."""
+_REGRETTED = 0.04
+"""Share of the looks after which somebody means to roll the domain back."""
+_REGRETTED_AFTER = 12
+"""Commits before the first time."""
+_BY_HAND = 0.002
+"""Share of the looks after which a task runs although its DAG is paused."""
 _PATIENT = 0.3
 """Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
 
@@ -63,13 +71,16 @@ class Supervisor:
     :ivar corrections: what people mean to restate, each with the newest process of theirs.
     """
 
-    def __init__(self, world: World, random: Random, length: int, group: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, world: World, random: Random, length: int, group: tuple[str, ...] = (), *, regrets: bool = False
+    ) -> None:
         self.world = world
         self.random = random
         world.model.groups.jobs = group
+        world.model.rolled.intended = regrets
         self.tasks = [
             Task(world.model.groups.declared(job), run, interval)
-            for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, "slowed"))
+            for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, _SLOWED))
             for interval in job.epochs(length)
         ]
         second_half_s = random.choice((0, _LATER_S))
@@ -95,12 +106,15 @@ class Supervisor:
         self._operator: Process | None = None
         self._attempts: list[Process] = []
         self.corrections: list[tuple[Correction, Process | None]] = []
+        self._regrets = 0
+        self._regret: Regret | None = None
+        self._regretting: Process | None = None
 
     @property
     def finished(self) -> bool:
         """Whether all tasks are done, their processes have ended, and nothing is left for a person to do."""
         ended = all(task.done for task in self.tasks) and all(one.over for one in self._attempts)
-        corrected = all(one.settled for one, _ in self.corrections)
+        corrected = all(one.settled for one, _ in self.corrections) and self._regret is None
         return ended and corrected and self._intentions.settled and not self.world.model.refused()
 
     def left(self) -> int:
@@ -118,14 +132,21 @@ class Supervisor:
             for task in self.tasks:
                 if not task.done and (task.process is not None or now >= task.after):
                     self._look_at(task, process, now)
-            if not self.quiet:
+            if not (self.quiet or self._paused):
                 self._think_again()
             self._keep_readers()
             self._keep_operator()
             self._keep_restating()
             self._keep_group()
+            if self.world.model.rolled.intended:
+                self._keep_regretting()
             self._attempts = [one for one in self._attempts if not one.over]
             process.sleep(timedelta(seconds=self.random.uniform(1, 6)))
+
+    @property
+    def _paused(self) -> bool:
+        """Whether the DAGs are paused: only what was begun goes on, and runs that people start by hand."""
+        return self.world.model.rolled.paused
 
     def calm(self) -> None:
         """The faults have stopped: nothing new is asked for, who stands still goes on within half a TTL."""
@@ -148,12 +169,24 @@ class Supervisor:
         if task.restatement:
             self._look_at_member(task, task.restatement, now)
             return
+        if self._paused and not self._is_begun(task) and self.random.random() > _BY_HAND:
+            return
         ready = self._ready(task)
         if self.quiet and self._intentions.settled and not ready and not task.job.certain:
             task.done = True
         elif (ready and not self._waits(task)) or (task.job is not SLOWED and self.random.random() < 0.001):
             task.tries += 1
             self._start(task)
+
+    def _is_begun(self, task: Task) -> bool:
+        """Whether *task* has an attempt, or its barrier waits for it: its tries end also while the DAG is paused."""
+        now, place, groups = (
+            self.world.scheduler.clock.now(),
+            (task.name, task.interval.start),
+            self.world.model.groups,
+        )
+        waits = any(groups.is_open(name) and place in groups.members(name) for name in groups.records)
+        return waits or self.world.model.rolled.was_held(place, now, now)
 
     def _waits(self, task: Task) -> bool:
         """Whether what *task* reads is restated, or about to be, and not ready to be published."""
@@ -304,7 +337,8 @@ class Supervisor:
     def _correct(self, place: Epoch) -> None:
         """Somebody finds a committed epoch wrong, unless enough are being corrected."""
         at_work = sum(not one.settled for one, _ in self.corrections)
-        if not self.quiet and len(self.corrections) < self.hours and at_work < _AT_ONCE:
+        idle = self.quiet or self._paused
+        if not idle and len(self.corrections) < self.hours and at_work < _AT_ONCE:
             epoch = self.world.model.committed[place]
             drawn = Correction.drawn(self.random, len(self.corrections), epoch)
             self.corrections.append((drawn, None))
@@ -320,8 +354,45 @@ class Supervisor:
                 self.tasks.append,
                 world.count,
                 world.scheduler.clock.now,
-                lambda: self.quiet,
+                lambda: self.quiet or self._paused,
             ).run()
+
+    def _keep_regretting(self) -> None:
+        """Let a person go on with what is to be rolled back, or begin; have computed again what was taken back."""
+        model = self.world.model
+        if self._regret is None:
+            able = not self.quiet and self._regrets < 2 * self.hours and model.csn > _REGRETTED_AFTER
+            if able and self.random.random() < _REGRETTED:
+                self._regrets += 1
+                self._regret = Regret.drawn(self.random, self._regrets)
+        elif self._regretting is None or self._regretting.over:
+            done, self._regretting = self._regret.settled, None
+            if done:
+                self._regret, model.rolled.paused = None, False
+            else:
+                self._regretting = self._spawn(self._regret.why, partial(self._roll_back, self._regret))
+        if self._paused:
+            return
+        gone = {place: csn for place, csn in model.rolled.last().items() if place not in model.committed}
+        for task in self.tasks if gone else ():
+            over = task.process is None or task.process.over
+            if task.done and over and task.run in (_SCHEDULED, _SLOWED):
+                self._clear_gone(task, gone.get((task.name, task.interval.start), 0))
+
+    def _clear_gone(self, task: Task, csn: int) -> None:
+        """Clear a task whose epoch the rollback *csn* has taken back: once, if its job need not compute each epoch."""
+        waits = self.world.model.is_staged_at(task.name, task.interval.start)  # for the others of its group
+        if not waits and csn > (0 if task.job.certain else task.cleared):
+            task.cleared = csn
+            task.generation, task.done = task.generation + 1, False
+
+    def _roll_back(self, regret: Regret, process: Process) -> None:
+        world = self.world
+        now = world.scheduler.clock.now
+        coordinator = world.coordinator(process, poor=True, steady=True)
+        Regretting(
+            coordinator, process, world.model, regret, world.count, now, lambda: self.quiet, world.lags
+        ).run()
 
     @contextmanager
     def _crashing(self, restatement: str | None) -> Iterator[None]:

@@ -41,6 +41,8 @@ _STEPS_PER_FAULT = 10
 _LIKELY = 0.5
 _SPARE = 8
 """Faults that are kept for what is to go wrong more often."""
+_SPARED = 0.7
+"""Share of its faults that a process is spared which makes a hundred calls for one answer, and would come to no end."""
 _PAUSES = (timedelta(seconds=5), timedelta(seconds=60), timedelta(minutes=3), timedelta(minutes=10))
 _MIXES = (
     {
@@ -104,6 +106,10 @@ class Weather:
         self.faults += 1
         self._count(event)
 
+    def spares(self) -> bool:
+        """Whether a fault does not happen to a process that meets few."""
+        return self._random.random() < _SPARED
+
     def somewhere(self, length: int) -> int:
         """A place in a sequence of that *length*."""
         return self._random.randrange(length + 1)
@@ -119,6 +125,7 @@ class Line:
 
     :ivar fault: what gets lost of the call that is under way. :ivar troubles: how often that happened so far.
     :ivar dies: whether that call is the process's last one. :ivar poor: whether replies to its writes are often lost.
+    :ivar steady: whether it meets few faults while it reads.
     """
 
     process: Process
@@ -128,6 +135,7 @@ class Line:
     troubles: int = 0
     dies: bool = False
     poor: bool = False
+    steady: bool = False
 
     def before(self, label: str) -> Fault | None:
         """Take a turn before the call *label*; return how its message gets lost, if it does.
@@ -136,6 +144,8 @@ class Line:
         """
         likely = Event.REPLY_LOST if self.poor and label == "store.transact" else None
         fate = self.weather.draw(likely)
+        if self.steady and fate is not None and label != "store.transact" and self.weather.spares():
+            fate = None
         self.process.sleep()
         self.scheduler.note(f"{self.process.name} {label} {fate or ''}")
         self.fault = None

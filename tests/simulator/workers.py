@@ -34,13 +34,16 @@ from tests.simulator.cascade import (
     proposal,
 )
 from tests.simulator.events import Event
-from tests.simulator.history import Violation
+from tests.simulator.history import Violation, expect
 from tests.simulator.model import Model
 from tests.simulator.scheduler import Process
 from tests.simulator.working import Hands
 
 _NEVER_COMPUTED = -1
 _LINGERS = 8
+_LURKS = 0.8
+"""Share of the attempts under way that are silent while the DAGs are paused."""
+_LURKS_S = 1800
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Task:
     :ivar after: seconds of virtual time before which it is not tried again.
     :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
     :ivar last: nothing will change any more: when the topology refuses it now, it is done. :ivar refused: it did.
+    :ivar cleared: CSN of the rollback after which it was last cleared.
     """
 
     job: SimulatedJob
@@ -73,6 +77,7 @@ class Task:
     ready: bool = False
     last: bool = False
     refused: bool = False
+    cleared: int = 0
 
     @property
     def name(self) -> str:
@@ -151,6 +156,7 @@ class Attempting:
             self.task.done = True
             return None
         bounds = {source.name: proposal(self.task.interval, self.task.tries) for source in job.job.sources}
+        before = self.model.csn
         try:
             begun: Attempt | AlreadyCommitted | AlreadyStaged = (
                 self.coordinator.begin_within(within, job.job, self.task.interval, self.owner, sources=bounds)
@@ -167,6 +173,8 @@ class Attempting:
             raise
         if isinstance(begun, AlreadyCommitted):
             self.hands.check_answer(begun)
+            gone = self.model.rolled.is_gone(begun.change_set, before)
+            expect(not gone, "R30", f"{self.task.name} {self.task.interval}: {begun} was taken back")
             self.count(Event.ALREADY_COMMITTED)
         if isinstance(begun, AlreadyStaged) and self.of_group:
             self.coordinator.restatements.publish_if_whole(begun)
@@ -191,12 +199,19 @@ class Attempting:
         except EpochError as error:
             if isinstance(error, Conflict):
                 self.count(Event.INPUTS_REWRITTEN)
+                self._check_conflict(attempt, error)
                 if not attempt.restatement and self.model.is_restated(attempt.inputs):
                     self.count(Event.RESTATED_MEANWHILE)
             self.hands.abort(attempt, type(error).__name__)
             raise
         self.hands.check_answer(published)
         self.task.done = True
+
+    def _check_conflict(self, attempt: Attempt, error: Conflict) -> None:
+        """It says that inputs were rolled back where they were (R13)."""
+        if "were rolled back" in error.message:
+            expect(self.model.takes_back(attempt.inputs), "R13", f"{attempt}: {error.message}")
+            self.count(Event.INPUT_TAKEN_BACK)
 
     def _stage(self, attempt: Attempt) -> None:
         """Let it wait for the others. Of a group, the last one publishes, or fails for members that are outdated."""
@@ -209,7 +224,13 @@ class Attempting:
         self.task.done = True
 
     def _linger(self, attempt: Attempt) -> None:
-        """Take so long that what was read is restated, more often than not, before this is published."""
+        """Take so long that what was read is restated, or rolled back, more often than not, before it is published."""
+        lurks = self.model.rolled.paused and not attempt.is_shared
+        if lurks and self.hands.random.random() < _LURKS:
+            for _ in range(_LURKS_S // 5):
+                if not self.model.rolled.paused:
+                    return
+                self.hands.process.sleep(timedelta(seconds=5))  # and its lock expires
         for _ in range(_LINGERS):
             if not self.model.reads_restated(self.task.name, attempt.interval):
                 return

@@ -9,6 +9,7 @@ from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.recover import recover
+from airflow_provider.coordination.upkeep.rollback_commits import ROLLED_BACK
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.interval import time_key
@@ -89,9 +90,7 @@ class World(Site):
             if isinstance(put.record, TableRecord):
                 self._event_of_table(put.key.item, put.record)
             if isinstance(put.record, EpochRecord):
-                self._event_of_epoch(
-                    put.record, self.model.epochs.get((put.key.partition, put.record.interval.start))
-                )
+                self._event_of_epoch(put.key.partition, put.record)
             if isinstance(put.record, SliceRecord) and put.record.rows == 0:
                 self.count(Event.EMPTY)
             if isinstance(put.record, RestatementRecord) and put.record.is_group:
@@ -102,7 +101,13 @@ class World(Site):
                 self._event_of_restatement(
                     put.key.item, put.record, lost=line.fault is Fault.REPLY_LOST or line.dies
                 )
-        if transaction.number is not None and line.fault is Fault.REPLY_LOST:
+        lost = line.fault is Fault.REPLY_LOST
+        commit = None if transaction.number is None else transaction.number.commit
+        if commit is not None and commit.change_set.endswith(ROLLED_BACK):
+            self.count(Event.ROLLED_BACK)
+            if lost or line.dies:
+                self.count(Event.ROLLBACK_REPLY_LOST)
+        elif commit is not None and lost:
             self.count(Event.PUBLISH_REPLY_LOST)
 
     def _event_of_restatement(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
@@ -149,7 +154,9 @@ class World(Site):
         for event in (one for one, did in happened.items() if did):
             self.count(event)
 
-    def _event_of_epoch(self, now: EpochRecord, before: EpochRecord | None) -> None:
+    def _event_of_epoch(self, job: str, now: EpochRecord) -> None:
+        place = job, now.interval.start
+        before = self.model.epochs.get(place)
         if before is None or before.attempt is None:
             return
         left, new = before.attempt, now.attempt
@@ -158,7 +165,8 @@ class World(Site):
             if now.committed.skipped:
                 self.count(Event.SKIPPED)
             if now.committed.revision > 1:
-                self.count(Event.REVISION)
+                again = place in self.model.committed
+                self.count(Event.REVISION if again else Event.COMMITTED_ANEW)
             if any(_version(ref) != _version(self._refs.get(str(table))) for table, ref in left.baseline):
                 self.count(Event.REBASED)
             return
@@ -207,6 +215,11 @@ class World(Site):
         expect(
             not gone & self._files, "I6", f"{place.uri}: published files were deleted: {gone & self._files}"
         )
+
+    def lags(self) -> bool:
+        """Whether the catalog is behind what was committed of any table."""
+        found = {table: self.tables.describe(TABLES[table]) for table in self._refs}
+        return any(info is None or info.version != self._refs[table].version for table, info in found.items())
 
     # --- the end -----------------------------------------------------------------------------------------------
 
