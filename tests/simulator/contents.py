@@ -24,7 +24,7 @@ class Contents(History):
 
     def current(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice of each epoch at *csn*, by barrier."""
-        return {one.interval.end: one for one in self._slices[table] if one.is_there(csn)}
+        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn < one.until}
 
     def slices(self, table: str) -> list[Slice]:
         """All revisions of all epochs of *table* that no rollback has taken back."""
