@@ -173,7 +173,7 @@ def named(key: Key) -> str:
             return f"chain {key.item}"
         case Kind.JOB | Kind.TABLE | Kind.REWRITE_LOG | Kind.LEASE | Kind.RESTATEMENT:
             return f"{key.kind} {key.item}"
-        case Kind.EXPIRED:
+        case Kind.EXPIRED | Kind.COMPACTION:
             return f"{key.kind} {key.partition}"
         case Kind.VERSIONS:
             return f"{key.kind} {key.partition or key.item}"

@@ -35,6 +35,7 @@ class Kind(StrEnum):
     RESERVATION = "reservation"
     EXPIRED = "withdrawn"
     RESTATEMENT = "restatement"
+    COMPACTION = "compaction"
 
 
 class Key(NamedTuple, Generic[Record_co]):

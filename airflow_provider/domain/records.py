@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.epoch_id import EpochId, RevisionId
 from airflow_provider.domain.expired import ExpiredPage
@@ -42,6 +43,7 @@ RECORDS: Mapping[Kind, type[Any]] = {
     Kind.RESERVATION: ReservationRecord,
     Kind.EXPIRED: ExpiredPage,
     Kind.RESTATEMENT: RestatementRecord,
+    Kind.COMPACTION: CompactionRecord,
 }
 """The one dataclass of each kind of record."""
 
@@ -162,6 +164,11 @@ def lease_key(domain: DomainName, lease: LeaseId) -> Key[LeaseRecord]:
 
 def restatement_key(domain: DomainName, restatement: RestatementId) -> Key[RestatementRecord]:
     return Key(domain, Kind.RESTATEMENT, "", restatement)
+
+
+def compaction_key(domain: DomainName, table: TableName, number: str) -> Key[CompactionRecord]:
+    """Return the key of a compaction of *table* that has not committed."""
+    return Key(domain, Kind.COMPACTION, table, number)
 
 
 def retention_key(domain: DomainName) -> Key[RetentionRecord]:

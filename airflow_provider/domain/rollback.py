@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider.domain.compaction import COMPACTED
 from airflow_provider.domain.identifiers import TableName
 
 ROLLED_BACK = "#rolled back"
 """End of the ids of the change sets of rollbacks."""
-HARMLESS = ("#columns", "#expired", ROLLED_BACK)
+HARMLESS = ("#columns", "#expired", COMPACTED, ROLLED_BACK)
 """Ends of the ids of change sets that change no row of an epoch: what they have changed stays."""
 MOST_REMEMBERED = 50
 """Maximum number of remembered rollbacks. Beyond it the two oldest count as one."""

@@ -81,6 +81,26 @@ class Committable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HeldFile:
+    """Data file of a version, with the epochs whose rows it has.
+
+    :param low: least barrier of these epochs. :param high: greatest one; another than *low* for a unit file.
+    :param partition: what else separates files, as text.
+    :param layout: number of the partition spec, but for the epoch.
+    :param obstacle: why its rows cannot be compacted; empty if they can.
+    """
+
+    uri: str
+    low: datetime
+    high: datetime
+    rows: int
+    size_bytes: int
+    partition: str
+    layout: int
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TableVersion:
     """Origin, watermark and version of a table after the commit *csn*."""
 
@@ -102,6 +122,7 @@ class TableRecord:
     :param joins: cuts of the whole domain wait for it only beyond this barrier, which they had reached without it.
     :param expired: range that contains all its expired barriers (R24): a reader outside it reads no page of them.
     :param born: CSN of the commit that dropped the table which had the name before (R39); 0 if none had it.
+    :param units: range of all epochs whose rows have been compacted into files of many epochs; others have files alone.
     """
 
     job: JobName
@@ -116,6 +137,7 @@ class TableRecord:
     joins: datetime | None = field(default=None, metadata=since(2, optional=True))
     expired: Interval | None = field(default=None, metadata=since(2))
     born: int = field(default=0, metadata=since(2))
+    units: Interval | None = field(default=None, metadata=since(2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

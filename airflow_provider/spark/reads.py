@@ -20,12 +20,15 @@ from airflow_provider.spark.estimates import Ids, ids_for
 from airflow_provider.spark.file_systems import opens
 from airflow_provider.spark.shipping import BatchFunction, shipped_reader
 from airflow_provider.spark.sinks import quoted
+from airflow_provider.tables.added_values import OWN
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.cut_files import with_cut_files
 from airflow_provider.tables.errors import WarehouseUnavailable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from airflow_provider.sources.readers import SourceReaders
     from airflow_provider.tables.added_values import Added
     from airflow_provider.tables.base import TableFormat
+    from airflow_provider.tables.statistics import Clip, SizedFiles
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +75,49 @@ def dataframe(
     if df is None:
         found = table_format.sized(state)
         wanted = pa.schema([columns.field(name) for name in (*named, EPOCH_COLUMN)])
-        df = files_dataframe(
-            spark, found.files, wanted, rows=found.rows, size_bytes=found.size_bytes, added=found.added
-        )
+        df = _files_of(spark, found, wanted)
     rows = [quoted(name) for name in named]
     if with_epoch:
         rows.append(_epoch_of(state) if state.kind.shares_files else quoted(EPOCH_COLUMN))
     return df.selectExpr(*rows)
+
+
+def _files_of(spark: SparkSession, found: SizedFiles, wanted: pa.Schema) -> DataFrame:
+    """Return the rows of the files *found*: of those that have rows beside those of the state, its own alone."""
+    clip = found.clip
+    if clip is None:
+        return files_dataframe(
+            spark, found.files, wanted, rows=found.rows, size_bytes=found.size_bytes, added=found.added
+        )
+    each = found.added or [OWN] * len(found.files)
+    pairs = list(zip(found.files, each, strict=True))
+    others = [(uri, added) for uri, added in pairs if uri not in clip.files]
+    units = files_dataframe(
+        spark,
+        [uri for uri in found.files if uri in clip.files],
+        wanted,
+        rows=found.rows,
+        size_bytes=found.size_bytes,
+    )
+    rows = units.where(_of_clip(clip))
+    if not others:
+        return rows
+    added = [added for _, added in others] if found.added else ()
+    return rows.unionByName(files_dataframe(spark, [uri for uri, _ in others], wanted, added=added))
+
+
+def _of_clip(clip: Clip) -> str:
+    """Return the condition of rows that *clip* leaves, as SQL."""
+    epoch = quoted(EPOCH_COLUMN)
+    conditions = [f"{epoch} <= {_moment(clip.high)}"]
+    if clip.low is not None:
+        conditions.append(f"{epoch} > {_moment(clip.low)}")
+    conditions += [f"{epoch} != {_moment(barrier)}" for barrier in clip.without]
+    return " AND ".join(conditions)
+
+
+def _moment(barrier: datetime) -> str:
+    return f"timestamp_micros({micros(barrier)}L)"
 
 
 def chosen(known: Sequence[str], names: Sequence[str] | None, table: str) -> list[str]:
@@ -173,7 +213,7 @@ def _epoch_of(state: State) -> str:
 
     The column in a file does not serve: a later state keeps files of earlier ones.
     """
-    return f"timestamp_micros({micros(state.barrier)}L) AS {quoted(EPOCH_COLUMN)}"
+    return f"{_moment(state.barrier)} AS {quoted(EPOCH_COLUMN)}"
 
 
 def _known(spark: SparkSession, files: Sequence[str], columns: StructType) -> bool:

@@ -37,7 +37,12 @@ from airflow_provider.domain.records import RECORDS, Key, Kind
 MAX_RECORD_BYTES = 1_000_000
 """Largest encoded record; a little less than a ZooKeeper node or message may be (1 MiB)."""
 
-KINDS_SINCE: Mapping[Kind, int] = {Kind.RESERVATION: 2, Kind.EXPIRED: 2, Kind.RESTATEMENT: 2}
+KINDS_SINCE: Mapping[Kind, int] = {
+    Kind.RESERVATION: 2,
+    Kind.EXPIRED: 2,
+    Kind.RESTATEMENT: 2,
+    Kind.COMPACTION: 2,
+}
 """The format that each newer kind of record came with."""
 
 VALUES_SINCE: Mapping[Enum, int] = {EpochState.ROLLED_BACK: 2}

@@ -26,6 +26,8 @@ from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.tables.statistics import SizedFiles, Statistics
+from airflow_provider.tables.written import Regrouped
+from airflow_provider.tables.written import WrittenFile as WrittenFile  # noqa: PLC0414  (a part of the contract)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,21 +89,6 @@ class StagingFolder:
     participant_attempt: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WrittenFile:
-    """Data file as described by the task that wrote it; plain values, so that Spark can serialise it.
-
-    :param checksum: hash of the file's bytes, taken while writing.
-    :param description: what the format needs to register the file (Iceberg: partition and column statistics, JSON).
-    """
-
-    uri: str
-    size_bytes: int
-    rows: int
-    checksum: str
-    description: str
-
-
 TaskWriter = Callable[[Iterable["pa.RecordBatch"]], Iterator[WrittenFile]]
 """Writes the batches of one task to files with unique names; can be pickled and sent to Spark's workers."""
 
@@ -118,6 +105,7 @@ class Publication:
     :param csn: the number that the commit will take. The fields after it go into the table's metadata (R33).
     :param adopts: another program's version that the commit is based on: its rows are adopted (R17).
     :param pointed: the catalog's pointer was read with the base and names it; the transaction requires that.
+    :param regroups: files that the version has in place of others, with the same rows (a compaction).
     """
 
     table: Table
@@ -133,6 +121,7 @@ class Publication:
     adopts: int | None = None
     changes: tuple[ColumnChange, ...] = ()
     pointed: bool = False
+    regroups: Regrouped | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

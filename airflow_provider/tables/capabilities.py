@@ -25,6 +25,8 @@ class TableCapability(StrEnum):
     """Engines find versions as snapshots of a table in an Iceberg catalog, and travel to them."""
     CUT_FILES = "cut files"
     """Engines open a state as a table, by a metadata file of its own (:mod:`airflow_provider.tables.cut_files`)."""
+    UNIT_FILES = "unit files"
+    """One file may hold the rows of many epochs (:mod:`airflow_provider.tables.compacting`)."""
 
 
 class Capable(Protocol):
@@ -43,6 +45,7 @@ _NEXT_STEPS = {
     "reads the rows with cut[table].to_arrow().",
     TableCapability.CATALOG_SNAPSHOTS: "read the table with cut[table].to_arrow().",
     TableCapability.CUT_FILES: "read the table with cut[table].to_arrow().",
+    TableCapability.UNIT_FILES: "leave its files as they are: only tables of format='iceberg' are compacted.",
 }
 
 

@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_provider.tables import checks
 from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.columns import field_id, with_ids_of
+from airflow_provider.tables.statistics import Clip
 from airflow_provider.tables.storage import filesystem, open_root, split
 
 _FOOTERS_AT_ONCE = 16
@@ -53,6 +55,55 @@ def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
     return _projected(rows, found, target, added)
 
 
+def read_clipped(uri: str, target: pa.Schema, epoch: pa.Field, clip: Clip) -> pa.Table:
+    """Return the columns *target* of those rows of the file at *uri* that *clip* leaves.
+
+    :param epoch: the epoch column, which *target* may lack.
+    :raises Unavailable: the file is missing or damaged, or its columns have no ids.
+    """
+    wanted = target if epoch.name in target.names else target.append(epoch)
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            found = _numbered(file.schema_arrow, OWN, uri)
+            groups = _groups_within(file, found, epoch, clip)
+            rows = file.read_row_groups(groups, columns=_names(found, wanted), use_threads=False)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except NoColumnIds as error:
+        raise checks.unnumbered_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
+    every = _projected(rows, found, wanted, OWN)
+    return every.filter(_within(every.column(epoch.name), clip)).select(target.names)
+
+
+def _within(epochs: pa.ChunkedArray, clip: Clip) -> pa.ChunkedArray:
+    """Return for each of *epochs* whether *clip* leaves it."""
+    inside = pc.less_equal(epochs, pa.scalar(clip.high, epochs.type))
+    if clip.low is not None:
+        inside = pc.and_(inside, pc.greater(epochs, pa.scalar(clip.low, epochs.type)))
+    if clip.without:
+        inside = pc.and_(inside, pc.invert(pc.is_in(epochs, value_set=pa.array(clip.without, epochs.type))))
+    return inside
+
+
+def _groups_within(file: pq.ParquetFile, found: pa.Schema, epoch: pa.Field, clip: Clip) -> list[int]:
+    """Return the row groups of *file* that may have rows that *clip* leaves."""
+    name = next(column.name for column in found if field_id(column) == field_id(epoch))
+    metadata = file.metadata
+    index = next(at for at in range(len(metadata.schema)) if metadata.schema.column(at).path == name)
+    kept = []
+    for number in range(metadata.num_row_groups):
+        said = metadata.row_group(number).column(index).statistics
+        if said is not None and said.has_min_max:
+            low, high = said.min, said.max
+            if low > clip.high or (clip.low is not None and high <= clip.low):
+                continue
+        kept.append(number)
+    return kept
+
+
 def batches(uri: str, target: pa.Schema, added: Added = OWN) -> Iterator[pa.RecordBatch]:
     """Yield the columns *target* of the file at *uri* in batches.
 
@@ -65,6 +116,39 @@ def batches(uri: str, target: pa.Schema, added: Added = OWN) -> Iterator[pa.Reco
         found = _numbered(file.schema_arrow, added, uri)
         for rows in file.iter_batches(columns=_names(found, target), use_threads=False):
             yield from _projected(pa.Table.from_batches([rows]), found, target, added).to_batches()
+
+
+def streamed(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield :func:`batches` of a file of this package.
+
+    :raises Unavailable: the file is missing or damaged, or its columns have no ids.
+    """
+    try:
+        yield from batches(uri, target)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except NoColumnIds as error:
+        raise checks.unnumbered_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
+
+
+@lru_cache(maxsize=64)
+def rows_by_epoch(uri: str, column: str = "_epoch") -> tuple[tuple[int, int], ...]:
+    """Return each epoch (microseconds) in the file at *uri*, of this package, with the number of its rows.
+
+    :raises Unavailable: the file is missing or damaged.
+    """
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            epochs = file.read(columns=[column], use_threads=False).column(0)
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
+    counted = pc.value_counts(epochs.cast(pa.int64()).combine_chunks())
+    return tuple((int(pair["values"]), int(pair["counts"])) for pair in counted.to_pylist())
 
 
 def first_without_ids(uris: Iterable[str]) -> str | None:

@@ -17,11 +17,12 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.columns import add
+from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import CheckFailed, NotReady
 from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.records import reservation_key, retention_key
+from airflow_provider.domain.records import compaction_key, reservation_key, retention_key
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.source_bounds import (
     BoundFile,
@@ -36,6 +37,8 @@ from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.tables.base import EPOCH_COLUMN
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
+from tests.services.directories import quick_directory
+from tests.services.stores import empty_sqlite_file
 from tests.transactions import Record, RecordingStore, Row
 
 WHY = {"reason": "replaced by another", "by": "ada"}
@@ -64,6 +67,7 @@ def recorded() -> list[Row]:
         leases,
         expired_states,
         vacuums,
+        compactions,
         moves,
     )
     for script in scripts:
@@ -518,6 +522,38 @@ def vacuums(record: Record, world: World) -> None:
     world.run(own, day(4))
     world.clock.advance(DEFAULTS.orphan_grace + PAST_TTL)
     with record.of("vacuum: an attempt that no run begins again, and the next version", "R10, R16, R24"):
+        world.retention.vacuum(DOMAIN)
+
+
+def compactions(record: Record, world: World) -> None:  # noqa: ARG001 - it needs tables with files
+    with quick_directory("epochs-operations-") as folder:
+        template = folder / "template.db"
+        template.write_bytes(empty_sqlite_file())
+        own = Backend("iceberg", folder, template).world()
+        own.store = RecordingStore(own.store, record)
+        own.coordinator, own.retention = own.worker(), own.keeper()
+        try:
+            _compactions(record, own)
+        finally:
+            own.close()
+
+
+def _compactions(record: Record, world: World) -> None:
+    job = world.job("own", origin=barrier(29))
+    for number in (30, 31):
+        world.run(job, day(number))
+    with record.of("compact: one unit", "R2, R3, R6, R10, R16, R33, R41"):
+        world.retention.compact(DOMAIN, "own")
+    key = compaction_key(DOMAIN, TableName("own"), "of a process that died")
+    left = CompactionRecord(
+        folder=f"file://{world.warehouse}/cascade/own/units/left/",
+        format="iceberg",
+        incarnation=world.store.read(DOMAIN, []).head.incarnation,
+        by="ada",
+    )
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, left),)))
+    world.clock.advance(DEFAULTS.orphan_grace + PAST_TTL)
+    with record.of("vacuum: a compaction that was silent for a day", "R10, R16, R23, R24, R41"):
         world.retention.vacuum(DOMAIN)
 
 

@@ -29,7 +29,7 @@ from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.tables import parquet_files, storage
 from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests, spans
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.memory import MemoryFormat
@@ -209,7 +209,7 @@ def _changes(loaded: IcebergTable, snapshot: Snapshot) -> Iterator[Change]:
             continue
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=False):
             if entry.snapshot_id == snapshot.snapshot_id and entry.status in signs:
-                barrier = from_micros(manifests.barrier_of(entry))
+                barrier = from_micros(spans.span_of(entry.data_file)[0])
                 path = storage.split(entry.data_file.file_path)[1]
                 for number in parquet.read_table(path, columns=["id"]).column("id").to_pylist():
                     yield signs[entry.status], (barrier, number)

@@ -15,14 +15,17 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType, StringType
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, previous, state
 from airflow_provider.spark import file_systems, reads, runtime, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
 from airflow_provider.tables.cut_files import CutFile
+from airflow_provider.testing.arrow_attempts import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,6 +161,29 @@ def test_the_columns_that_are_named_are_read(
                 epoch.read(EVENTS, columns=wrong)
         epoch.write(SEEN, epoch.read(EVENTS, columns=["id"]))
     assert [len(names) for names in asked] == ([3, 2, 2] if way == "python" else [])
+
+
+@on_connect
+@pytest.mark.usefixtures("runtime_jar")
+@pytest.mark.parametrize("way", ["runtime", "files"])
+def test_a_part_of_a_compacted_day_is_read(
+    spark: SparkSession, settings: Settings, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R41: an epoch within the day gets the rows up to its barrier, in whichever way."""
+    if way != "runtime":
+        monkeypatch.setattr(runtime, "opens", lambda *_: False)
+    with EpochService.open(settings) as service:
+        for number in (20, 21, 22, 23, 24):
+            attempt = service.begin(WRITER, hour(number), Owner(dag_id="events", run_id=str(number)))
+            assert isinstance(attempt, Attempt)
+            write_rows(service, attempt, "events", pa.table({"id": [number]}))
+            service.publish(attempt)
+        assert [unit.before for unit in service.retention.compact("default", EVENTS, unit="day")] == [4]
+    with epoch_run(READER, hour(22), spark=spark, settings=settings) as epoch:
+        found = epoch.read(EVENTS)
+        assert sorted(row.id for row in found.collect()) == [20, 21, 22]
+        assert found.where("id > 20").count() == 2
+        epoch.write(SEEN, found)
 
 
 @on_connect

@@ -18,7 +18,7 @@ from tests.documents import ROOT, anchors, blocks, links, pages
 PROTOCOL = ROOT / "docs" / "protocol.md"
 ANOMALIES = ROOT / "docs" / "anomalies.md"
 DEFAULTS_PAGE = ROOT / "docs" / "reference" / "defaults.md"
-RULES = {f"R{number}" for number in range(1, 41)}
+RULES = {f"R{number}" for number in range(1, 42)}
 FAMILIES = {
     "ISO": 10,
     "DER": 15,

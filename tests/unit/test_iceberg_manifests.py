@@ -13,7 +13,7 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.columns import table_schema
-from airflow_provider.tables.iceberg import manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, spans
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 
@@ -63,7 +63,7 @@ class Files:
 
     def epochs(self, found: Iterable[ManifestFile]) -> list[int]:
         return sorted(
-            manifests.barrier_of(one)
+            spans.span_of(one.data_file)[0]
             for each in found
             for one in manifest_files.entries(self.layout.io, each)
         )
@@ -102,7 +102,7 @@ def test_folding_keeps_every_entry_and_few_manifests(files: Files) -> None:
     largest = max(found, key=lambda one: one.existing_files_count or 0)
     entries = manifest_files.entries(files.layout.io, largest)
     assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {
-        (manifests.barrier_of(entry), manifests.barrier_of(entry)) for entry in entries
+        spans.span_of(entry.data_file) for entry in entries
     }, "a folded entry still names the commit that added it"
 
 
@@ -118,7 +118,7 @@ def test_folded_manifests_have_near_epochs_whatever_the_order_of_their_commits(
     assert files.epochs(found) == sorted(barriers)
     assert [manifests.epochs_of(one) for one in found] == [(0, 6), (1001, 1007)]
     for one in found:
-        inside = [manifests.barrier_of(entry) for entry in manifest_files.entries(files.layout.io, one)]
+        inside = [spans.span_of(entry.data_file)[0] for entry in manifest_files.entries(files.layout.io, one)]
         assert inside == sorted(inside)
 
 

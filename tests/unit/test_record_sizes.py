@@ -147,7 +147,7 @@ LARGEST: Mapping[Kind, Callable[[], Any]] = {
     Kind.EXPIRED: lambda: ExpiredPage(ranges=tuple(hour(2 * number) for number in range(MOST_RANGES))),
 }
 """Records that are bounded by number, at their bounds."""
-CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION}
+CONSTANT = {Kind.TOPOLOGY, Kind.LOCK, Kind.SLICE, Kind.RESERVATION, Kind.COMPACTION}
 """Records of which no field has a length of its own, but for names and reasons."""
 BY_BYTES = {Kind.SCHEMA, Kind.EPOCH, Kind.EVENT, Kind.SOURCE, Kind.LEASE}
 """Records that are refused by their bytes when they are written: where, is said in the page."""

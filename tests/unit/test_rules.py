@@ -8,7 +8,7 @@ import pytest
 
 from tests.rules import PAGE, page, rules, tagged, tags
 
-RULES = [f"R{number}" for number in range(1, 41)]
+RULES = [f"R{number}" for number in range(1, 42)]
 INVARIANTS = [f"I{number}" for number in range(1, 13)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 from airflow_provider.coordination.attempts.check import check
@@ -27,6 +28,7 @@ from airflow_provider.coordination.commits.dependents import together as togethe
 from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.pointers import follow, is_pointed, tell_published
 from airflow_provider.coordination.commits.register import furthest
+from airflow_provider.coordination.commits.regroup import separate
 from airflow_provider.coordination.commits.stayed_rows import tables_that_stay
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.epoch import Attempt, Published
@@ -126,6 +128,11 @@ class _Sink:
     @property
     def intervals(self) -> tuple[Interval, ...]:
         return tuple(piece.member.interval for piece in self.slices)
+
+    @property
+    def replaced(self) -> tuple[datetime, ...]:
+        """Barriers of the epochs whose present slices leave the table."""
+        return tuple(span.end for span in self.intervals if self.hot.record.progress.covers(span))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,6 +319,8 @@ class Publish:
     ) -> list[tuple[Publication, Prepared]] | None:
         """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
         try:
+            if any(self._separate(sink) for sink in sinks):
+                return None
             return [self._prepare(sink, commit) for sink in sinks]
         except (ForeignCommit, TablesAhead, Unavailable) as error:
             if isinstance(error, ForeignCommit):  # an adoption moves the table: publish decides anew (R17)
@@ -323,6 +332,11 @@ class Publish:
                 raise
             return None
 
+    def _separate(self, sink: _Sink) -> bool:
+        """Take the epochs that are replaced out of files with the rows of others; return whether there were any."""
+        by = str(self.attempts[0].owner)
+        return separate(self.context, sink.hot, sink.replaced, by=by)
+
     def _prepare(self, sink: _Sink, commit: CommitBuilder) -> tuple[Publication, Prepared]:
         before = sink.hot.record
         after = before.progress.adding(*sink.intervals)
@@ -330,7 +344,7 @@ class Publish:
         last = sink.slices[-1].member
         publication = replace(
             commit.next_version(sink.table, before.ref, shows, self._change_set),
-            removes=tuple(span.end for span in sink.intervals if before.progress.covers(span)),
+            removes=sink.replaced,
             adds=tuple(
                 (piece.member.interval, committable)
                 for piece in sink.slices

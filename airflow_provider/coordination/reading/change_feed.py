@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from airflow_provider.coordination.retrying_reader import retrying_reader
+from airflow_provider.domain.compaction import COMPACTED
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.interval import Interval
@@ -87,7 +88,8 @@ def events(reader: MetadataReader, domain: str, after: Position | None = None) -
     while page := asking.changes(name, csn, limit=_PAGE):
         for commit in page:
             csn = commit.csn or csn
-            yield from _of(name, head.incarnation, csn, commit)
+            if not commit.record.change_set.endswith(COMPACTED):  # no row of it changes
+                yield from _of(name, head.incarnation, csn, commit)
 
 
 def followed(reader: MetadataReader, domain: str, after: Position | None, wait: timedelta) -> Iterator[Event]:

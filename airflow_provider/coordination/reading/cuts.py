@@ -19,6 +19,7 @@ from airflow_provider.coordination.reading.resolve import (
     refuse_stale,
     resolved,
 )
+from airflow_provider.coordination.reading.whole_files import whole_files
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.alignment import (
     READ_DEFAULTS,
@@ -232,10 +233,13 @@ class Cuts:
         """Return the URIs of the data files of *table* in *cut*; call :meth:`check` when they have been read.
 
         :raises LeaseExpired: the cut's time is over.
+        :raises InvalidInput: files have rows of other epochs, too: the table was compacted.
         """
         state = state_in(cut, table)
         self.check(cut, [table])
-        return [] if state.ref is None and not state.staged else self.format_of(state).files(state)
+        if state.ref is None and not state.staged:
+            return []
+        return whole_files(self.format_of(state), state)
 
     def read(self, cut: Cut, table: str | Table, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of *table* in *cut*, all of them.

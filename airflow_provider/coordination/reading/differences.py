@@ -13,9 +13,13 @@ from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.tables.base import EPOCH_COLUMN
+from airflow_provider.tables.statistics import SizedFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NO_FILES = SizedFiles(files=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,15 +58,25 @@ def diff(
 def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Difference:
     old, new = before.states[table], after.states[table]
     _refuse_another(old, new)
-    had, has = set(cuts.files(before, table)), set(cuts.files(after, table))
+    cuts.check(before, [table])
+    cuts.check(after, [table])
     schema = cuts.schema(after.domain, new) or cuts.schema(before.domain, old)
     table_format = cuts.format_of(new if new.ref or new.staged else old)
+    found = [table_format.sized(state) if state.ref or state.staged else NO_FILES for state in (old, new)]
+    had, has = (frozenset(side.files) for side in found)
+    are_whole = all(side.clip is None for side in found)
 
     def rows(state: State) -> pa.Table:
         return table_format.read(state, schema)
 
     nothing = table_format.arrow_schema(schema).empty_table()
-    if had == has:
+    if old.ref == new.ref and not (old.staged or new.staged) and _only_grew(old, new):
+        added, removed = rows(replace(new, low=old.barrier)), nothing
+    elif (
+        not are_whole
+    ):  # files have rows that one of the states lacks: which of them differ, only the rows tell
+        added, removed = _compared(rows(old), rows(new))
+    elif had == has:
         added, removed = nothing, nothing
     elif _only_grew(old, new) and had < has:
         # New files may hold rows of earlier epochs: then they are not those of the tail, and all rows are compared.

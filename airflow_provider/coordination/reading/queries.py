@@ -110,8 +110,9 @@ def _query(cuts: Cuts, cut: Cut, state: State, engine: Engine, catalog: str) -> 
     refuse_without(_NEEDED[engine], table_format, state.table)
     schema = table_format.arrow_schema(cuts.schema(cut.domain, state))
     if engine is Engine.DUCKDB:
-        _refuse_added(table_format.sized(state), state)
-        return _of_files(schema, state, cuts.files(cut, state.table))
+        found = table_format.sized(state)
+        _refuse_added(found, state)
+        return _of_files(schema, state, found)
     if not table_format.is_shown(state):
         raise InvalidInput(
             f"{state.table} at {state.barrier.isoformat()}: {engine} cannot travel there: version {version} "
@@ -143,19 +144,24 @@ _NEEDED: Mapping[Engine, TableCapability] = {
 }
 
 
-def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _Dialect, catalog: str) -> str:
-    columns = ", ".join(dialect.quoted(field.name) for field in schema)
-    table = ".".join(dialect.quoted(name) for name in (catalog, domain, state.table))
+def _conditions(state: State, dialect: _Dialect) -> str:
+    """Return the condition by which rows of a version are those of *state*."""
     epoch, barrier = dialect.quoted(EPOCH_COLUMN), dialect.moment(state.barrier)
     conditions = [f"{epoch} <= {barrier}" if state.kind.accumulates else f"{epoch} = {barrier}"]
     if state.low is not None and state.kind.accumulates:
         conditions.append(f"{epoch} > {dialect.moment(state.low)}")
+    return " AND ".join(conditions)
+
+
+def _of_snapshot(domain: DomainName, state: State, schema: pa.Schema, dialect: _Dialect, catalog: str) -> str:
+    columns = ", ".join(dialect.quoted(field.name) for field in schema)
+    table = ".".join(dialect.quoted(name) for name in (catalog, domain, state.table))
     version = dialect.travel(state.ref.version if state.ref else 0)
-    return f"SELECT {columns}\nFROM {table} {version}\nWHERE {' AND '.join(conditions)}"
+    return f"SELECT {columns}\nFROM {table} {version}\nWHERE {_conditions(state, dialect)}"
 
 
-def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
-    dialect = _DIALECTS[Engine.DUCKDB]
+def _of_files(schema: pa.Schema, state: State, found: SizedFiles) -> str:
+    dialect, files = _DIALECTS[Engine.DUCKDB], found.files
     types = [(field, _duckdb_type(field.type)) for field in schema]
     if not files:
         nothing = ", ".join(f"CAST(NULL AS {kind}) AS {dialect.quoted(field.name)}" for field, kind in types)
@@ -167,7 +173,8 @@ def _of_files(schema: pa.Schema, state: State, files: list[str]) -> str:
         for field, kind in types
     )
     listed = ",\n  ".join(_text(_literal_path(uri)) for uri in files)
-    return f"SELECT {columns}\nFROM read_parquet([\n  {listed}\n], schema = MAP {{{by_id}}})"
+    own = "" if found.clip is None else f"\nWHERE {_conditions(state, dialect)}"
+    return f"SELECT {columns}\nFROM read_parquet([\n  {listed}\n], schema = MAP {{{by_id}}}){own}"
 
 
 def _of_state(column: str, state: State, dialect: _Dialect) -> str:

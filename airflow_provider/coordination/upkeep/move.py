@@ -60,7 +60,7 @@ Answer = TypeVar("Answer")
 
 _BATCH_BYTES = 300_000
 _BATCH_RECORDS = 200
-STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION})
+STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION, Kind.COMPACTION})
 """Kinds that are not copied: a sealed domain has none of them, or the move writes them itself."""
 
 

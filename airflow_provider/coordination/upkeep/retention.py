@@ -8,12 +8,15 @@ from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.upkeep.compact import CompactedUnit, compact, take_apart
 from airflow_provider.coordination.upkeep.expire import expire
 from airflow_provider.coordination.upkeep.keep import Thinned, surplus, thin
 from airflow_provider.coordination.upkeep.vacuum import Vacuumed, vacuum
 from airflow_provider.domain.clock import Clock
+from airflow_provider.domain.compaction import CompactionUnit
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
-from airflow_provider.domain.identifiers import TableName, domain_name
+from airflow_provider.domain.errors import choice
+from airflow_provider.domain.identifiers import TableName, domain_name, validate_text
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.keep import Keep
 from airflow_provider.domain.topology import Table
@@ -79,6 +82,67 @@ class Retention:
     def surplus(self, domain: str, keep: Keep, tables: Iterable[str | Table] = ()) -> Thinned:
         """Return the states that :meth:`keep` would expire; changes nothing."""
         return surplus(self.store, domain_name(domain), keep, _some(tables))
+
+    def compact(
+        self,
+        domain: str,
+        table: str | Table,
+        *,
+        before: datetime | None = None,
+        unit: CompactionUnit | str = CompactionUnit.MONTH,
+        by: str = "compaction",
+        most: int = 1_000,
+    ) -> tuple[CompactedUnit, ...]:
+        """Bring the epochs of each whole unit of an incremental Iceberg table into one file; a repetition goes on.
+
+        No row changes, and no job waits. Each unit is a commit of its own, without an epoch. The former files leave
+        with their versions (:meth:`vacuum`). An epoch that is computed again gets files of its own first.
+
+        :param before: units that end later are left alone; by default, and at most, the table's watermark.
+        :param unit: day, month or year, in UTC. :param by: author of the commits. :param most: number of units.
+        :return: the units that it has compacted, oldest first, then those that it has left, with the reasons.
+        :raises UnknownName: a table that no job has registered.
+        :raises InvalidInput: a full table, or a format whose files are of one epoch each.
+        :raises ForeignCommit: another program has changed rows of the table.
+        :raises StoreIncompatible: an older store, which has to be upgraded first.
+        :raises Conflict: others kept replacing its files. :raises DomainMoving: the domain is being moved.
+        """
+        (name,) = names_of([table])
+        return compact(
+            self._context,
+            domain_name(domain),
+            name,
+            before=None if before is None else as_utc(before, "before"),
+            unit=choice(CompactionUnit, unit, "unit"),
+            by=validate_text(by, "by"),
+            most=most,
+        )
+
+    def take_apart(
+        self,
+        domain: str,
+        table: str | Table,
+        *,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        by: str = "compaction",
+        most: int = 1_000,
+    ) -> tuple[CompactedUnit, ...]:
+        """Give each epoch of compacted units files of its own again; the opposite of :meth:`compact`.
+
+        :param since: only units with an epoch that ends later. :param before: only units that begin until then.
+            Others are those of :meth:`compact`.
+        """
+        (name,) = names_of([table])
+        return take_apart(
+            self._context,
+            domain_name(domain),
+            name,
+            since=None if since is None else as_utc(since, "since"),
+            before=None if before is None else as_utc(before, "before"),
+            by=validate_text(by, "by"),
+            most=most,
+        )
 
     def vacuum(self, domain: str) -> Vacuumed:
         """End expired claims, and delete unclaimed versions that were superseded ``retention_grace`` ago.

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from airflow_provider.coordination.attempts.reserve import await_unreserved
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.pointers import as_recorded, follow, tell_published
+from airflow_provider.coordination.commits.regroup import separate
 from airflow_provider.coordination.commits.table_commits import prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.coordination.upkeep.expire import undeclared
 from airflow_provider.coordination.upkeep.rollback_commits import RolledEpoch
 from airflow_provider.coordination.upkeep.rollback_plan import (
@@ -142,6 +144,8 @@ class RollingBack:
                 next_step="pause its DAGs, and look again.",
             )
         refuse(look.plan)
+        if any(self._separate(table) for table in look.tables):
+            raise ReadAgain
         commit = CommitBuilder(self._domain, look.reading, self.context.defaults)
         prepared = [self._table(commit, table) for table in look.tables]
         self._epochs(commit, look)
@@ -167,6 +171,11 @@ class RollingBack:
         return RolledBack(
             to=seen.to, csn=csn, epochs=seen.epochs, tables=tuple(table.name for table in seen.tables)
         )
+
+    def _separate(self, table: TakenTable) -> bool:
+        """Take the epochs that go out of files with the rows of others; return whether there were any."""
+        gone = [gone.end for gone in table.gone]
+        return separate(self.context, table.stamped, gone, by="rollback")
 
     def _table(self, commit: CommitBuilder, table: TakenTable) -> tuple[Publication, Prepared]:
         """Add the table's next version to *commit*, which has no rows of the epochs that go."""

@@ -22,6 +22,7 @@ from airflow_provider.coordination.commits.versions import (
     version_pages,
 )
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.compact import end_forgotten
 from airflow_provider.coordination.upkeep.dropped_files import Drops, vacuum_dropped
 from airflow_provider.coordination.upkeep.expire import page_ranges, retried
 from airflow_provider.coordination.upkeep.left_members import end_left_over
@@ -63,7 +64,7 @@ class Vacuumed:
     :param horizon: states resolved before this CSN, and superseded since, are gone unless they were claimed.
     :param ended: expired claims that were ended: ids of leases, and epochs whose attempts were silent.
     :param deleted: URIs of deleted files. :param claimed: number of superseded versions under a claim.
-    :param orphans: places, deleted too, of attempts that ended without a commit.
+    :param orphans: places, deleted too, of attempts and of compactions that ended without a commit.
     """
 
     horizon: int
@@ -101,6 +102,7 @@ def vacuum(context: Context, domain: DomainName) -> Vacuumed:
             deleted += went
             left += found.claimed
     vacuumed = [*vacuum_dropped(context, domain, horizon), *_vacuum_orphans(context, domain)]
+    vacuumed += end_forgotten(context, domain, names)
     return Vacuumed(
         horizon=horizon, ended=tuple(ended), deleted=tuple(deleted), claimed=left, orphans=tuple(vacuumed)
     )

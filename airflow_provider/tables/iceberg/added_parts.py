@@ -11,7 +11,7 @@ from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import Part
 from airflow_provider.tables.base import Publication
-from airflow_provider.tables.iceberg import column_names, manifest_files, manifests
+from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, spans
 from airflow_provider.tables.locations import plain_scheme
 
 
@@ -50,7 +50,7 @@ def refuse_wrong(
     replaced = {micros(barrier) for barrier in publication.removes}
     for manifest in head:
         for entry in manifest_files.entries(layout.io, manifest):
-            known = manifests.barrier_of(entry)
+            known = spans.span_of(entry.data_file)[1]
             uri = plain_scheme(entry.data_file.file_path)
             if uri in seen and known not in replaced:
                 raise _twice(publication, uri, from_micros(known))

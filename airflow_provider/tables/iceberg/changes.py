@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 from airflow_provider.domain.version import Committable
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.base import WrittenFile
+from airflow_provider.tables.iceberg import manifest_files, manifests, spans
 
 log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 16
 _File = tuple[int, str]
-"""Barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
+"""Least barrier (microseconds) and URI: with drafts, slices of several epochs may share a file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,14 @@ class Figures:
             files=self.files + sum(output.files for output in found),
             rows=self.rows + sum(output.rows for output in found),
             size_bytes=self.size_bytes + sum(output.size_bytes for output in found),
+        )
+
+    def with_files(self, written: Sequence[WrittenFile]) -> Figures:
+        """Return the figures with those of *written*."""
+        return Figures(
+            files=self.files + len(written),
+            rows=self.rows + sum(file.rows for file in written),
+            size_bytes=self.size_bytes + sum(file.size_bytes for file in written),
         )
 
 
@@ -117,7 +126,7 @@ def _entries(layout: manifests.Layout, manifest: ManifestFile) -> list[ManifestE
 
 
 def _file(entry: ManifestEntry) -> _File:
-    return manifests.barrier_of(entry), entry.data_file.file_path
+    return spans.span_of(entry.data_file)[0], entry.data_file.file_path
 
 
 def _sorted_out(
@@ -148,8 +157,8 @@ def _added(
 ) -> Iterator[ManifestFile]:
     """Write manifests that add *entries*."""
     for spec_id, some in _pieces(entries):
-        spec, uri = layout.specs[spec_id], layout.new_uri(snapshot_id)
         files = [entry.data_file for entry in some]
+        spec, uri = layout.specs[spec_id], layout.new_uri(snapshot_id, files)
         yield manifests.write_added(layout.io, spec, layout.schema, uri, files, snapshot_id=snapshot_id)
 
 

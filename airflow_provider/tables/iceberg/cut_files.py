@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
@@ -33,10 +33,21 @@ from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import TableRef
-from airflow_provider.tables import checks, storage
+from airflow_provider.tables import checks, parquet_files, storage
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.cut_files import TABLE_UUID, CutFile
-from airflow_provider.tables.iceberg import avro, column_names, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import (
+    avro,
+    column_names,
+    manifest_files,
+    manifests,
+    regrouping,
+    schemas,
+    spans,
+)
 from airflow_provider.tables.iceberg.file_io import write_together
+from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter, OpenFile
+from airflow_provider.tables.statistics import Clip
 
 FORM = 2
 """Number of the form in which this version of the package writes cut files: another one gets another name."""
@@ -164,14 +175,50 @@ def _part(
 ) -> Iterator[ManifestFile]:
     """Yield private manifests of those files of *manifest* that *state* has; itself if these are all."""
     entries = manifest_files.entries(layout.io, manifest)
-    inside = [entry for entry in entries if state.has(from_micros(manifests.barrier_of(entry)))]
+    spanned = [(entry, spans.span_of(entry.data_file)) for entry in entries]
+    inside = [entry for entry, span in spanned if spans.is_inside(state, span)]
     if len(inside) == len(entries):
         yield manifest
         return
-    spec_id = _know_spec(layout, manifest) if inside else manifest.partition_spec_id
+    spec_id = manifest.partition_spec_id
+    cut = [
+        entry.data_file
+        for entry, span in spanned
+        if spans.overlaps(state, span) and not spans.is_inside(state, span)
+    ]
+    if inside or cut:
+        _know_spec(layout, manifest)
+    own = list(_private_rows(layout, state, cut, spec_id)) if cut else []
+    if own:
+        uri, spec = layout.new_uri(snapshot_id), layout.specs[spec_id]
+        yield manifests.write_added(layout.io, spec, layout.schema, uri, own, snapshot_id=snapshot_id)
     for start in range(0, len(inside), manifests.MOST_COPIED_FILES):
         some = inside[start : start + manifests.MOST_COPIED_FILES]
         yield manifests.rewritten(layout, spec_id, some, snapshot_id)
+
+
+def _private_rows(
+    layout: manifests.Layout, state: State, files: Sequence[DataFile], spec_id: int
+) -> Iterator[DataFile]:
+    """Yield copies of *files*, which have rows beside those of *state*, with its rows alone.
+
+    No list of deleted rows does: it names a file by its URI, which engines spell in several ways.
+    """
+    schema, spec = schemas.to_arrow(layout.schema), layout.specs[spec_id]
+    clip = Clip(files=frozenset(), low=state.low, high=state.barrier)
+    writer = IcebergTaskWriter(
+        table=state.table, place=f"{_parent(layout.directory)}/data/", schema=schema, barrier=0
+    )
+    types = manifests.partition_types(spec, layout.schema)
+    for file in files:
+        rows = parquet_files.read_clipped(file.file_path, schema, schema.field(EPOCH_COLUMN), clip)
+        if not rows.num_rows:
+            continue
+        partition = tuple(regrouping.plain_partition(file))
+        copy = OpenFile(writer, storage.filesystem(writer.place), f"{uuid.uuid4().hex}.parquet", partition)
+        for batch in rows.to_batches():
+            copy.write(batch)
+        yield manifests.data_file(copy.close(), spec_id, types)
 
 
 def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:
@@ -335,8 +382,9 @@ def _directories(folder: str) -> dict[str, str]:
 def _remove(directory: str) -> list[str]:
     """Delete *directory*, the metadata file first; return the URIs of its files."""
     filesystem, path = storage.filesystem(directory)
-    infos = filesystem.get_file_info(pafs.FileSelector(f"{path}/metadata", allow_not_found=True))
+    selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
+    infos = [info for info in filesystem.get_file_info(selector) if info.is_file]
     storage.remove(filesystem, f"{path}/metadata/{_NAME}")
     with suppress(FileNotFoundError):  # another vacuum was faster
         filesystem.delete_dir(path)
-    return sorted(f"{directory}/metadata/{info.base_name}" for info in infos)
+    return sorted(f"{directory}{info.path.removeprefix(path)}" for info in infos)

@@ -24,7 +24,7 @@ from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, parquet_files, projection, storage
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import layouts, manifest_files, manifests, showing
+from airflow_provider.tables.iceberg import layouts, manifest_files, showing, spans
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
@@ -237,13 +237,20 @@ def _files(
         if manifest.manifest_path not in known:
             says_epoch = manifest.partition_spec_id not in strange
             for entry in manifest_files.entries(io, manifest):
-                rows[_barrier(entry) if says_epoch else None, entry.data_file.file_path] = (
-                    entry.data_file.record_count
-                )
+                uri = entry.data_file.file_path
+                for barrier, number in _epochs(entry, says_epoch=says_epoch).items():
+                    rows[barrier, uri] = number
                 formats.add(entry.data_file.file_format)
     return rows, formats
 
 
-def _barrier(entry: ManifestEntry) -> int | None:
-    """Return the barrier (microseconds) of a file; None for rows whose epoch column is null."""
-    return None if entry.data_file.partition[0] is None else manifests.barrier_of(entry)
+def _epochs(entry: ManifestEntry, *, says_epoch: bool) -> dict[int | None, int]:
+    """Return the number of rows of each epoch (microseconds) in a file; None for rows whose epoch is not known.
+
+    The rows of a unit file are counted, since nothing but its epoch column says how many each of its epochs has.
+    """
+    file = entry.data_file
+    if says_epoch and spans.is_unit(file):
+        return dict(parquet_files.rows_by_epoch(file.file_path))
+    barrier = file.partition[0]
+    return {int(barrier) if says_epoch and barrier is not None else None: file.record_count}

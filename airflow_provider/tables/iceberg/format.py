@@ -21,6 +21,7 @@ from airflow_provider.domain.version import Committable, Part, TableRef
 from airflow_provider.tables import checks, projection, storage
 from airflow_provider.tables.added_files import FileAddingFormat, FileScan, FilesToAdd
 from airflow_provider.tables.base import (
+    EPOCH_COLUMN,
     MissingFile,
     Prepared,
     Projected,
@@ -56,6 +57,7 @@ from airflow_provider.tables.iceberg import (
 )
 from airflow_provider.tables.iceberg.catalog import IcebergCatalog
 from airflow_provider.tables.iceberg.catalogs.opening import open_catalog
+from airflow_provider.tables.iceberg.compacting import CompactingIceberg
 from airflow_provider.tables.iceberg.descriptions import description
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.reading import StateReader
@@ -75,7 +77,7 @@ from airflow_provider.tables.statistics import SizedFiles, Statistics
 log = logging.getLogger(__name__)
 
 
-class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
+class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingIceberg):
     """Iceberg tables in *warehouse*.
 
     :param catalog_url: URL of the catalog: SQLAlchemy's of a database, or that of a catalog outside.
@@ -275,7 +277,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
     def prepare(self, publication: Publication) -> Prepared:
         table = self._pointed(publication)
         with checks.translated(self._warehouse):
-            head = table if self._swaps else self._head(table, publication)
+            head = table if self._swaps else self._head(table, publication.table, publication.base)
             prepared, metadata = publishing.prepare(
                 publication, head, self._lists, self.name, swaps=self._swaps
             )
@@ -289,14 +291,17 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
             return self._catalog.named(table, base.metadata)
         return self._existing(table, base)
 
-    def _head(self, pointed: IcebergTable, publication: Publication) -> IcebergTable:
+    def _head(self, pointed: IcebergTable, table: Table, base: TableRef | None) -> IcebergTable:
         """Return the head of the next version: the table at the pointer, or the base if the pointer lags behind it."""
-        base = publication.base
         if base is None or base.metadata in ("", pointed.metadata_location):
             return pointed
-        recorded = self._catalog.at(publication.table, base.metadata)
-        compared = foreign.compared(publication.table, pointed, base, description(recorded))
+        recorded = self._catalog.at(table, base.metadata)
+        compared = foreign.compared(table, pointed, base, description(recorded))
         return recorded if compared.status is PointerStatus.BEHIND else pointed
+
+    def _head_of(self, table: Table, base: TableRef) -> IcebergTable:
+        pointed = self._existing(table, base)
+        return pointed if self._swaps else self._head(pointed, table, base)
 
     def compare(self, table: Table, recorded: TableRef | None) -> Compared:
         loaded = self._catalog.load(table)
@@ -397,14 +402,16 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
             return self._reader.lists_all(showing.shown_list(state.ref.location), state)
 
     def read(self, state: State, schema: str, columns: Sequence[str] | None = None) -> pa.Table:
-        target = checks.chosen(self.arrow_schema(schema), columns)
+        every = self.arrow_schema(schema)
+        target = checks.chosen(every, columns)
         with checks.translated(self._warehouse):
-            return self._reader.read(state, target)
+            return self._reader.read(state, target, every.field(EPOCH_COLUMN))
 
     def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        target = checks.chosen(self.arrow_schema(schema), columns)
+        every = self.arrow_schema(schema)
+        target = checks.chosen(every, columns)
         with checks.translated(self._warehouse):
-            yield from self._reader.scan(state, target)
+            yield from self._reader.scan(state, target, every.field(EPOCH_COLUMN))
 
     def cut_file(self, state: State, schema: str) -> CutFile:
         with checks.translated(self._warehouse):
@@ -412,7 +419,8 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat):
 
     def statistics(self, state: State, schema: str) -> Statistics:
         with checks.translated(self._warehouse):
-            return bounds.summed(self._reader.described(state), schemas.from_json(schema))
+            epoch = self.arrow_schema(schema).field(EPOCH_COLUMN)
+            return bounds.summed(self._reader.described(state, epoch), schemas.from_json(schema))
 
     def arrow_schema(self, schema: str) -> pa.Schema:
         return schemas.arrow_from_json(schema)

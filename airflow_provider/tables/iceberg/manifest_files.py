@@ -43,7 +43,7 @@ _ENTRIES = avro.Kind(
     enums={0: cache(ManifestEntryStatus), 101: cache(FileFormat), 134: cache(DataFileContent)},
 )
 
-_FILE_PATH, COLUMN_SIZES, _MANIFEST_PATH = 1, 6, 0
+_FILE_PATH, _RECORD_COUNT, COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _MANIFEST_PATH = 1, 4, 6, 7, 8, 0
 """Positions in pyiceberg's records, which offer no other way to change them; statistics of a file begin with sizes."""
 
 
@@ -144,6 +144,11 @@ def bare(entry: ManifestEntry) -> ManifestEntry:
     for position in range(COLUMN_SIZES + 1, len(entry.data_file)):
         entry.data_file[position] = None
     return entry
+
+
+def recount(file: DataFile, rows: int) -> None:
+    """Make *file* say, in place, that *rows* of its rows count; their nulls are not known. Bounds stay bounds."""
+    file[_RECORD_COUNT], file[_VALUE_COUNTS], file[_NULL_COUNTS] = rows, {}, {}
 
 
 def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:

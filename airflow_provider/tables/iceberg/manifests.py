@@ -38,7 +38,7 @@ from pyiceberg.types import DecimalType, PrimitiveType, TimestamptzType
 from airflow_provider.domain.version import Part
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
-from airflow_provider.tables.iceberg import manifest_files
+from airflow_provider.tables.iceberg import manifest_files, spans
 
 FOLD_AT = 12
 """Number of manifests of one size class that are folded into one of the next."""
@@ -60,8 +60,9 @@ class Layout:
     directory: str
     """URI of the table's metadata directory, without a trailing slash."""
 
-    def new_uri(self, snapshot_id: int) -> str:
-        return f"{self.directory}/{snapshot_id}-{uuid.uuid4().hex}.avro"
+    def new_uri(self, snapshot_id: int, files: Iterable[DataFile] = ()) -> str:
+        """Return the URI of a new manifest of *files*; of unit files its name says their epochs."""
+        return f"{self.directory}/{spans.manifest_name(snapshot_id, files)}"
 
 
 # --- staging -------------------------------------------------------------------------------------------------
@@ -81,8 +82,8 @@ def write_staged(
     :param place: URI of the attempt's staging directory, with a trailing slash.
     :param added: for files of another program the ids of the columns that are known by their names; None for others.
     """
-    types = [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
-    described = [_data_file(file, spec.spec_id, types) for file in files]
+    types = partition_types(spec, schema)
+    described = [data_file(file, spec.spec_id, types) for file in files]
     if len(described) > MOST_STAGED_FILES:
         described.sort(key=_place_in_order)
     whole = _names_of(described)
@@ -141,13 +142,19 @@ def write_added(
     )
 
 
+def partition_types(spec: PartitionSpec, schema: Schema) -> list[PrimitiveType]:
+    """Return the types of the partition values of files of *spec*."""
+    return [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
+
+
 def _primitive(kind: object) -> PrimitiveType:
     if not isinstance(kind, PrimitiveType):
         raise TypeError(f"a partition field has the type {kind}")
     return kind
 
 
-def _data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
+def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
+    """Return the entry of *file* in a manifest. :param types: :func:`partition_types` of its spec."""
     description: dict[str, Any] = json.loads(file.description)
     columns = {int(number): values for number, values in description["columns"].items()}
     partition = [
@@ -302,15 +309,11 @@ def decoded(bound: bytes) -> int:
 
 
 def epochs_of(manifest: ManifestFile) -> tuple[int, int] | None:
-    """Return the least and greatest barrier (microseconds) in *manifest*; None if its summary lacks them."""
+    """Return the least and greatest barrier (microseconds) in *manifest*; None if it does not say them."""
     summary = manifest.partitions[0] if manifest.partitions else None
     if summary is None or summary.lower_bound is None or summary.upper_bound is None:
-        return None
+        return spans.of_manifest(manifest.manifest_path)
     return decoded(summary.lower_bound), decoded(summary.upper_bound)
-
-
-def barrier_of(entry: ManifestEntry) -> int:
-    return int(entry.data_file.partition[0])
 
 
 def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterator[tuple[int, DataFile]]:
@@ -319,7 +322,7 @@ def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterat
         bounds = epochs_of(manifest)
         if bounds is None or bounds[0] <= barrier <= bounds[1]:
             for entry in manifest_files.entries(io, manifest):
-                if barrier_of(entry) == barrier:
+                if spans.span_of(entry.data_file) == (barrier, barrier):
                     yield manifest.partition_spec_id, entry.data_file
 
 
@@ -332,6 +335,8 @@ def without(
     """Yield *manifests* without the files of the epochs *removes* (barriers in microseconds).
 
     A manifest of removed files only is dropped without being read; only mixed ones are rewritten.
+
+    :raises Unavailable: the rows of such an epoch are in a unit file, with those of others.
     """
     for manifest in manifests:
         bounds = epochs_of(manifest)
@@ -339,11 +344,20 @@ def without(
             yield manifest
         elif bounds is None or bounds[0] != bounds[1]:
             live = manifest_files.entries(layout.io, manifest)
-            kept = [entry for entry in live if barrier_of(entry) not in removes]
+            kept = [entry for entry in live if not _is_removed(entry.data_file, removes)]
             if len(kept) == len(live):
                 yield manifest
             elif kept:
                 yield rewritten(layout, manifest.partition_spec_id, kept, snapshot_id)
+
+
+def _is_removed(file: DataFile, removes: Collection[int]) -> bool:
+    low, high = spans.span_of(file)
+    if low == high:
+        return low in removes
+    if any(low <= barrier <= high for barrier in removes):
+        raise spans.in_unit(file)
+    return False
 
 
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
@@ -378,12 +392,13 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
 
 def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:
     """Write *kept*, live entries of other manifests, to a new manifest."""
+    entries = [_existing(entry) for entry in kept]
     return manifest_files.write_manifest(
         layout.io,
         layout.specs[spec_id],
         layout.schema,
-        layout.new_uri(snapshot_id),
-        [_existing(entry) for entry in kept],
+        layout.new_uri(snapshot_id, [entry.data_file for entry in entries]),
+        entries,
         status=ManifestEntryStatus.EXISTING,
         snapshot_id=snapshot_id,
     )

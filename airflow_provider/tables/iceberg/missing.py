@@ -12,7 +12,7 @@ from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.version import Committable
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import MissingFile
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests, spans
 
 _AT_ONCE = 1_000
 """Number of files to look up in one call of the file system."""
@@ -34,7 +34,7 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
             continue
         for entry in entries:
             file = entry.data_file
-            named[file.file_path] = from_micros(manifests.barrier_of(entry)), file.file_size_in_bytes
+            named[file.file_path] = from_micros(spans.span_of(file)[1]), file.file_size_in_bytes
     uris = list(named)
     for start in range(0, len(uris), _AT_ONCE):
         some = uris[start : start + _AT_ONCE]

@@ -34,6 +34,7 @@ from airflow_provider.tables.iceberg import (
     manifests,
     schemas,
     showing,
+    units,
 )
 from airflow_provider.tables.iceberg.descriptions import metadata_files
 from airflow_provider.tables.iceberg.file_io import write_together
@@ -66,13 +67,15 @@ def prepare(
         projection.refuse_head(publication, found)
     _refuse_stopped(publication, metadata, lists)
     evolved = evolution.evolved_metadata(publication, metadata)
+    if publication.regroups is not None:
+        evolved, _ = layouts.with_unit_spec(evolved, publication.regroups.spec_id)
     ordered = layouts.with_declared_order(evolved, publication.table)
     metadata = cast("TableMetadataV2", layouts.with_own_default(ordered))
     layout = layout_of(table, metadata)
     snapshot_id = _snapshot_id(publication, metadata)
     head = metadata.current_snapshot()
     pointed = [] if head is None else manifests.live(lists(head.manifest_list))
-    every = manifests.live(_slices(publication, metadata, pointed, lists))
+    every = manifests.live(slices(publication.base, metadata, pointed, lists))
     added_parts.refuse_wrong(publication, layout, every, str(metadata.table_uuid))
     after, changed_rows = _next_manifests(publication, layout, every, pointed, snapshot_id)
     files, listed = _lists(metadata, layout.directory, after, snapshot_id)
@@ -159,16 +162,15 @@ def _snapshot_id(publication: Publication, metadata: TableMetadata) -> int:
     return new_snapshot_id()
 
 
-def _slices(
-    publication: Publication, metadata: TableMetadata, pointed: list[ManifestFile], lists: Lists
+def slices(
+    base: TableRef | None, metadata: TableMetadata, pointed: list[ManifestFile], lists: Lists
 ) -> list[ManifestFile]:
     """Return the manifests of all slices of the head.
 
     Another program that rewrote the head saw only the shown slices of the base: the hidden ones come from the base.
 
-    :param pointed: manifests that the head shows.
+    :param base: version by the store's record. :param pointed: manifests that the head shows.
     """
-    base = publication.base
     if base is None or base.location == showing.shown_list(base.location):
         return pointed
     if metadata.current_snapshot_id == base.version:
@@ -192,8 +194,13 @@ def _next_manifests(
     _refuse_lost_files(publication, layout, every)
     removes = {micros(barrier) for barrier in publication.removes}
     kept = list(manifests.without(layout, every, removes, snapshot_id)) if removes else every
+    units.refuse_within(publication, layout, kept)
+    if publication.regroups is not None:
+        kept = list(units.without_files(layout, kept, publication.regroups, snapshot_id))
     before = showing.parted(layout, kept, publication.shows, snapshot_id)
     parts = [manifests.staged(part, snapshot_id) for _, output in publication.adds for part in output.parts]
+    if publication.regroups is not None:
+        parts += units.added(layout, publication.regroups, snapshot_id)
     added = showing.parted(layout, parts, publication.shows, snapshot_id)
     found = changes.between(layout, pointed, before.shown, snapshot_id)
     after = showing.Parted(
@@ -268,6 +275,8 @@ def _summary(
     """Return the snapshot's summary; its figures count shown slices only, as engines take them for the table's."""
     shown = [output for interval, output in publication.adds if publication.shows.has(interval.end)]
     comes, leaves = changed.coming.plus(shown), changed.leaving
+    if publication.regroups is not None:
+        comes = comes.with_files([file for _, file in publication.regroups.files])
     said: dict[str, int | str] = {
         "added-data-files": comes.files,
         "added-records": comes.rows,
@@ -298,6 +307,8 @@ def _summary(
         if before is not None:
             said["total-files-size"] = before - leaves.size_bytes + comes.size_bytes
     operation = _operation(publication, comes=bool(comes.files), leaves=bool(left_files))
+    if publication.regroups is not None and units.are_same_rows(publication.regroups, changed):
+        operation = Operation.REPLACE
     return Summary(operation, **{name: str(value) for name, value in said.items()})
 
 

@@ -15,19 +15,19 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, schemas
+from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, schemas, spans
 from airflow_provider.tables.locations import is_own
-from airflow_provider.tables.statistics import SizedFiles
+from airflow_provider.tables.statistics import Clip, SizedFiles
 
 
 class File(NamedTuple):
-    """A data file of one slice.
+    """A data file of one slice, or of the slices of a unit.
 
-    :param barrier: of the slice, in microseconds. :param partition: its partition values.
+    :param span: their epochs. :param partition: its partition values.
     :param columns: ids of the columns that these are values of; None for values of another kind, such as a day.
     """
 
-    barrier: int
+    span: spans.Span
     uri: str
     rows: int
     size_bytes: int
@@ -60,6 +60,7 @@ class StateReader:
             rows=sum(file.rows for file in files),
             size_bytes=sum(file.size_bytes for file in files),
             added=self._added(state, files),
+            clip=self._clip(state, files),
         )
 
     def _added(self, state: State, files: Sequence[File]) -> list[Added]:
@@ -87,14 +88,37 @@ class StateReader:
 
     def _files_of(self, state: State) -> Iterator[File]:
         replaced = {micros(output.interval.end) for output in state.staged}
-        committed = (file for file in self._committed(state) if file.barrier not in replaced)
+        committed = (
+            file for file in self._committed(state) if len({*file.span}) > 1 or file.span[0] not in replaced
+        )
         staged = (
             file
             for output in state.staged
             for part in output.committable.parts
             for file in self._files_in(manifests.staged(part, 0))
         )
-        return (file for files in (committed, staged) for file in files if _contains(state, file.barrier))
+        return (file for files in (committed, staged) for file in files if spans.overlaps(state, file.span))
+
+    def _clip(self, state: State, files: Sequence[File]) -> Clip | None:
+        """Return which of *files* have rows beside those of *state*, and which rows are its own; None if none has."""
+        replaced = {micros(output.interval.end) for output in state.staged}
+        held = frozenset(
+            file.uri
+            for file in files
+            if file.span[0] < file.span[1]
+            and not (
+                spans.is_inside(state, file.span)
+                and not any(file.span[0] <= barrier <= file.span[1] for barrier in replaced)
+            )
+        )
+        if not held:
+            return None
+        return Clip(
+            files=held,
+            low=state.low,
+            high=state.barrier,
+            without=tuple(from_micros(barrier) for barrier in sorted(replaced)),
+        )
 
     def all_files(self, location: str) -> list[str]:
         """Return the URIs of the files of all slices in the list at *location*."""
@@ -105,26 +129,36 @@ class StateReader:
         if state.ref is not None and state.ref.location == location:
             return True
         listed = {file[:2] for manifest in self._listed(location) for file in self._files_in(manifest)}
-        return all(file[:2] in listed for file in self._committed(state) if _contains(state, file.barrier))
+        return all(file[:2] in listed for file in self._committed(state) if spans.overlaps(state, file.span))
 
-    def read(self, state: State, target: pa.Schema) -> pa.Table:
-        """:raises Unavailable: a file is missing."""
-        tables = list(self.scan(state, target))
+    def read(self, state: State, target: pa.Schema, epoch: pa.Field) -> pa.Table:
+        """Return the rows of *state*. :param epoch: the epoch column, which *target* may lack.
+
+        :raises Unavailable: a file is missing.
+        """
+        tables = list(self.scan(state, target, epoch))
         return pa.concat_tables(tables) if tables else target.empty_table()
 
-    def scan(self, state: State, target: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows file by file."""
+    def scan(self, state: State, target: pa.Schema, epoch: pa.Field) -> Iterator[pa.Table]:
+        """Yield the rows file by file; of a unit file those of the state's epochs alone."""
         files = list(self._files_of(state))
-        added = self._added(state, files)
+        added, clip = self._added(state, files), self._clip(state, files)
         each = added or [OWN] * len(files)
         pieces = (
-            parquet_files.read(file.uri, target, others) for file, others in zip(files, each, strict=True)
+            parquet_files.read_clipped(file.uri, target, epoch, clip)
+            if clip is not None and file.uri in clip.files
+            else parquet_files.read(file.uri, target, others)
+            for file, others in zip(files, each, strict=True)
         )
         return (_of_one_epoch(rows, state) if state.kind.shares_files else rows for rows in pieces)
 
-    def described(self, state: State) -> list[DataFile]:
-        """Return the manifests' descriptions of the files of *state*, with counts and bounds; not cached."""
-        wanted = set(self.files(state))
+    def described(self, state: State, epoch: pa.Field) -> list[DataFile]:
+        """Return the manifests' descriptions of the files of *state*, with counts and bounds; not cached.
+
+        Of a unit file that has rows of other epochs, too, rows are counted, and what is known of nulls is left out.
+        """
+        held = list(self._files_of(state))
+        wanted, clip = {file.uri for file in held}, self._clip(state, held)
         staged = (manifests.staged(part, 0) for output in state.staged for part in output.committable.parts)
         entries = (
             entry
@@ -135,8 +169,12 @@ class StateReader:
         files = {
             entry.data_file.file_path: entry.data_file
             for entry in entries
-            if entry.data_file.file_path in wanted and _contains(state, manifests.barrier_of(entry))
+            if entry.data_file.file_path in wanted and spans.overlaps(state, spans.span_of(entry.data_file))
         }
+        if clip is not None:
+            for uri in clip.files:
+                own = parquet_files.read_clipped(uri, pa.schema([epoch]), epoch, clip)
+                manifest_files.recount(files[uri], own.num_rows)
         return list(files.values())
 
     def _committed(self, state: State) -> Iterator[File]:
@@ -168,7 +206,7 @@ class StateReader:
         columns = manifest_files.partition_columns(content)
         return tuple(
             File(
-                barrier=manifests.barrier_of(entry),
+                span=spans.span_of(entry.data_file),
                 uri=entry.data_file.file_path,
                 rows=entry.data_file.record_count,
                 size_bytes=entry.data_file.file_size_in_bytes,
@@ -188,10 +226,6 @@ def _table_of(state: State) -> tuple[str, str]:
     output = state.staged[0].committable
     table, _data, _job, _attempt = output.place.rstrip("/").rsplit("/", 3)
     return f"{table}/metadata/", output.table_uuid
-
-
-def _contains(state: State, barrier: int) -> bool:
-    return state.has(from_micros(barrier))
 
 
 def _of_one_epoch(rows: pa.Table, state: State) -> pa.Table:

@@ -10,7 +10,7 @@ from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.transforms import IdentityTransform, parse_transform
+from pyiceberg.transforms import IdentityTransform, VoidTransform, parse_transform
 
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.topology import Table
@@ -70,7 +70,7 @@ def field_names(specs: Iterable[PartitionSpec]) -> set[str]:
         field.name
         for spec in specs
         for field in spec.fields
-        if not isinstance(field.transform, IdentityTransform)
+        if not isinstance(field.transform, IdentityTransform | VoidTransform)
     }
 
 
@@ -100,6 +100,11 @@ def _layout_text(transform: str, column: str) -> str:
     return column if transform == str(IdentityTransform()) else f"{transform} of {column}"
 
 
+def is_void(field: PartitionField) -> bool:
+    """Return whether a partition field says nothing, as the first one of unit files."""
+    return isinstance(field.transform, VoidTransform)
+
+
 def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> PartitionSpec:
     """Return the spec of the declared layout, by which *table*'s files are written.
 
@@ -107,7 +112,10 @@ def own_spec(table: Table, specs: dict[int, PartitionSpec], schema: Schema) -> P
     """
     fields = _declared(table, schema)
     wanted = [_layout_text(field.spelling, field.column) for field in fields]
-    newest_first = sorted(specs, reverse=True)
+    newest_first = sorted(
+        (number for number, spec in specs.items() if not spec.fields or not is_void(spec.fields[0])),
+        reverse=True,
+    )
     found = [layout_of(specs[number], schema) for number in newest_first]
     for number, layout in zip(newest_first, found, strict=True):
         if layout == wanted:

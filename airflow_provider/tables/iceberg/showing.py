@@ -16,7 +16,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import Shown
-from airflow_provider.tables.iceberg import manifest_files, manifests
+from airflow_provider.tables.iceberg import manifest_files, manifests, spans
 
 _ALL, _SHOWN = "states-", "snap-"
 
@@ -56,7 +56,10 @@ class Parted:
 def parted(
     layout: manifests.Layout, listed: Iterable[ManifestFile], shows: Shown, snapshot_id: int
 ) -> Parted:
-    """Separate shown from hidden manifests; a manifest with both shown and hidden epochs is rewritten as two."""
+    """Separate shown from hidden manifests; a manifest with both shown and hidden epochs is rewritten as two.
+
+    :raises Unavailable: a unit file has both shown and hidden epochs.
+    """
     separated = Parted(shown=[], hidden=[])
     after, until = micros(shows.after), micros(shows.until)
     for manifest in listed:
@@ -76,7 +79,10 @@ def _parts(
 ) -> Iterator[tuple[bool, ManifestFile]]:
     sides: dict[bool, list[ManifestEntry]] = {True: [], False: []}
     for entry in manifest_files.entries(layout.io, manifest):
-        sides[shows.has(from_micros(manifests.barrier_of(entry)))].append(entry)
+        has = {shows.has(from_micros(barrier)) for barrier in spans.span_of(entry.data_file)}
+        if len(has) > 1:
+            raise spans.in_unit(entry.data_file)
+        sides[has.pop()].append(entry)
     for is_shown in sides:
         if not sides[not is_shown]:
             yield is_shown, manifest

@@ -57,13 +57,13 @@ class IcebergTaskWriter:
         epoch = pa.scalar(self.barrier, pa.int64()).cast(pa.timestamp("us", "UTC"))
         target = filesystem(self.place)
         fields = fields_of(self.partition_by, self.schema.names)
-        current: _OpenFile | None = None
+        current: OpenFile | None = None
         values: tuple[Any, ...] = ()
         try:
             for batch in batches:
                 rows = fitted(batch, self.schema, epoch, self.table)
                 keys = [field.values(rows.column(field.column)) for field in fields]
-                for start, end in _runs(rows.num_rows, keys):
+                for start, end in runs(rows.num_rows, keys):
                     pairs = zip(fields, keys, strict=True)
                     found = tuple(self._partition_value(field, key[start]) for field, key in pairs)
                     if current is not None and (found != values or current.size >= self.target_bytes):
@@ -71,7 +71,7 @@ class IcebergTaskWriter:
                         done, current = current, None
                         yield done.close()
                     if current is None:
-                        current, values = _OpenFile(self, target, next(names), (self.barrier, *found)), found
+                        current, values = OpenFile(self, target, next(names), (self.barrier, *found)), found
                     current.write(rows.slice(start, end - start))
             if current is not None:
                 done, current = current, None
@@ -94,7 +94,7 @@ class IcebergTaskWriter:
             ) from error
 
 
-class _OpenFile:
+class OpenFile:
     """Parquet file being written."""
 
     def __init__(
@@ -193,7 +193,7 @@ class _HashingSink:
         return self._hash.hexdigest()
 
 
-def _runs(number: int, keys: Sequence[pa.Array]) -> Iterator[tuple[int, int]]:
+def runs(number: int, keys: Sequence[pa.Array]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each run of *number* rows in which none of *keys* changes."""
     if not number:
         return
