@@ -39,6 +39,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_provider.operators.restatements",
                 "airflow_provider.operators.lag",
                 "airflow_provider.operators.retention",
+                "airflow_provider.operators.compacting",
                 "airflow_provider.operators.skipping",
                 "airflow_provider.operators.leases",
             )

@@ -12,7 +12,7 @@ from airflow_provider.cli.declaring import ARG_CONN_ID, ARG_DOMAIN
 from airflow_provider.cli.declaring import argument as _arg
 from airflow_provider.cli.declaring import subcommand as _command
 from airflow_provider.cli.on_call import ON_CALL_COMMANDS
-from airflow_provider.cli.retaining import RETENTION_COMMANDS
+from airflow_provider.cli.retaining import COMPACT_COMMAND, RETENTION_COMMANDS
 
 ARG_HOURS = _arg("--hours", help="hours before the newest barrier; default: 168", default="168")
 ARG_JOB = _arg("job", help="name of the job")
@@ -408,6 +408,7 @@ _COMMANDS = (
         subcommands=_RESTATE_COMMANDS,
     ),
     GroupCommand(name="lease", help="Leases, which keep cuts readable", subcommands=_LEASE_COMMANDS),
+    COMPACT_COMMAND,
     GroupCommand(
         name="retention", help="Expire states of tables, delete old files", subcommands=RETENTION_COMMANDS
     ),

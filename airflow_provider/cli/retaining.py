@@ -1,4 +1,4 @@
-"""The commands ``airflow epochs retention …``: which states go, and when their files do."""
+"""The commands ``airflow epochs retention …`` and ``compact``: which states go, and which files."""
 
 from __future__ import annotations
 
@@ -25,6 +25,27 @@ _ARG_MOST = argument("--most", help="number of states that one call expires; def
 _ARG_DRY_RUN = argument("--dry-run", help="list what would be expired; change nothing", action="store_true")
 _ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_VERBOSE)
 _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
+
+COMPACT_COMMAND = subcommand(
+    "compact",
+    "Bring the epochs of each month of a table into one file",
+    (
+        _ARG_TABLE,
+        argument(
+            "--before", help="leave units alone that end after this barrier; default: none", default=None
+        ),
+        argument("--unit", help="month, day or year (UTC); default: month", default="month"),
+        argument("--undo", help="give each epoch files of its own again", action="store_true"),
+        argument(
+            "--since", help="with --undo: only units with an epoch that ends after this barrier", default=None
+        ),
+        *_ANSWERS_ON_DOMAIN,
+    ),
+    calls="compact.compact",
+    more="For incremental Iceberg tables with many small epochs, beside jobs and readers: no row changes, and no job "
+    "waits. Units that have not ended are left alone. The vacuum deletes the former files. An epoch that is computed "
+    "again gets files of its own first.",
+)
 
 RETENTION_COMMANDS = (
     subcommand(

@@ -97,6 +97,7 @@ COMMANDS = [
     f"skip {LONG_JOB} 2013-03-01/2013-04-01 --reason closed --domain {LONG}",
     "retention keep --each @daily=3 --dry-run --domain harbour",
     "retention keep --dry-run --domain city",
+    "compact flights --domain city",
     "retention vacuum --domain harbour",
     "db check",
     "db upgrade",
