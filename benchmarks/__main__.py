@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from benchmarks import (
     against,
     catalog,
+    compact,
     cut,
     files,
     group,
@@ -46,6 +47,7 @@ SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
 ONCE: Mapping[str, Callable[[Size], None]] = {
     "catalog": catalog.measure,
+    "compact": compact.measure,
     "files": files.measure,
     "growth": growth.measure,
     "keep": keep.measure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.compacting import PLANTED_IN_COMPACTION
 from tests.mutants.mutant import Mutant
 
 AUDITING = "tests/contract/test_coordination_auditing.py"
@@ -17,6 +18,7 @@ EXPIRED = "tests/unit/test_expired.py"
 KEEP = "tests/unit/test_keep.py"
 
 PLANTED_IN_UPKEEP = (
+    *PLANTED_IN_COMPACTION,
     Mutant(
         name="a state is expired that a revert needs",
         rule="R24",
