@@ -77,6 +77,7 @@ class CutTable:
         """Return the URIs of the data files. Call :meth:`ReadableCut.check` after reading them.
 
         :raises LeaseExpired: the cut is no longer readable.
+        :raises InvalidInput: files have rows of later epochs, too, since the table was compacted.
         """
         return self._service.cuts.files(self._cut, self.name)
 

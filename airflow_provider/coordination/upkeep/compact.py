@@ -116,6 +116,7 @@ def _all(
     context: Context, domain: DomainName, name: TableName, search: Search, *, by: str, most: int
 ) -> tuple[CompactedUnit, ...]:
     done: list[CompactedUnit] = []
+    overtaken: Overtaken | None = None
     for _ in range(_TRIES):
         try:
             found = context.retry(lambda: _found(context, domain, name, search))
@@ -126,10 +127,11 @@ def _all(
                 if len(done) == most:
                     return (*done, *left)
                 done.append(_done(regrouping, _regroup(context, domain, name, regrouping, by)))
-        except Overtaken:  # other commits were faster: look again
+        except Overtaken as error:  # other commits were faster: look again
+            overtaken = error
             continue
         return (*done, *left)
-    raise Conflict.of_others(f"table {name!r}", "replacing its files")
+    raise Conflict.of_others(f"table {name!r}", "replacing its files") from overtaken
 
 
 def _found(context: Context, domain: DomainName, name: TableName, search: Search) -> list[Regrouping]:

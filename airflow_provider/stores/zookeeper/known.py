@@ -14,7 +14,7 @@ from airflow_provider.domain.records import Key, Kind, Stamped
 
 Partition = tuple[DomainName, Kind, str]
 
-CLEARED = frozenset({Kind.LOCK, Kind.LEASE})
+CLEARED = frozenset({Kind.LOCK, Kind.LEASE, Kind.COMPACTION})
 """Kinds with many deletions: the empty nodes of their deleted records are cleared away."""
 _MOST = 50_000
 

@@ -133,10 +133,10 @@ class CompactingCases(TableCases):
     ) -> None:
         rows = loaded(publisher, table)
         compact(publisher, table)
-        for removes in ([day(4)], []):
-            staged = publisher.stage(table, day(4), [batch([99])])
+        staged = (day(4), publisher.stage(table, day(4), [batch([99])]))
+        for adds, removes in (([staged], [day(4)]), ([staged], []), ([], [day(4)])):
             with pytest.raises(Unavailable, match="compacted"):
-                publisher.format.prepare(publisher.publication(table, (day(4), staged), removes=removes))
+                publisher.format.prepare(publisher.publication(table, *adds, removes=removes))
         compact(publisher, table, span(LOW, 3), span(4, 4), span(5, HIGH))
         assert backend.operation(table) == "replace"
         assert publisher.rows(table, DAYS) == rows
