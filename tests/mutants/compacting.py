@@ -101,7 +101,7 @@ PLANTED_IN_COMPACTION = (
         old="for number, spec in metadata.specs().items() if _is_by_epoch(spec, schema)}",
         new="for number, spec in metadata.specs().items() if _begins_with_epoch(spec, schema)}",
         tests=OF_TABLES,
-        by="test_another_program_compacts_a_unit",
+        by="test_another_layout_gives_way_to_that_of_single_epochs",
     ),
     Mutant(
         name="rows of a unit are not counted by epoch when another program rewrites it",

@@ -152,7 +152,7 @@ class CompactingCases(TableCases):
             for file in units(publisher, table).held(table, publisher.refs[table], day(0).end, day(DAYS).end)
         )
 
-    @pytest.mark.parametrize("change", ["epoch", "columns", "compaction"])
+    @pytest.mark.parametrize("change", ["epoch", "removal", "columns", "compaction"])
     def test_files_that_others_have_replaced_are_not_committed(
         self, publisher: Publisher, table: Table, change: str
     ) -> None:
@@ -161,6 +161,10 @@ class CompactingCases(TableCases):
         if change == "epoch":
             publisher.publish(table, day(4), [41, 42], replaces=True)
             rows = sorted([*(row for row in rows if row[0] != day(4).end), *expected((4, [41, 42]))])
+        elif change == "removal":
+            publication = publisher.publication(table, removes=[day(4)])
+            publisher.commit((publication, publisher.format.prepare(publication)))
+            rows = [row for row in rows if row[0] != day(4).end]
         elif change == "columns":
             publisher.change(table, add("more", "bigint"))
         else:
