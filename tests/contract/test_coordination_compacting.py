@@ -205,7 +205,7 @@ def between(world: World, method: str, number: int, action: Callable[[], object]
     return FaultyStore(world.store, plan)
 
 
-@pytest.mark.parametrize("what", ["next", "again", "compact", "drop"])
+@pytest.mark.parametrize("what", ["next", "again", "compact", "drop", "vacuum"])
 @pytest.mark.parametrize("number", [0, 1])
 def test_another_commit_comes_in_between(file_world: World, what: str, number: int) -> None:
     """R41: before the record of the compaction, and before its commit."""
@@ -217,6 +217,7 @@ def test_another_commit_comes_in_between(file_world: World, what: str, number: i
         "again": lambda: world.run(job, day(29), [290], owner("again")),
         "compact": lambda: compact(world),
         "drop": lambda: _drop(world),
+        "vacuum": lambda: world.retention.vacuum(DOMAIN),
     }
     store = between(world, "transact", number, actions[what])
     if what == "drop":

@@ -164,7 +164,7 @@ PLANTED_IN_COMPACTION = (
         old="        if stamped.at + grace <= now and _ended(context, stamped.key)\n",
         new="        if stamped.at <= now + grace and _ended(context, stamped.key)\n",
         tests=OF_DOMAINS,
-        by="test_whoever_dies_leaves_nothing_that_stays",
+        by="test_another_commit_comes_in_between",
     ),
     Mutant(
         name="files of a compaction that another incarnation may have committed are deleted",
