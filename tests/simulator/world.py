@@ -9,12 +9,12 @@ from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.recover import recover
-from airflow_provider.coordination.upkeep.rollback_commits import ROLLED_BACK
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.interval import time_key
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.restatement import Decision, RestatementRecord, RestatementState
+from airflow_provider.domain.rollback import ROLLED_BACK
 from airflow_provider.domain.version import CommitRecord, SliceRecord, TableRecord, TableRef
 from airflow_provider.stores.base import (
     Put,
