@@ -178,9 +178,9 @@ PLANTED_IN_COMPACTION = (
     Mutant(
         name="a rollback cannot be beyond a compaction",
         rule="R30",
-        file="coordination/upkeep/rollback_commits.py",
-        old='_HARMLESS = ("#columns", "#expired", COMPACTED, ROLLED_BACK)',
-        new='_HARMLESS = ("#columns", "#expired", ROLLED_BACK)',
+        file="domain/rollback.py",
+        old='HARMLESS = ("#columns", "#expired", COMPACTED, ROLLED_BACK)',
+        new='HARMLESS = ("#columns", "#expired", ROLLED_BACK)',
         tests=OF_DOMAINS,
         by="test_a_rollback_takes_epochs_out_of_units",
     ),
