@@ -42,6 +42,7 @@ HARBOUR = "harbour"
 RIDES, TANDEMS, FERRIES = "rides", "tandems", "ferries"
 """Domains with a restatement that is staged, with one in each state, and with one that is closing."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
+SUNDAY = datetime(2013, 1, 27, tzinfo=UTC)
 FLIGHTS, WEATHER, ODD, TRAINS = (
     Job(
         name,
@@ -79,7 +80,7 @@ PILOTS = Job(
     "weekly_pilots",
     outputs=[Table("pilots", domain=HARBOUR)],
     cadence="@weekly",
-    origin=datetime(2013, 1, 27, tzinfo=UTC),
+    origin=SUNDAY,
     inactive_after=1,
 )
 WHARVES = Job("load_wharves", outputs=[Table("wharves", domain=HARBOUR)], cadence="@daily")
@@ -234,7 +235,7 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
     service.register(WHARVES)
     with closing(open_store(settings.store_url, now=lambda: datetime(2013, 2, 4, tzinfo=UTC))) as long_ago:
         then = EpochService(long_ago, service.formats, defaults=PATIENT)
-        commit(then, PILOTS, Interval(PILOTS.origin, FIRST + timedelta(days=2)))
+        commit(then, PILOTS, Interval(SUNDAY, SUNDAY + timedelta(days=7)))
 
 
 def fill_tandems(service: EpochService) -> None:
