@@ -31,11 +31,8 @@ class Owner:
 
     @property
     def names_dag(self) -> bool:
-        """True if Airflow allows the characters of *dag_id* in a DAG id.
-
-        False for the USER@HOST of a program that was started by hand, and of the author of a skip.
-        """
-        return _DAG_ID.fullmatch(self.dag_id) is not None
+        """True if a DAG, and no person, program or restatement, is the owner: see :func:`names_dag`."""
+        return names_dag(self.dag_id)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -51,6 +48,14 @@ class Owner:
 
     def __str__(self) -> str:
         return f"{self.dag_id}/{self.run_id} (generation {self.generation}, try {self.try_number})"
+
+
+def names_dag(owner: str) -> bool:
+    """Return True if Airflow allows the characters of *owner* in a DAG id.
+
+    False for the USER@HOST of a program that was started by hand, and for the author of a skip, a revert or a copy.
+    """
+    return _DAG_ID.fullmatch(owner) is not None
 
 
 def as_owner(value: object) -> Owner:

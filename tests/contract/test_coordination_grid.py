@@ -16,6 +16,7 @@ from airflow_provider.domain.epoch import Attempt, EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.restatement import JobEpochs
 from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
@@ -356,3 +357,16 @@ def test_dags_of_a_restatements_members(world: World) -> None:
     world.coordinator.stage(attempt)
     world.coordinator.restatements.publish(DOMAIN, "mend")
     assert dags_of_members(world.store, DOMAIN, opened.members) == {"one", "within", "later"}
+
+
+def test_the_author_of_a_skip_is_no_dag_of_its_job(world: World) -> None:
+    """No one could have the permission on such a DAG; a job that no DAG worked on has nothing else."""
+    job, by_hand = world.job("d"), world.job("e")
+    world.run(job, day(1), by=replace(owner(), dag_id="one"))
+    world.run(by_hand, day(1), by=replace(owner(), dag_id="ada@laptop"))
+    skipped = []
+    for name in ("d", "e"):
+        world.coordinator.skip(DOMAIN, name, day(2), "nothing came", by="ada")
+        skipped.append(JobEpochs(job=JobName(name), intervals=(day(2),)))
+    assert dags_of_members(world.store, DOMAIN, skipped[:1]) == {"one"}
+    assert dags_of_members(world.store, DOMAIN, skipped[1:]) == {"ada@laptop", "skip by ada"}

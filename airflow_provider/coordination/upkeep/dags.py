@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from airflow_provider.domain.epoch import Commitment, EpochRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
+from airflow_provider.domain.owner import names_dag
 from airflow_provider.domain.records import epoch_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import JobEpochs
@@ -32,23 +33,25 @@ def dags_of_jobs(
 def dags_of_members(
     reader: MetadataReader, domain: DomainName, members: Iterable[JobEpochs]
 ) -> frozenset[str]:
-    """Return all DAGs that worked on *members* of a restatement, and on the latest epochs of their jobs."""
+    """Return all DAGs that worked on *members* of a restatement, and on the latest epochs of their jobs.
+
+    The authors of skips, reverts and copies, and programs started by hand, count for a job that no DAG worked on.
+    """
     found = set[str]()
     for epochs in members:
         latest = latest_dag(reader, domain, epochs.job)
-        found |= set() if latest is None else {latest}
+        names = set() if latest is None else {latest}
         keys = [epoch_key(domain, epochs.job, interval.start) for interval in epochs.intervals]
         for start in range(0, len(keys), _PAGE):
             records = reader.read(domain, keys[start : start + _PAGE]).records.values()
-            found.update(dag for stamped in records for dag in _dags_of(stamped.record))
+            names.update(owner for stamped in records for owner in _owners_of(stamped.record))
+        found |= {name for name in names if names_dag(name)} or names
     return frozenset(found)
 
 
-def _dags_of(epoch: EpochRecord) -> list[str]:
-    """Return the DAGs that worked on *epoch*; who worked on it by hand, or reverted it, only where no DAG did."""
+def _owners_of(epoch: EpochRecord) -> list[str]:
     workers = (epoch.attempt, epoch.committed, epoch.replaced, epoch.taken_back)
-    owners = [worker.owner for worker in workers if worker is not None]
-    return [owner.dag_id for owner in owners if owner.names_dag] or [owner.dag_id for owner in owners]
+    return [worker.owner.dag_id for worker in workers if worker is not None]
 
 
 def dags_of_tables(
