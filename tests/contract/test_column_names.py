@@ -42,7 +42,7 @@ def test_other_engines_read_a_column_of_any_name(publisher: Publisher, name: str
     publisher.commit((publication, publisher.format.prepare(publication)))
     state, schema = publisher.state(table, 0), publisher.format.arrow_schema(publisher.schemas[table])
     with duckdb.connect() as engine:
-        found = engine.sql(_of_files(schema, state, publisher.format.files(state))).to_arrow_table()
+        found = engine.sql(_of_files(schema, state, publisher.format.sized(state))).to_arrow_table()
     assert found.column_names == [name, "number", EPOCH_COLUMN]
     assert sorted(found.column("number").to_pylist()) == [1, 2, 3]
     outside = StaticTable.from_metadata(publisher.refs[table].metadata)

@@ -374,13 +374,11 @@ def test_normal_runs_leave_a_begun_member_alone(world: World, on_rerun: str) -> 
     assert world.rows("b") == {"b": [(1, 2)]}
 
 
-def test_participants_do_not_join_within_a_restatement(world: World) -> None:
-    """R10: a member has one writer."""
+def test_participants_do_not_join_a_member_with_one_writer(world: World) -> None:
+    """R10: its begin says how many write it."""
     job = world.job("b")
     computed(world, job, 1, [1])
     opened(world, "b", 1)
     attempt = within(world, job, 1)
     with pytest.raises(InvalidInput, match="one writer"):
         world.coordinator.join(attempt, 0, owner("restate"))
-    with pytest.raises(TypeError):
-        world.coordinator.begin_within(NAME, job, day(1), owner("restate"), participants=2)  # type: ignore[call-arg]

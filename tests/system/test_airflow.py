@@ -147,6 +147,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         cluster.stop()
 
 
+@pytest.mark.slow  # five minutes; the demo's day has a real scheduler, a backfill and a restatement, too
 def test_runs_of_every_kind(world: World) -> None:
     """One story, since starting Airflow is what takes long."""
     (shared,) = world.backfill("share", 8, 8)

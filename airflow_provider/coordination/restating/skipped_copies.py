@@ -14,6 +14,7 @@ from airflow_provider.coordination.attempts.begin_within import begin_within
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.members_now import MembersNow, job_of
 from airflow_provider.coordination.upkeep.skip import copy_within
 from airflow_provider.domain.declaration import JobDeclaration
@@ -25,6 +26,7 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import epoch_key, job_key, restatement_key
 from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.topology import Job
+from airflow_provider.stores.base import MetadataReader
 
 _OTHERS = (NotReady, EpochBusy, Fenced, Conflict)
 """Errors of a copy whose epoch before is being computed again, or which another process makes: that one goes on."""
@@ -67,7 +69,7 @@ def copy_members(context: Context, now: MembersNow) -> None:
 
 def _copy_behind(context: Context, staged: AlreadyStaged) -> None:
     """Stage the skipped epochs that copy *staged*, directly or through others."""
-    record = restatement_of(context.store, staged.domain, staged.restatement).record
+    record = restatement_of(_reader(context), staged.domain, staged.restatement).record
     if record.is_group or not _copies(context, staged.domain, staged.job):
         return
     with suppress(*_OTHERS):
@@ -78,7 +80,7 @@ def _copy_behind(context: Context, staged: AlreadyStaged) -> None:
 
 def _copies(context: Context, domain: DomainName, name: JobName) -> bool:
     """Return True if skipped epochs of the job *name* copy what they find."""
-    return any(output.kind.copies_when_skipped for output in job_of(context.store, domain, name).outputs)
+    return any(output.kind.copies_when_skipped for output in job_of(_reader(context), domain, name).outputs)
 
 
 def _copied(
@@ -90,7 +92,7 @@ def _copied(
     """
     change_set, declared = restatement_key(domain, restatement), job_key(domain, name)
     fence = epoch_key(domain, name, interval.start)
-    reading = context.store.read(domain, [change_set, declared, fence])
+    reading = _reader(context).read(domain, [change_set, declared, fence])
     found, job, epoch = reading.get(change_set), reading.get(declared), reading.get(fence)
     if found is None or job is None or epoch is None or not _is_member(found.record, name, interval):
         return None
@@ -106,3 +108,9 @@ def _is_member(record: RestatementRecord, job: JobName, interval: Interval) -> b
     """Return True if *interval* is a member of the restatement, and was not asked for by its name."""
     is_asked = any(asked.job == job and interval in asked.intervals for asked in record.asked)
     return not record.is_group and not is_asked and record.has(job, interval)
+
+
+def _reader(context: Context) -> MetadataReader:
+    return retrying_reader(
+        context.store, clock=context.clock, random=context.random, defaults=context.defaults
+    )
