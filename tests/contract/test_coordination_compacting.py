@@ -312,6 +312,26 @@ def test_a_vacuum_ends_what_was_silent_for_a_day(file_world: World) -> None:
     assert sound(world)
 
 
+def test_a_compaction_that_died_goes_with_its_dropped_table(file_world: World) -> None:
+    """R39, R41: its record keeps the table's name for the vacuum until the compaction was silent for a day."""
+    world = file_world
+    loaded(world)
+
+    def dies(call: Call) -> None:
+        if call.method == "transact" and open_compactions(world):
+            raise Died
+
+    with pytest.raises(Died):
+        compact(world, FaultyStore(world.store, dies))
+    planned = world.coordinator.plan_drop(DOMAIN, "job", "t")
+    world.coordinator.drop(DOMAIN, planned, reason="no more", by="me")
+    for later in (timedelta(hours=3), A_DAY_LATER):
+        assert folders(world)
+        world.clock.advance(later)
+        world.retention.vacuum(DOMAIN)
+    assert (open_compactions(world), folders(world)) == ([], set())
+
+
 def test_files_of_another_incarnation_stay(file_world: World) -> None:
     """R33, R41: the store was restored, and may lack the commit of these files."""
     world = file_world

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from airflow_provider.coordination.context import Context
+from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.dropping import DroppedTable, last_drop
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
@@ -71,6 +72,8 @@ def vacuum_dropped(context: Context, domain: DomainName, horizon: int) -> list[s
     for entry in Drops.of(context.store, domain).entries:
         if entry.csn > horizon or _has_versions(context.store, domain, entry):
             continue
+        if scan(context.store, domain, CompactionRecord, entry.table, limit=1):
+            continue  # a vacuum ends it, a day after its begin, and finds it by the table's name
         if entry.format:
             deleted += _delete_places(context, domain, entry)
         _note(context, domain, entry)
