@@ -243,6 +243,9 @@ def test_delay_counts_to_the_first_publish_of_an_epoch(world: World) -> None:
     assert [one.at - one.delay for one in found.epochs] == [one.end for one in found.epochs]
     assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
     assert delays(world.store, DOMAIN, TableName("d"), end=barrier(2), limit=9).epochs == found.epochs[:2]
+    for number in (1, 2):
+        world.run(world.job("d"), day(3), [1, number], owner("again", generation=number))
+    assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
 
 
 def test_only_the_tables_that_are_asked_for(world: World) -> None:

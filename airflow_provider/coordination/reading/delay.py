@@ -48,6 +48,9 @@ def delays(
     found: list[Stamped[SliceRecord]] = scan(
         reader, domain, SliceRecord, table, end=stop, limit=limit * _REVISIONS, reverse=True
     )
+    if found:  # earlier revisions of the earliest epoch may be beyond the limit
+        start = time_key(found[-1].record.interval.start)
+        found += scan(reader, domain, SliceRecord, table, start=f"{start}:", end=f"{start};")
     for stamped in found:
         record = stamped.record
         if not record.taken_back:
