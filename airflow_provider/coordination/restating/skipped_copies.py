@@ -6,6 +6,7 @@ which may read the copy, finds it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Unpack
 
@@ -24,10 +25,11 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import epoch_key, job_key, restatement_key
-from airflow_provider.domain.restatement import RestatementRecord
+from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader
 
+_PAGE = 500
 _OTHERS = (NotReady, EpochBusy, Fenced, Conflict)
 """Errors of a copy whose epoch before is being computed again, or which another process makes: that one goes on."""
 
@@ -62,9 +64,23 @@ def copy_members(context: Context, now: MembersNow) -> None:
     """Stage all skipped copies among the members of *now* whose epoch before is staged, in the order of time."""
     for epochs in now.record.members:
         if _copies(context, now.domain, epochs.job):
-            for interval in epochs.intervals:
+            for interval in _skipped(context, now.domain, epochs):
                 with suppress(*_OTHERS):
                     _copied(context, now.name, now.domain, epochs.job, interval)
+
+
+def _skipped(context: Context, domain: DomainName, epochs: JobEpochs) -> Iterator[Interval]:
+    """Yield those of *epochs* that are skipped, in the order of time."""
+    for start in range(0, len(epochs.intervals), _PAGE):
+        keys = {
+            interval: epoch_key(domain, epochs.job, interval.start)
+            for interval in epochs.intervals[start : start + _PAGE]
+        }
+        reading = _reader(context).read(domain, list(keys.values()))
+        for interval, key in keys.items():
+            stamped = reading.get(key)
+            if stamped is not None and stamped.record.committed and stamped.record.committed.skipped:
+                yield interval
 
 
 def _copy_behind(context: Context, staged: AlreadyStaged) -> None:
