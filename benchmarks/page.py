@@ -60,17 +60,19 @@ def measure(size: Size = Size.FULL) -> None:
         with Visitor.come(browser, world.base_url) as visitor:
             visitor.sign_in("admin", world.passwords["admin"])
             cookies = visitor.page.context.storage_state()
-        times: dict[tuple[int, int], list[float]] = {one: [] for one in sizes}
+        times: dict[tuple[int, int], list[float]] = {each: [] for each in sizes}
         for number in range(size.of(_ROUNDS + 1, 2)):
-            for one in sizes:
-                taken = first_paint_ms(browser, world.base_url, cookies, domain_of(*one), epochs=one[1])
+            for tables, epochs in sizes:
+                taken = first_paint_ms(
+                    browser, world.base_url, cookies, domain_of(tables, epochs), epochs=epochs
+                )
                 if number:  # the first visit of an API server imports the page's application
-                    times[one].append(taken)
-                progress(f"page: {one[0]} x {one[1]}: {taken:.0f} ms")
+                    times[tables, epochs].append(taken)
+                progress(f"page: {tables} x {epochs}: {taken:.0f} ms")
             time.sleep(size.of(_PAUSE_S, 0.0))
-    small, large = (statistics.median(times[one]) for one in sizes)
-    for one in sizes:
-        figure(f"bench.page.first_paint_ms.{one[0]}x{one[1]}", statistics.median(times[one]))
+    small, large = map(statistics.median, times.values())
+    for tables, epochs in sizes:
+        figure(f"bench.page.first_paint_ms.{tables}x{epochs}", statistics.median(times[tables, epochs]))
     figure("bench.page.first_paint", large / small)
 
 

@@ -312,10 +312,8 @@ def test_a_vacuum_ends_what_was_silent_for_a_day(file_world: World) -> None:
     assert sound(world)
 
 
-def test_a_compaction_that_died_goes_with_its_dropped_table(file_world: World) -> None:
-    """R39, R41: its record keeps the table's name for the vacuum until the compaction was silent for a day."""
-    world = file_world
-    loaded(world)
+def compacted_in_part(world: World) -> None:
+    """Let a compaction die before its commit: its record and its files are there."""
 
     def dies(call: Call) -> None:
         if call.method == "transact" and open_compactions(world):
@@ -323,6 +321,13 @@ def test_a_compaction_that_died_goes_with_its_dropped_table(file_world: World) -
 
     with pytest.raises(Died):
         compact(world, FaultyStore(world.store, dies))
+
+
+def test_a_compaction_that_died_goes_with_its_dropped_table(file_world: World) -> None:
+    """R39, R41: its record keeps the table's name for the vacuum until the compaction was silent for a day."""
+    world = file_world
+    loaded(world)
+    compacted_in_part(world)
     planned = world.coordinator.plan_drop(DOMAIN, "job", "t")
     world.coordinator.drop(DOMAIN, planned, reason="no more", by="me")
     for later in (timedelta(hours=3), A_DAY_LATER):
@@ -336,13 +341,7 @@ def test_files_of_another_incarnation_stay(file_world: World) -> None:
     """R33, R41: the store was restored, and may lack the commit of these files."""
     world = file_world
     loaded(world)
-
-    def dies(call: Call) -> None:
-        if call.method == "transact" and open_compactions(world):
-            raise Died
-
-    with pytest.raises(Died):
-        compact(world, FaultyStore(world.store, dies))
+    compacted_in_part(world)
     (left,) = open_compactions(world)
     assert folders(world) == {left.record.folder.removeprefix("file://").rstrip("/")}
     other = replace(left.record, incarnation="before")

@@ -75,7 +75,9 @@ def epoch_of(
         shown = _shown(reader, domain, job, interval)
         slices = shown.slices if shown else ()
         leases = (
-            [one for one in live_leases(reader, domain) if holds(one, slices, interval)] if slices else []
+            [lease for lease in live_leases(reader, domain) if holds(lease, slices, interval)]
+            if slices
+            else []
         )
         answer = epoch_answer(found, access, shown, leases)
         dags = dags_of_members(reader, found.domain, [JobEpochs(job=job_name(job), intervals=(interval,))])
@@ -149,7 +151,7 @@ def skip(decision: Decided, epoch: Epoch, reason: Reason) -> dict[str, Any]:
     return {
         "skipped": len(found.published),
         "left": len(found.left),
-        "unread": [str(one) for one in found.unread],
+        "unread": [str(bounds) for bounds in found.unread],
         "late": list(found.late),
         "stalled": list(found.stalled),
     }

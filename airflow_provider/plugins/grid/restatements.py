@@ -300,7 +300,7 @@ def _deciding(
 def _refuse_hidden(asked: Asked, name: RestatementId, error: NotReady | DependentReaders) -> None:
     """:raises NotReady: without names, where *error* tells of jobs that the user may not see."""
     readers = error.readers if isinstance(error, DependentReaders) else error.missing
-    jobs = {str(one.job if isinstance(one, Dependent) else one.name) for one in readers}
+    jobs = {str(reader.job if isinstance(reader, Dependent) else reader.name) for reader in readers}
     if asked.visible(map(JobName, jobs)) != jobs:
         raise NotReady(
             f"restatement {name!r}: epochs of jobs that you may not see have read what it changes.",

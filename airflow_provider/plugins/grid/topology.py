@@ -48,7 +48,7 @@ def topology_of(
         head = reader.read(name, []).head
         question = ("topology", conn_id or "", name, head.incarnation)
         found = recent.answer(
-            question, head.csn, lambda: [one.record for one in pages(reader, name, JobRecord)]
+            question, head.csn, lambda: [stamped.record for stamped in pages(reader, name, JobRecord)]
         )
         jobs: list[JobRecord] = found.value
         seen = visible_jobs((job.name for job in jobs), lambda: recent_dags(conn_id, reader, name), access)
@@ -136,8 +136,12 @@ def _delays(found: Delays) -> dict[str, Any]:
     return {
         "table": found.table,
         "epochs": [
-            {"end": moment_answer(one.end), "at": moment_answer(one.at), "delay_s": one.delay.total_seconds()}
-            for one in found.epochs
+            {
+                "end": moment_answer(epoch.end),
+                "at": moment_answer(epoch.at),
+                "delay_s": epoch.delay.total_seconds(),
+            }
+            for epoch in found.epochs
         ],
     }
 
