@@ -236,6 +236,7 @@ def test_delay_counts_to_the_first_publish_of_an_epoch(world: World) -> None:
     for number in (1, 2, 3):
         world.run(world.job("d"), day(number), [1])
     before = delays(world.store, DOMAIN, TableName("d"), end=None, limit=9)
+    world.clock.advance(timedelta(hours=1))
     world.run(world.job("d"), day(2), [1, 2], owner("again", generation=1))
     found = delays(world.store, DOMAIN, TableName("d"), end=None, limit=9)
     assert found == before
@@ -244,6 +245,7 @@ def test_delay_counts_to_the_first_publish_of_an_epoch(world: World) -> None:
     assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
     assert delays(world.store, DOMAIN, TableName("d"), end=barrier(2), limit=9).epochs == found.epochs[:2]
     for number in (1, 2):
+        world.clock.advance(timedelta(hours=1))
         world.run(world.job("d"), day(3), [1, number], owner("again", generation=number))
     assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
 
