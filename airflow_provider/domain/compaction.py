@@ -58,11 +58,13 @@ class Regrouping:
     """Files whose rows come into other files, in one commit.
 
     :param groups: least and greatest barrier of the epochs of each new file, in the order of time.
+    :param beside: files of one epoch each, between those of *files*, that stay: another program's.
     :param obstacle: why that cannot be; empty if it can.
     """
 
     files: tuple[HeldFile, ...]
     groups: tuple[tuple[datetime, datetime], ...]
+    beside: tuple[HeldFile, ...] = ()
     obstacle: str = ""
 
     @property
@@ -117,9 +119,24 @@ def separations(
             continue
         # Rows of another program that were adopted since may lie beside the unit's own.
         inside = [file for file in files if low <= file.low and file.high <= high]
+        layouts = {file.layout for file in inside if file.low < file.high}
+        beside = [
+            file for file in inside if file.low == file.high and (file.obstacle or file.layout not in layouts)
+        ]
+        together = [file for file in inside if file not in beside]
         every = epochs(low, high)
         apart = _apart(every, frozenset(every if barriers is None else barriers))
-        yield Regrouping(files=tuple(inside), groups=tuple(apart), obstacle=_obstacle(inside))
+        yield Regrouping(
+            files=tuple(together), groups=tuple(apart), beside=tuple(beside), obstacle=_obstacle(together)
+        )
+
+
+def leaves_whole(low: datetime, high: datetime, stretches: Iterable[Interval]) -> bool:
+    """Return whether all epochs that end from *low* to *high* leave a table; then their files need not be read.
+
+    :param stretches: :func:`~.watermark.merged` epochs that leave: a stretch begins where an epoch does.
+    """
+    return any(stretch.start < low and high <= stretch.end for stretch in stretches)
 
 
 def _apart(epochs: Iterable[datetime], alone: Collection[datetime]) -> Iterator[tuple[datetime, datetime]]:

@@ -98,7 +98,7 @@ class Publication:
     """Effect of publishing one change set on one table.
 
     :param base: the current version by the store's record; None before the first commit.
-    :param removes: barriers of the epochs whose present slice is removed.
+    :param removes: the epochs whose present slice is removed.
     :param adds: the slices to add, each with its interval.
     :param shows: the epochs whose rows engines without cuts see after this commit; states contain the others, too.
     :param changes: changes of columns, in order; rows in other slices are not touched (R32).
@@ -110,7 +110,7 @@ class Publication:
 
     table: Table
     base: TableRef | None
-    removes: tuple[datetime, ...]
+    removes: tuple[Interval, ...]
     adds: tuple[tuple[Interval, Committable], ...]
     shows: Shown
     csn: int
@@ -161,10 +161,21 @@ class MissingFile:
     """File that a version or staged output names and that does not exist.
 
     :param barrier: barrier of the epoch whose rows the file holds; None for a metadata file.
+    :param since: least barrier of a file with the rows of many epochs, whose greatest one is *barrier*.
     """
 
     uri: str
     barrier: datetime | None = None
+    since: datetime | None = None
+
+    @property
+    def epochs(self) -> str:
+        """The epochs whose rows it holds, in words; empty for a metadata file."""
+        if self.barrier is None:
+            return ""
+        if self.since is None:
+            return f"the epoch that ends at {self.barrier.isoformat()}"
+        return f"all epochs that end from {self.since.isoformat()} to {self.barrier.isoformat()}"
 
 
 class TableFormat(ABC):

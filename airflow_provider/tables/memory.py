@@ -165,7 +165,7 @@ class MemoryFormat(TableFormat):
         checks.refuse_other_table(publication, head.table_uuid)
         projection.refuse_head(publication, self._compared(table, pointer, publication.base))
         slices = self._slices(head, publication.base)
-        if removed := set(publication.removes):
+        if removed := {interval.end for interval in publication.removes}:
             slices = tuple((barrier, uri) for barrier, uri in slices if barrier not in removed)
         added = [(interval.end, part.uri) for interval, output in publication.adds for part in output.parts]
         number = self._next_number()

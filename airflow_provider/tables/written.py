@@ -30,6 +30,7 @@ class Regrouped:
     """The same rows in other files: what a commit of a compaction takes out of a table, and what it puts there.
 
     :param replaces: URIs of the files that leave. :param files: those that come, each with its group.
+    :param beside: URIs of files between them that stay as they are.
     :param spec_id: layout of files of one epoch; units have the same without the epoch.
     :param schema_id: the columns with which the rows were written: those of the table at the commit.
     """
@@ -41,3 +42,4 @@ class Regrouped:
     spec_id: int
     schema_id: int
     rows: int
+    beside: frozenset[str] = frozenset()

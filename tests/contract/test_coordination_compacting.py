@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -26,6 +27,7 @@ from airflow_provider.domain.errors import (
     OutcomeUnknown,
     StoreIncompatible,
     StoreUnavailable,
+    Unavailable,
     UnknownName,
 )
 from airflow_provider.domain.interval import Interval
@@ -190,6 +192,74 @@ def test_a_rollback_takes_epochs_out_of_units(file_world: World) -> None:
     compact(world)
     assert world.rows("t") == {"t": seen()} == {"t": world.engine_rows("t")}
     assert sound(world)
+
+
+def lose_unit(world: World) -> str:
+    """Delete the file of January; return its path."""
+    (unit,) = (uri for uri in world.cuts.files(world.cut("t"), "t") if "/units/" in uri)
+    path = Path(unit.removeprefix("file://"))
+    path.unlink()
+    return str(path)
+
+
+@pytest.mark.parametrize("is_skipped", [False, True])
+def test_a_lost_file_of_a_month_is_replaced_by_a_restatement_of_the_month(
+    file_world: World, is_skipped: bool
+) -> None:
+    """R41: its rows cannot go to files of their own, and need not where all of its epochs are computed again."""
+    world = file_world
+    job = job_of(world)
+    for number in range(FIRST, LAST + 1):
+        if is_skipped and number == 30:
+            world.coordinator.skip(DOMAIN, job.name, day(number), "no data", by="me")
+        else:
+            world.run(job, day(number), [number])
+    compact(world)
+    lost = lose_unit(world)
+    (gone,) = missing_files(world.store, world.formats, DOMAIN)
+    assert [file.epochs for file in gone.files] == [
+        f"all epochs that end from {barrier(FIRST).isoformat()} to {barrier(31).isoformat()}"
+    ]
+    for refused in (lambda: _rolled_back(world, 2), lambda: world.run(job, day(29), [290], owner("again"))):
+        with pytest.raises(Unavailable, match="in one restatement") as error:
+            refused()
+        assert lost in str(error.value)
+    world.clock.advance(DEFAULTS.lock_ttl)
+    world.coordinator.restatements.open(
+        DOMAIN, ["t"], Interval(barrier(FIRST - 1), barrier(31)), name="fix", reason="lost", by="me"
+    )
+    for number in JANUARY:
+        attempt: Any = world.coordinator.begin_within("fix", job, day(number), owner("fix"))
+        world.write(attempt, [10 * number])
+        world.coordinator.complete(attempt)
+        world.coordinator.stage(attempt)
+    world.coordinator.restatements.publish(DOMAIN, "fix")
+    wanted = seen(**{f"d{number}": 10 * number for number in JANUARY})
+    assert world.rows("t") == {"t": wanted} == {"t": world.engine_rows("t")}
+    compact(world)
+    assert world.rows("t") == {"t": wanted}
+    world.clock.advance(timedelta(days=30))  # the restatement cannot be taken back any more
+    world.retention.vacuum(DOMAIN)
+    assert sound(world)
+
+
+def test_a_rollback_takes_a_lost_month_back(file_world: World) -> None:
+    """R30, R41: nothing of the file stays, so nothing of it is read."""
+    world = file_world
+    world.run(job_of(world, "c"), day(FIRST), [1])
+    loaded(world)
+    compact(world)
+    lose_unit(world)
+    assert _rolled_back(world, 1).tables == ("t",)
+    world.clock.advance(PAST_GRACE)
+    assert sound(world)
+    loaded(world)
+    assert world.rows("t") == {"t": seen()} == {"t": world.engine_rows("t")}
+
+
+def _rolled_back(world: World, csn: int) -> Any:
+    context = world.coordinator.context
+    return rollback(context, plan_rollback(context, DOMAIN, csn), reason="wrong", by="me")
 
 
 def between(world: World, method: str, number: int, action: Callable[[], object]) -> FaultyStore:

@@ -120,6 +120,13 @@ def test_files_beside_a_unit_go_with_it() -> None:
     assert [one.uri for one in found.files] == ["1-9", "4-4"]
 
 
+@pytest.mark.parametrize("odd", [file(4, layout=1), file(4, obstacle="files of others")])
+def test_what_cannot_go_with_a_unit_stays_beside_it(odd: HeldFile) -> None:
+    """R17, R41: it keeps no epoch of the unit from being computed again."""
+    (found,) = separations([file(1, 9), odd], [barrier(4)], days)
+    assert ([kept.uri for kept in found.files], found.beside, found.obstacle) == (["1-9"], (odd,), "")
+
+
 @pytest.mark.parametrize(
     ("since", "before", "spans"),
     [(None, None, ["1-9", "20-25"]), (9, None, ["20-25"]), (8, 19, ["1-9"]), (None, 19, ["1-9"])],

@@ -15,6 +15,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.tables.columns import table_schema
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, spans
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
+from airflow_provider.tables.iceberg.spans import Removed
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter
 
 COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -150,16 +151,20 @@ def test_a_fold_copies_so_many_files_at_most(files: Files, monkeypatch: pytest.M
     assert files.epochs([merged]) == [0] * manifests.FOLD_AT + [1] * manifests.FOLD_AT
 
 
+def leaving(*barriers: int) -> Removed:
+    return Removed(frozenset(barriers))
+
+
 def test_a_whole_manifest_leaves_unread(files: Files) -> None:
     kept, removed = files.listed([files.staged(1)], 1), files.listed([files.staged(2)], 2)
     Path(removed[0].manifest_path.removeprefix("file://")).unlink()
-    assert list(manifests.without(files.layout, [*kept, *removed], {2}, 3)) == kept
+    assert list(manifests.without(files.layout, [*kept, *removed], leaving(2), 3)) == kept
 
 
 def test_a_mixed_manifest_is_written_anew(files: Files) -> None:
     found = files.published(manifests.FOLD_AT + 1)
     mixed = next(one for one in found if manifests.epochs_of(one) == (1, manifests.FOLD_AT))
-    left = list(manifests.without(files.layout, found, {3, 5}, 99))
+    left = list(manifests.without(files.layout, found, leaving(3, 5), 99))
     assert files.epochs(files.listed(left, 99)) == [
         one for one in range(1, manifests.FOLD_AT + 2) if one not in {3, 5}
     ]
@@ -175,13 +180,13 @@ def test_a_gap_within_the_bounds_changes_nothing(files: Files) -> None:
         found += files.listed([files.staged(barrier)], files.last)
     together = files.listed(manifests.folded(files.layout, found, 99), 99)
     assert len(together) == 1
-    assert list(manifests.without(files.layout, together, {3}, 4)) == together
+    assert list(manifests.without(files.layout, together, leaving(3), 4)) == together
 
 
 def test_an_epoch_that_a_mixed_manifest_holds_alone_takes_it_along(files: Files) -> None:
     found = files.published(manifests.FOLD_AT + 1)
-    removes = set(range(1, manifests.FOLD_AT + 1))
-    left = list(manifests.without(files.layout, found, removes, 99))
+    removed = leaving(*range(1, manifests.FOLD_AT + 1))
+    left = list(manifests.without(files.layout, found, removed, 99))
     assert files.epochs(left) == [manifests.FOLD_AT + 1]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 
 from airflow_provider.coordination.attempts.check import check
@@ -130,9 +129,9 @@ class _Sink:
         return tuple(piece.member.interval for piece in self.slices)
 
     @property
-    def replaced(self) -> tuple[datetime, ...]:
-        """Barriers of the epochs whose present slices leave the table."""
-        return tuple(span.end for span in self.intervals if self.hot.record.progress.covers(span))
+    def replaced(self) -> tuple[Interval, ...]:
+        """The epochs whose present slices leave the table."""
+        return tuple(span for span in self.intervals if self.hot.record.progress.covers(span))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

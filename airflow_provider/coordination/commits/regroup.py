@@ -22,6 +22,7 @@ from airflow_provider.domain.compaction import (
     CompactionRecord,
     Epochs,
     Regrouping,
+    leaves_whole,
     separations,
 )
 from airflow_provider.domain.errors import Conflict, EpochError, ForeignCommit, Unavailable
@@ -30,6 +31,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Stamped, compaction_key, table_key, topology_key
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import CommitRecord, TableRecord, TableRef, shown
+from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import (
     Absent,
     Delete,
@@ -72,16 +74,18 @@ def epochs_of(record: TableRecord) -> Epochs:
 
 
 def separate(
-    context: Context, stamped: Stamped[TableRecord], barriers: Collection[datetime], *, by: str
+    context: Context, stamped: Stamped[TableRecord], leaving: Collection[Interval], *, by: str
 ) -> bool:
-    """Give the epochs *barriers* of a table files of their own, by a commit of the same rows, so that they can leave.
+    """Give the epochs *leaving* of a table files of their own, by a commit of the same rows, so that they can leave.
+
+    Not those of units that leave whole: such a file need not be readable.
 
     :param stamped: the table as it was read.
     :return: whether some had none; then the table is to be read again.
-    :raises Unavailable: the rows of such an epoch cannot be separated; says why.
+    :raises Unavailable: the rows of such an epoch cannot be separated; says why, and which epochs can leave together.
     """
     hull, ref = stamped.record.units, stamped.record.ref
-    wanted = [barrier for barrier in barriers if hull is not None and hull.start < barrier <= hull.end]
+    wanted = [epoch.end for epoch in leaving if hull is not None and hull.start < epoch.end <= hull.end]
     if not wanted or ref is None:
         return False
     table = as_recorded(stamped, ref)
@@ -90,7 +94,12 @@ def separate(
     if units := [file for file in files if file.low < file.high]:  # and the files beside those of the units
         low, high = min(file.low for file in units), max(file.high for file in units)
         files = table_format.held(table, ref, low, high)
-    found = list(separations(files, wanted, epochs_of(stamped.record)))
+    stretches = merged(leaving)
+    found = [
+        regrouping
+        for regrouping in separations(files, wanted, epochs_of(stamped.record))
+        if not leaves_whole(regrouping.low, regrouping.high, stretches)
+    ]
     for regrouping in found:
         if regrouping.obstacle:
             raise Unavailable(
@@ -98,9 +107,25 @@ def separate(
                 next_step="`airflow epochs recover` tells what another program has done: let it take that back.",
                 tables=(table.name,),
             )
-        with suppress(Overtaken):  # the caller reads the table again
+        try:
             regroup(context, table.domain, table.name, regrouping, by=by)
+        except Overtaken:
+            continue  # the caller reads the table again
+        except Unavailable as error:
+            raise _inseparable(table.name, regrouping, error) from error
     return bool(found)
+
+
+def _inseparable(table: TableName, regrouping: Regrouping, error: Unavailable) -> Unavailable:
+    low, high = regrouping.low.isoformat(), regrouping.high.isoformat()
+    return Unavailable(
+        f"epochs of table {table!r} were compacted, and cannot leave the file that they share with others: "
+        f"{error.message}",
+        next_step=f"bring the file back from a backup of the warehouse; without one, compute all epochs that end from "
+        f"{low} to {high} again in one restatement (`airflow epochs restate plan`), which replaces the file whole.",
+        tables=(table,),
+        uri=error.uri,
+    )
 
 
 def regroup(
@@ -135,6 +160,7 @@ def regroup(
         except (ForeignCommit, TablesAhead, Unavailable) as error:
             raise request.gone_or(error, stamped) from error
         lost = Conflict.of_others(f"table {name!r}", "committing to it")
+        written = replace(written, beside=frozenset(file.uri for file in regrouping.beside))
         return context.retry(lambda: request.run(written), lost)
     except BaseException:
         with suppress(EpochError, RequirementFailed):
@@ -251,7 +277,8 @@ class _Commit:
             return Overtaken()
         table, ref = _described(stamped)
         now = self.table_format.held(table, ref, self.regrouping.low, self.regrouping.high)
-        same = {file.uri for file in now} == {file.uri for file in self.regrouping.files}
+        seen = (*self.regrouping.files, *self.regrouping.beside)
+        same = {file.uri for file in now} == {file.uri for file in seen}
         return error if same else Overtaken()
 
     def _committed(self) -> int:

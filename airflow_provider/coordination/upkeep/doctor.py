@@ -428,9 +428,7 @@ class _Doctor:
         found: dict[TableName, dict[str, str]] = {}
         for gone in missing_files(self.reader, self.formats, self.domain, defaults=self.defaults):
             for file in gone.files:
-                epoch = (
-                    "" if file.barrier is None else f" of the epoch that ends at {file.barrier.isoformat()}"
-                )
+                epoch = f" of {file.epochs}" if file.epochs else ""
                 user = "" if gone.used_by == "readers" else f", for {gone.used_by}"
                 found.setdefault(gone.table, {}).setdefault(file.uri, f"{file.uri}{epoch}{user}")
         for table, lines in found.items():
@@ -438,7 +436,8 @@ class _Doctor:
                 subject=f"files of {table}",
                 found=f"{len(lines)} files are missing: {self._listed(list(lines.values()))}",
                 next_step="bring them back from a backup of the warehouse; without one, clear the tasks of these "
-                f"epochs, which {self._command('explain JOB START/END')} shows one by one.",
+                f"epochs, which {self._command('explain JOB START/END')} shows one by one. All epochs of one file are "
+                f"computed again together: {self._command('restate plan')}.",
             )
 
     def _listed(self, lines: Sequence[str]) -> str:

@@ -182,7 +182,7 @@ def _without_slice(
     table = undeclared(stamped.key.domain, name, record, record.ref.format)
     shows = shown(record, record.progress, context.store.format)
     version = commit.next_version(table, record.ref, shows, expiry(name, epoch))
-    publication = replace(version, removes=(epoch.end,))
+    publication = replace(version, removes=(epoch,))
     return publication, prepared_or_moved(context.store, context.formats, publication, stamped)
 
 

@@ -174,8 +174,7 @@ class RollingBack:
 
     def _separate(self, table: TakenTable) -> bool:
         """Take the epochs that go out of files with the rows of others; return whether there were any."""
-        gone = [gone.end for gone in table.gone]
-        return separate(self.context, table.stamped, gone, by="rollback")
+        return separate(self.context, table.stamped, table.gone, by="rollback")
 
     def _table(self, commit: CommitBuilder, table: TakenTable) -> tuple[Publication, Prepared]:
         """Add the table's next version to *commit*, which has no rows of the epochs that go."""
@@ -188,7 +187,7 @@ class RollingBack:
         version = commit.next_version(
             declared, record.ref, shown(record, after, context.store.format), change_set
         )
-        publication = replace(version, removes=tuple(gone.end for gone in sorted(table.gone)))
+        publication = replace(version, removes=tuple(sorted(table.gone)))
         prepared = prepared_or_moved(context.store, context.formats, publication, stamped)
         hull = Interval(min(gone.start for gone in table.gone), max(gone.end for gone in table.gone))
         commit.show(stamped, replace(written_out(stamped), progress=after), hull, publication, prepared)

@@ -47,7 +47,7 @@ def refuse_wrong(
             seen[uri] = barrier
     if publication.table.kind.shares_files:
         return  # one state after the other may consist of the same files
-    replaced = {micros(barrier) for barrier in publication.removes}
+    replaced = {micros(interval.end) for interval in publication.removes}
     for manifest in head:
         for entry in manifest_files.entries(layout.io, manifest):
             known = spans.span_of(entry.data_file)[1]

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
@@ -330,34 +330,25 @@ def slice_of(io: FileIO, listed: Iterable[ManifestFile], barrier: int) -> Iterat
 
 
 def without(
-    layout: Layout, manifests: Iterable[ManifestFile], removes: Collection[int], snapshot_id: int
+    layout: Layout, manifests: Iterable[ManifestFile], removed: spans.Removed, snapshot_id: int
 ) -> Iterator[ManifestFile]:
-    """Yield *manifests* without the files of the epochs *removes* (barriers in microseconds).
+    """Yield *manifests* without the files of the epochs *removed*.
 
     A manifest of removed files only is dropped without being read; only mixed ones are rewritten.
 
-    :raises Unavailable: the rows of such an epoch are in a unit file, with those of others.
+    :raises Unavailable: the rows of such an epoch are in a unit file, with those of epochs that stay.
     """
     for manifest in manifests:
         bounds = epochs_of(manifest)
-        if bounds is not None and not any(bounds[0] <= barrier <= bounds[1] for barrier in removes):
+        if bounds is not None and not removed.meets(bounds):
             yield manifest
         elif bounds is None or bounds[0] != bounds[1]:
             live = manifest_files.entries(layout.io, manifest)
-            kept = [entry for entry in live if not _is_removed(entry.data_file, removes)]
+            kept = [entry for entry in live if not removed.takes(entry.data_file)]
             if len(kept) == len(live):
                 yield manifest
             elif kept:
                 yield rewritten(layout, manifest.partition_spec_id, kept, snapshot_id)
-
-
-def _is_removed(file: DataFile, removes: Collection[int]) -> bool:
-    low, high = spans.span_of(file)
-    if low == high:
-        return low in removes
-    if any(low <= barrier <= high for barrier in removes):
-        raise spans.in_unit(file)
-    return False
 
 
 def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:

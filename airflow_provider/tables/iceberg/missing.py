@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
@@ -21,7 +20,7 @@ _AT_ONCE = 1_000
 def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> list[MissingFile]:
     """Return the missing lists, manifests and data files of the versions *lists* and of *staged* output."""
     gone: dict[str, MissingFile] = {}
-    named: dict[str, tuple[datetime, int]] = {}
+    named: dict[str, tuple[spans.Span, int]] = {}
     seen: set[str] = set()
     for manifest in _manifests(io, lists, staged, gone):
         if manifest.manifest_path in seen:
@@ -34,15 +33,16 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
             continue
         for entry in entries:
             file = entry.data_file
-            named[file.file_path] = from_micros(spans.span_of(file)[1]), file.file_size_in_bytes
+            named[file.file_path] = spans.span_of(file), file.file_size_in_bytes
     uris = list(named)
     for start in range(0, len(uris), _AT_ONCE):
         some = uris[start : start + _AT_ONCE]
         found = storage.sizes(some)
         for uri in some:
-            barrier, size_bytes = named[uri]
+            span, size_bytes = named[uri]
             if found.get(uri) != size_bytes:  # written anew: only files of other programs can be
-                gone[uri] = MissingFile(uri=uri, barrier=barrier)
+                low, high = map(from_micros, span)
+                gone[uri] = MissingFile(uri=uri, barrier=high, since=None if low == high else low)
     return list(gone.values())
 
 

@@ -18,7 +18,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
 
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.version import TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables import checks, projection
@@ -34,6 +34,7 @@ from airflow_provider.tables.iceberg import (
     manifests,
     schemas,
     showing,
+    spans,
     units,
 )
 from airflow_provider.tables.iceberg.descriptions import metadata_files
@@ -192,8 +193,8 @@ def _next_manifests(
     Shown and hidden manifests are folded separately, so that a slice is shown or hidden without being rewritten.
     """
     _refuse_lost_files(publication, layout, every)
-    removes = {micros(barrier) for barrier in publication.removes}
-    kept = list(manifests.without(layout, every, removes, snapshot_id)) if removes else every
+    removed = spans.Removed.of(publication.removes)
+    kept = list(manifests.without(layout, every, removed, snapshot_id)) if publication.removes else every
     units.refuse_within(publication, layout, kept)
     if publication.regroups is not None:
         kept = list(units.without_files(layout, kept, publication.regroups, snapshot_id))

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pyiceberg.manifest import DataFile
 
+from airflow_provider.domain.compaction import leaves_whole
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import Unavailable
-from airflow_provider.domain.interval import from_micros, micros
+from airflow_provider.domain.interval import Interval, from_micros, micros
+from airflow_provider.domain.watermark import merged
 
 Span = tuple[int, int]
 """Least and greatest barrier (microseconds); equal for a file of one epoch."""
@@ -66,6 +69,36 @@ def span_of(file: DataFile) -> Span:
             uri=file.file_path,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Epochs that leave a table. :param barriers: theirs. :param stretches: of time, without a gap in each."""
+
+    barriers: frozenset[int]
+    stretches: tuple[Interval, ...] = ()
+
+    @classmethod
+    def of(cls, epochs: Sequence[Interval]) -> Removed:
+        return cls(frozenset(micros(epoch.end) for epoch in epochs), merged(epochs))
+
+    def meets(self, span: Span) -> bool:
+        """Return whether one of them ends within *span*."""
+        return any(span[0] <= barrier <= span[1] for barrier in self.barriers)
+
+    def takes(self, file: DataFile) -> bool:
+        """Return whether *file* leaves.
+
+        :raises Unavailable: it has epochs that leave, and others that stay.
+        """
+        low, high = span_of(file)
+        if low == high:
+            return low in self.barriers
+        if leaves_whole(from_micros(low), from_micros(high), self.stretches):
+            return True
+        if self.meets((low, high)):
+            raise in_unit(file)
+        return False
 
 
 def in_unit(file: DataFile) -> Unavailable:

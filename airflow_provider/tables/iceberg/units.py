@@ -99,7 +99,8 @@ def without_files(
         live = manifest_files.entries(layout.io, manifest)
         kept = [entry for entry in live if entry.data_file.file_path not in regroups.replaces]
         for entry in kept:
-            if _meet(spans.span_of(entry.data_file), span):
+            is_new = entry.data_file.file_path not in regroups.beside
+            if is_new and _meet(spans.span_of(entry.data_file), span):
                 raise _overtaken("another file came to the table", entry.data_file.file_path)
         left -= {entry.data_file.file_path for entry in live}
         if len(kept) == len(live):

@@ -182,7 +182,7 @@ class Publisher:
         return Publication(
             table=table,
             base=self.refs.get(table),
-            removes=tuple(interval.end for interval in removes),
+            removes=tuple(removes),
             adds=adds,
             shows=shows,
             csn=head.csn + 1,

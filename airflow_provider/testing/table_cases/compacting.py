@@ -16,6 +16,7 @@ from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import ALL_SHOWN, TableRef
+from airflow_provider.tables import storage
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.compacting import CompactingFormat, Group, Regrouped, with_units
 from airflow_provider.tables.pointer_status import PointerStatus
@@ -69,6 +70,15 @@ def commit(publisher: Publisher, table: Table, found: Regrouped) -> TableRef:
 
 def compact(publisher: Publisher, table: Table, *groups: Group) -> TableRef:
     return commit(publisher, table, regrouped(publisher, table, *(groups or (span(LOW, HIGH),))))
+
+
+def lose_unit(publisher: Publisher, table: Table) -> str:
+    """Delete the file with the rows of many epochs; return its URI."""
+    every = units(publisher, table).held(table, publisher.refs[table], day(0).end, day(DAYS).end)
+    (unit,) = (file for file in every if file.low < file.high)
+    filesystem, path = storage.filesystem(unit.uri)
+    filesystem.delete_file(path)
+    return unit.uri
 
 
 def loaded(publisher: Publisher, table: Table, days: int = DAYS) -> list[Row]:
@@ -151,6 +161,27 @@ class CompactingCases(TableCases):
             file.low == file.high
             for file in units(publisher, table).held(table, publisher.refs[table], day(0).end, day(DAYS).end)
         )
+
+    def test_a_unit_whose_file_is_lost_is_replaced_whole(
+        self, backend: CompactingBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """Its rows are gone, and none of its epochs stays: nothing needs to be read."""
+        loaded(publisher, table)
+        compact(publisher, table)
+        lost = lose_unit(publisher, table)
+        (gone,) = publisher.format.missing(table, [publisher.refs[table]])
+        assert (gone.uri, gone.since, gone.barrier) == (lost, *span(LOW, HIGH))
+        numbers = range(LOW, HIGH + 1)
+        staged = [(day(number), publisher.stage(table, day(number), [batch([number])])) for number in numbers]
+        for some in (numbers[1:], [number for number in numbers if number != 4]):
+            adds = [slice_ for slice_ in staged if slice_[0] in [day(number) for number in some]]
+            with pytest.raises(Unavailable, match="compacted"):
+                publisher.format.prepare(publisher.publication(table, *adds, removes=[day(n) for n in some]))
+        publication = publisher.publication(table, *staged, removes=[day(number) for number in numbers])
+        publisher.commit((publication, publisher.format.prepare(publication)))
+        wanted = expected((0, [0]), (1, [10, 11]), *((number, [number]) for number in numbers), (9, [90]))
+        assert publisher.rows(table, DAYS) == backend.engine_rows(table) == wanted
+        assert publisher.format.missing(table, [publisher.refs[table]]) == []
 
     @pytest.mark.parametrize("change", ["epoch", "removal", "columns", "compaction"])
     def test_files_that_others_have_replaced_are_not_committed(
@@ -254,6 +285,29 @@ class CompactingCases(TableCases):
             compact(publisher, table, *groups)
         assert publisher.rows(table, DAYS) == backend.engine_rows(table) == wanted
 
+    def test_a_file_beside_a_unit_may_stay(
+        self, backend: CompactingBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """R17, R41: as it does where its rows cannot be copied. A file that nobody has seen there may not."""
+        rows = loaded(publisher, table)
+        compact(publisher, table)
+        before = publisher.refs[table]
+        backend.commit_foreign(table, "append", {4: [99]})
+        publisher.follow(table, publisher.format.compare(table, before), shows=ALL_SHOWN)
+        table_format, base = units(publisher, table), publisher.refs[table]
+        held = table_format.held(table, base, *span(LOW, HIGH))
+        own, (beside,) = ([file for file in held if (file.low < file.high) is many] for many in (True, False))
+        groups, place = [span(LOW, 3), span(4, 4), span(5, HIGH)], table_format.unit_place(table, "apart")
+        found = table_format.regroup(table, base, own, groups, place)
+        with pytest.raises(Unavailable, match="another file"):
+            publisher.format.prepare(replace(publisher.publication(table), regroups=found))
+        commit(publisher, table, replace(found, beside=frozenset({beside.uri})))
+        wanted = sorted([*rows, (day(4).end, 99)])
+        assert publisher.rows(table, DAYS) == backend.engine_rows(table) == wanted
+        publisher.publish(table, day(4), [5], replaces=True)
+        wanted = sorted([*(row for row in rows if row[0] != day(4).end), (day(4).end, 5)])
+        assert publisher.rows(table, DAYS) == backend.engine_rows(table) == wanted
+
     def test_hidden_epochs_are_not_in_sight(
         self, backend: CompactingBackend, publisher: Publisher, table: Table
     ) -> None:
@@ -272,8 +326,6 @@ class CompactingCases(TableCases):
 
 def _rows(uri: str) -> int:
     from pyarrow import parquet
-
-    from airflow_provider.tables import storage
 
     filesystem, path = storage.filesystem(uri)
     return int(parquet.read_metadata(path, filesystem=filesystem).num_rows)
