@@ -162,7 +162,7 @@ def test_spark_in_the_task_is_spark_of_this_process(
     assert service.store.domains() == []
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, named: bool) -> None:
     """R28: the run's configuration names it, or the task is cleared while it is open; a reader waits for what it reads;
     Airflow is told of nothing before.
@@ -193,7 +193,7 @@ def test_runs_within_a_restatement_stage_their_epochs(service: EpochService, *, 
     made(must_not_run, job=DAILY).execute(task_context(**within))
 
 
-@pytest.mark.parametrize("asks", ["cleared", "backfill", "manual"])
+@pytest.mark.parametrize("asks", ["cleared", "backfill", pytest.param("manual", marks=pytest.mark.slow)])
 def test_a_run_that_asks_for_a_read_day_again_is_restated(
     service: EpochService, capsys: pytest.CaptureFixture[str], asks: str
 ) -> None:
@@ -272,7 +272,7 @@ def test_a_run_that_the_event_of_a_restatement_starts_leaves_what_is_committed(
         assert sorted(row["n"] for row in rows(service, "days")) == [2, 3]
 
 
-@pytest.mark.parametrize("end", ["open", "published", "abandoned"])
+@pytest.mark.parametrize("end", ["open", "published", pytest.param("abandoned", marks=pytest.mark.slow)])
 def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: EpochService, end: str) -> None:
     """R28: Airflow keeps a run's configuration. When its task is cleared later it computes a member as any other run
     does; what was to be looked at before it is published is never published by itself; a run of a date between members

@@ -20,9 +20,7 @@ def test_a_random_seed_violates_nothing(rng: random.Random, number: int) -> None
     assert outcome.faults > 0
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 8))]
-)
+@pytest.mark.parametrize("seed", [0, 1])
 def test_known_seeds_violate_nothing(seed: int) -> None:
     """R2, R7, R10, R11, R13, R15, R18, R19, R23, I1, I2, I3, I4, I5, I6, I7, I9: the same histories everywhere."""
     assert simulate(seed).violation == ""

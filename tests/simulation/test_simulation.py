@@ -103,7 +103,7 @@ def test_an_error_in_the_coordination_is_a_violation(monkeypatch: pytest.MonkeyP
 
 
 def test_the_command_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--seeds", "0,1", "--processes", "1"]) == 0
+    assert command.main(["--seeds", "1", "--processes", "1"]) == 0
     figures = dict(line.split()[1:] for line in capsys.readouterr().out.splitlines()[-4:])
     assert list(figures) == [
         "simulate.faults",
@@ -111,9 +111,9 @@ def test_the_command_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> N
         "simulate.violations",
         "simulate.rarest_event",
     ]
-    outcomes = [simulate(0), simulate(1)]
-    assert int(figures["simulate.faults"]) == sum(one.faults for one in outcomes)
-    assert int(figures["simulate.epochs"]) == sum(one.epochs for one in outcomes)
+    outcome = simulate(1)
+    assert int(figures["simulate.faults"]) == outcome.faults
+    assert int(figures["simulate.epochs"]) == outcome.epochs
     assert figures["simulate.violations"] == "0"
 
 

@@ -117,7 +117,7 @@ def test_a_task_leads_to_its_epochs_and_an_epoch_to_its_run(viewer: Visitor, wor
 # --- what is seen ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_every_state_is_shown_and_can_be_read(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
@@ -304,7 +304,7 @@ def look_at_restatements(visitor: Visitor, domain: str) -> Page:
     return visitor.page
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_restatements_of_every_state_are_listed_and_can_be_read(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
@@ -464,7 +464,7 @@ def test_closing_phase_is_told(viewer: Visitor) -> None:
 # --- an epoch, its tables and jobs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_panel_has_inputs_attempts_leases_and_delay(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
 ) -> None:
