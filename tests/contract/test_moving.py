@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.commits import regroup
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.move import STAYS, MovedDomain, move_domain, records
 from airflow_provider.domain.columns import add, rename
+from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
@@ -140,6 +142,31 @@ def test_a_moved_domain_reads_the_same_and_goes_on(
     assert publish(target, COUNT, 3, [3]) == 6
     assert rows(target)[3] == {"numbers": [1, 2, 10], "doubles": [2, 4, 20]}
     assert rows(source) == before
+
+
+def test_a_compaction_that_died_ends_with_the_move(
+    site: Site, services: tuple[EpochService, EpochService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33, R41: its files go, since no vacuum of either store would look for them."""
+    source, target = services
+    days = range(1, 33)
+    for number in days:
+        publish(source, COUNT, number, [number])
+
+    def dies(_commit: object, _written: object) -> NoReturn:
+        raise SystemExit
+
+    monkeypatch.setattr(regroup._Commit, "run", dies)
+    monkeypatch.setattr(regroup, "end_compaction", lambda *_given: None)
+    with pytest.raises(SystemExit):
+        source.retention.compact(DOMAIN, NUMBERS.name)
+    (left,) = pages(source.store, DOMAIN, CompactionRecord, NUMBERS.name)
+    folder = Path(left.record.folder.removeprefix("file://"))
+    assert list(folder.iterdir())
+    site.move(source, target)
+    assert not folder.exists()
+    cut = target.cuts.cut(DOMAIN, [NUMBERS.name])
+    assert sorted(target.cuts.read(cut, NUMBERS.name)["number"].to_pylist()) == [*days]
 
 
 def test_changed_columns_are_moved_with_the_domain(

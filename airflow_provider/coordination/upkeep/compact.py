@@ -5,7 +5,7 @@ Each unit is a commit of its own, of the same rows, so that an interruption lose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -215,19 +215,32 @@ def _left(regrouping: Regrouping) -> CompactedUnit:
     )
 
 
-def _ended(context: Context, key: Key[CompactionRecord]) -> bool:
-    lost = Conflict.of_others(f"the compaction of table {key.partition!r}", "ending it")
-    return context.retry(lambda: end_compaction(context, key, "silent for a day"), lost)
-
-
-def end_forgotten(context: Context, domain: DomainName, tables: list[TableName]) -> list[str]:
+def end_forgotten(context: Context, domain: DomainName, tables: Iterable[TableName]) -> list[str]:
     """End the compactions that were begun ``orphan_grace`` ago, and delete their files; return the folders."""
-    now, grace = context.store.read(domain, []).now, context.defaults.orphan_grace
-    open_ones = [
-        stamped for name in tables for stamped in pages(context.store, domain, CompactionRecord, name)
-    ]
+    before = context.store.read(domain, []).now - context.defaults.orphan_grace
+    return end_open(context, domain, tables, "silent for a day", before=before)
+
+
+def end_open(
+    context: Context,
+    domain: DomainName,
+    tables: Iterable[TableName],
+    why: str,
+    *,
+    before: datetime | None = None,
+) -> list[str]:
+    """End the compactions of *tables*, and delete their files; return the folders.
+
+    :param before: only those that were begun until then.
+    """
+    found = [stamped for name in tables for stamped in pages(context.store, domain, CompactionRecord, name)]
     return [
         stamped.record.folder
-        for stamped in open_ones
-        if stamped.at + grace <= now and _ended(context, stamped.key)
+        for stamped in found
+        if (before is None or stamped.at <= before) and _ended(context, stamped.key, why)
     ]
+
+
+def _ended(context: Context, key: Key[CompactionRecord], why: str) -> bool:
+    lost = Conflict.of_others(f"the compaction of table {key.partition!r}", "ending it")
+    return context.retry(lambda: end_compaction(context, key, why), lost)

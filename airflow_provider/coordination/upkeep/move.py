@@ -21,6 +21,7 @@ from airflow_provider.coordination.commits.places import refuse_elsewhere, refus
 from airflow_provider.coordination.commits.pointers import as_recorded
 from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.upkeep.compact import end_open
 from airflow_provider.coordination.upkeep.live import busy, live_attempts
 from airflow_provider.coordination.upkeep.relocate import Relocating
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord
@@ -131,6 +132,7 @@ class _Mover:
             self._check()
             self._seal()
             self._refuse_live()
+            self._end_compactions()
             self._retry(self._announce)
             self.led = self.led.files(self.target.formats, sorted({table.format for table in self._tables()}))
             self._retry(self._copy_unnumbered)
@@ -212,6 +214,11 @@ class _Mover:
             refuse_unfinished(self.domain, f"the move of domain {self.domain!r}", here)
             refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
         raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
+
+    def _end_compactions(self) -> None:
+        """Delete the files of compactions that have not committed; after the seal they cannot."""
+        tables = [table.name for table in self._tables()]
+        end_open(self.source, self.domain, tables, f"its domain was moved to {self.leaving.place}")
 
     # --- copying ---------------------------------------------------------------------------------------------
 
