@@ -6,6 +6,7 @@ import getpass
 from argparse import Namespace
 
 from airflow_provider.cli.answer import answer, facts, table
+from airflow_provider.cli.backfilling import progress
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.upkeep.compact import CompactedUnit
 from airflow_provider.domain.compaction import CompactionUnit
@@ -28,9 +29,11 @@ def compact(arguments: Namespace) -> None:
     with hook_of(arguments).get_conn(create=False) as service:
         retention, name = service.retention, arguments.table
         if arguments.undo:
-            found = retention.take_apart(arguments.domain, name, since=since, before=before, by=by)
+            found = retention.take_apart(
+                arguments.domain, name, since=since, before=before, by=by, told=_shown
+            )
         else:
-            found = retention.compact(arguments.domain, name, before=before, unit=unit, by=by)
+            found = retention.compact(arguments.domain, name, before=before, unit=unit, by=by, told=_shown)
     done = [part for part in found if not part.why]
     told = {
         "table": name,
@@ -43,16 +46,16 @@ def compact(arguments: Namespace) -> None:
     seen = {
         "table": name,
         "compacted": "" if done else "nothing: each unit that has ended is in one file, or has one epoch",
-        "left": [f"{_text(part)}: {part.why}" for part in found if part.why],
+        "left": [str(part) for part in found if part.why],
     }
     columns = ["epochs from", "to", "rows", "files before", "after", "CSN"]
     rows = [[*_span(part).values(), part.rows, part.before, part.after, part.csn] for part in done]
     answer(arguments, told, facts(seen), *([table(columns, rows)] if rows else []))
 
 
+def _shown(part: CompactedUnit) -> None:
+    progress(str(part))
+
+
 def _span(part: CompactedUnit) -> dict[str, str]:
     return {"low": part.low.isoformat(), "high": part.high.isoformat()}
-
-
-def _text(part: CompactedUnit) -> str:
-    return f"{part.before} files of the epochs from {part.low.isoformat()} to {part.high.isoformat()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -19,6 +20,8 @@ from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.upkeep.compact import CompactedUnit
 
 _TOLD = 5
 
@@ -76,11 +79,13 @@ class EpochCompactOperator(BaseOperator):
             found = [
                 (name, part)
                 for name in self.tables
-                for part in service.retention.compact(domain, name, before=before, unit=self.unit, by=by)
+                for part in service.retention.compact(
+                    domain, name, before=before, unit=self.unit, by=by, told=partial(self._tell, name)
+                )
             ]
         left = [(name, part) for name, part in found if part.why]
         for name, part in left[:_TOLD]:
-            self.log.warning("Left: %s from %s to %s: %s", name, part.low, part.high, part.why)
+            self.log.warning("Table %s, %s", name, part)
         done = [part for _, part in found if not part.why]
         told = {
             "units": len(done),
@@ -92,3 +97,6 @@ class EpochCompactOperator(BaseOperator):
         self.log.info("Domain %s: %s", domain, ", ".join(f"{number} {name}" for name, number in told.items()))
         Stats.gauge("epochs.compaction.left", told["left"], tags={"domain": str(domain)})
         return told
+
+    def _tell(self, name: str, part: CompactedUnit) -> None:
+        self.log.info("Table %s, %s", name, part)

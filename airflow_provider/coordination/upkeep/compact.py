@@ -67,6 +67,16 @@ class CompactedUnit:
     csn: int | None = None
     why: str = ""
 
+    def __str__(self) -> str:
+        span = f"epochs from {self.low.isoformat()} to {self.high.isoformat()}"
+        return f"{span}: {self.before} files" + (
+            f", left: {self.why}" if self.why else f" became {self.after}"
+        )
+
+
+Told = Callable[[CompactedUnit], object]
+"""Called after each commit, to show progress."""
+
 
 def compact(
     context: Context,
@@ -77,6 +87,7 @@ def compact(
     unit: CompactionUnit,
     by: str,
     most: int,
+    told: Told,
 ) -> tuple[CompactedUnit, ...]:
     """Bring the epochs of each whole unit of a table into one file; see :meth:`~.retention.Retention.compact`."""
 
@@ -88,7 +99,7 @@ def compact(
         until = watermark if before is None else min(before, watermark)
         return compactions(files, unit, after=origin, before=until)
 
-    return _all(context, domain, name, found, by=by, most=most)
+    return _all(context, domain, name, found, by=by, most=most, told=told)
 
 
 def take_apart(
@@ -100,20 +111,21 @@ def take_apart(
     before: datetime | None,
     by: str,
     most: int,
+    told: Told,
 ) -> tuple[CompactedUnit, ...]:
     """Give the epochs of units of a table files of their own again; see :meth:`~.retention.Retention.take_apart`."""
 
     def found(stamped: Stamped[TableRecord], files: list[HeldFile]) -> Iterator[Regrouping]:
         return separations(files, None, epochs_of(stamped.record), since=since, before=before)
 
-    return _all(context, domain, name, found, by=by, most=most)
+    return _all(context, domain, name, found, by=by, most=most, told=told)
 
 
 Search = Callable[[Stamped[TableRecord], list[HeldFile]], Iterator[Regrouping]]
 
 
 def _all(
-    context: Context, domain: DomainName, name: TableName, search: Search, *, by: str, most: int
+    context: Context, domain: DomainName, name: TableName, search: Search, *, by: str, most: int, told: Told
 ) -> tuple[CompactedUnit, ...]:
     done: list[CompactedUnit] = []
     overtaken: Overtaken | None = None
@@ -127,6 +139,7 @@ def _all(
                 if len(done) == most:
                     return (*done, *left)
                 done.append(_done(regrouping, _regroup(context, domain, name, regrouping, by)))
+                told(done[-1])
         except Overtaken as error:  # other commits were faster: look again
             overtaken = error
             continue

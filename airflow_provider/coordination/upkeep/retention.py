@@ -8,7 +8,7 @@ from random import Random
 
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.reading.resolve import names_of
-from airflow_provider.coordination.upkeep.compact import CompactedUnit, compact, take_apart
+from airflow_provider.coordination.upkeep.compact import CompactedUnit, Told, compact, take_apart
 from airflow_provider.coordination.upkeep.expire import expire
 from airflow_provider.coordination.upkeep.keep import Thinned, surplus, thin
 from airflow_provider.coordination.upkeep.vacuum import Vacuumed, vacuum
@@ -92,6 +92,7 @@ class Retention:
         unit: CompactionUnit | str = CompactionUnit.MONTH,
         by: str = "compaction",
         most: int = 1_000,
+        told: Told = lambda _unit: None,
     ) -> tuple[CompactedUnit, ...]:
         """Bring the epochs of each whole unit of an incremental Iceberg table into one file; a repetition goes on.
 
@@ -100,6 +101,7 @@ class Retention:
 
         :param before: units that end later are left alone; by default, and at most, the table's watermark.
         :param unit: day, month or year, in UTC. :param by: author of the commits. :param most: number of units.
+        :param told: called after each commit, to show progress.
         :return: the units that it has compacted, oldest first, then those that it has left, with the reasons.
         :raises UnknownName: a table that no job has registered.
         :raises InvalidInput: a full table, or a format whose files are of one epoch each.
@@ -116,6 +118,7 @@ class Retention:
             unit=choice(CompactionUnit, unit, "unit"),
             by=validate_text(by, "by"),
             most=most,
+            told=told,
         )
 
     def take_apart(
@@ -127,6 +130,7 @@ class Retention:
         before: datetime | None = None,
         by: str = "compaction",
         most: int = 1_000,
+        told: Told = lambda _unit: None,
     ) -> tuple[CompactedUnit, ...]:
         """Give each epoch of compacted units files of its own again; the opposite of :meth:`compact`.
 
@@ -142,6 +146,7 @@ class Retention:
             before=None if before is None else as_utc(before, "before"),
             by=validate_text(by, "by"),
             most=most,
+            told=told,
         )
 
     def vacuum(self, domain: str) -> Vacuumed:
