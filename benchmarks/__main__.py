@@ -17,6 +17,7 @@ from benchmarks import (
     growth,
     keep,
     page,
+    parse,
     protocol,
     publish,
     read,
@@ -27,6 +28,7 @@ from benchmarks import (
     swap,
     waiters,
     wake,
+    write,
 )
 from benchmarks.figures import progress
 from benchmarks.sizes import Size
@@ -52,11 +54,14 @@ ONCE: Mapping[str, Callable[[Size], None]] = {
     "growth": growth.measure,
     "keep": keep.measure,
     "page": page.measure,
+    "parse": parse.measure,
     "read": read.measure,
     "first_row": read.measure_first_row,
     "object_store": read.measure_object_store,
     "removed": removed.measure,
     "share": share.measure,
+    "write": write.measure,
+    "describe": write.measure_describe,
 }
 """What is measured on SQLite only: the work of the table format and of Spark, not a store's."""
 

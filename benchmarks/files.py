@@ -8,6 +8,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.tables.base import WrittenFile
 from benchmarks.figures import figure, progress
@@ -43,16 +45,16 @@ def measure(size: Size = Size.FULL) -> None:
     figure("bench.files.written_seconds", statistics.median(written))
 
 
-def write_files(job: IcebergJob, attempt: Attempt, number: int) -> float:
+def write_files(job: IcebergJob, attempt: Attempt, number: int, rows: pa.Table = ROWS) -> float:
     """Stage files for one participant, and report them; return how long that took, the files not counted.
 
     One file is written; the others are copies of it: publish looks that they are there, and reads none.
     """
     coordinator, table = job.coordinator, attempt.sink(job.sink)
     table_format = coordinator.formats[table.format]
-    info = table_format.create(table, ROWS.schema)
+    info = table_format.create(table, rows.schema)
     place = coordinator.place(attempt, job.sink)
-    (file,) = table_format.task_writer(place, info)(ROWS.to_batches())
+    (file,) = table_format.task_writer(place, info)(rows.to_batches())
     files = [_copy(file, place.uri, position) for position in range(number)]
     Path(file.uri.removeprefix("file://")).unlink()
     began = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import read, share
+from benchmarks import read, share, write
 from benchmarks.sizes import Size
 from demo.spark_connect import SparkConnectServer
 
@@ -52,3 +52,17 @@ def test_reads_are_measured(classic_session: SparkSession, capsys: pytest.Captur
         "bench.read.skipped.nested",
         "bench.read.files_10000.ratio",
     }
+
+
+@pytest.mark.slow
+def test_writes_are_measured(classic_session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    write.measure(Size.SMALLEST, classic_session)
+    write.measure_describe(Size.SMALLEST)
+    found = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("figure")]
+    assert found == [
+        "bench.write.ratio",
+        "bench.write.ratio.wall",
+        "bench.write.partitioned",
+        "bench.write.partitioned.wall",
+        "bench.describe.files_10000_columns_200",
+    ]
