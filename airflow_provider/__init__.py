@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.reading.differences import Difference
     from airflow_provider.coordination.reading.queries import Engine
     from airflow_provider.coordination.service import Settings
-    from airflow_provider.domain.alignment import Align, Consistency
     from airflow_provider.domain.checks import (
         Check,
         accepted,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
         none_needed,
         quiet_for,
     )
-    from airflow_provider.domain.cut import Level
     from airflow_provider.domain.epoch import Published
     from airflow_provider.domain.errors import (
         CheckFailed,
@@ -82,6 +80,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.keep import Keep
     from airflow_provider.domain.outdated import Outdated
     from airflow_provider.domain.owner import Owner
+    from airflow_provider.domain.read_options import Align, Consistency, Level
     from airflow_provider.domain.session import Session
     from airflow_provider.domain.source_declarations import (
         FileSource,
@@ -183,10 +182,10 @@ _HOMES = {
     "Restatement": "client.restatements",
     "Difference": "coordination.reading.differences",
     "Session": "domain.session",
-    "Align": "domain.alignment",
-    "Consistency": "domain.alignment",
+    "Align": "domain.read_options",
+    "Consistency": "domain.read_options",
     "Keep": "domain.keep",
-    "Level": "domain.cut",
+    "Level": "domain.read_options",
     "Engine": "coordination.reading.queries",
     "Outdated": "domain.outdated",
     # Tests

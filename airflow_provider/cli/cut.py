@@ -13,10 +13,10 @@ from airflow_provider.cli.answer import answer, block, facts, lines, moment, tab
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.alignment import Align
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.read_options import Align, Level
 from airflow_provider.domain.schedule import run_barrier
 from airflow_provider.domain.session import Session
 

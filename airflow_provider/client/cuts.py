@@ -15,10 +15,11 @@ from airflow_provider.coordination.reading.differences import Difference, diff
 from airflow_provider.coordination.reading.queries import Engine
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.topology import Table
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.bind import Bound
-from airflow_provider.domain.alignment import Align, Consistency
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, restatement_id, table_name
 from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.read_options import Align, Consistency, Level
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import Job, Table

@@ -37,9 +37,8 @@ from airflow_provider.coordination.upkeep.recover import Recovery, recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.coordination.upkeep.retire import retire, revive
 from airflow_provider.coordination.upkeep.skip import Skipped, skip
-from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.clock import Clock
-from airflow_provider.domain.cut import Level, State
+from airflow_provider.domain.cut import State
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import (
     AlreadyCommitted,
@@ -61,6 +60,7 @@ from airflow_provider.domain.identifiers import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.read_options import READ_DEFAULTS, Consistency, Level, ReadDefaults
 from airflow_provider.domain.records import Stamped, epoch_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval

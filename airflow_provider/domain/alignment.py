@@ -5,46 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from airflow_provider.domain.cut import Level, resolve
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.cut import resolve
 from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.read_options import Align
 from airflow_provider.domain.version import TableRecord, TableVersion
 
 _LONGEST_SEARCH = 1_000
 _MOMENT = timedelta(microseconds=1)
 
 VersionedTables = Mapping[TableName, tuple[TableRecord, TableVersion]]
-
-
-class Align(StrEnum):
-    """Rule by which tables of different cadences meet in one cut."""
-
-    EXACT = "exact"
-    """All tables at one barrier, which all of them have reached."""
-    FLOOR = "floor"
-    """Full tables may lag: each is read at its last barrier, labelled, at most a declared time before the cut's."""
-
-
-class Consistency(StrEnum):
-    """The tables whose progress a cut waits for."""
-
-    ROLLING = "rolling"
-    """The tables in the cut."""
-    ALTOGETHER = "altogether"
-    """All tables of the domain: the cut is at a barrier that each of them has published."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadDefaults:
-    """Level and consistency of a read that names none."""
-
-    level: Level = Level.READ_COMMITTED
-    consistency: Consistency = Consistency.ROLLING
-
-
-READ_DEFAULTS = ReadDefaults()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,20 +84,3 @@ def published_by_all(records: Iterable[tuple[TableRecord, TableVersion]]) -> dat
             limit = record.cadence.next_after(reached) - _MOMENT
             limits.append(limit if record.joins is None else max(limit, record.joins))
     return min(limits, default=None)
-
-
-def checked_lag(align: Align, max_lag: timedelta | None) -> timedelta | None:
-    """Return *max_lag*.
-
-    :raises InvalidInput: a lag with ``exact``, or no lag with ``floor``.
-    """
-    if align is Align.EXACT and max_lag is None:
-        return None
-    if align is Align.FLOOR and isinstance(max_lag, timedelta) and max_lag >= timedelta(0):
-        return max_lag
-    raise InvalidInput(
-        field="max_lag",
-        value=max_lag,
-        expected="a duration of zero or more with align='floor', and none with align='exact'",
-        next_step="say how much older than the cut a slower full table may be.",
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from airflow_provider.domain.epoch import Provenance
 from airflow_provider.domain.errors import InvalidInput
@@ -15,6 +14,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.domain.version import (
@@ -29,14 +29,6 @@ from airflow_provider.domain.version import (
 from airflow_provider.domain.watermark import Progress
 
 _LONGEST_SEARCH = 1_000
-
-
-class Level(StrEnum):
-    """Isolation of a read."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
-    REPEATABLE_READ = "repeatable_read"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,3 +26,18 @@ def duration(text: str | None, field: str) -> timedelta | None:
     if found is None:
         raise InvalidInput(field=field, value=text, expected="a number and a unit: 90s, 15m, 6h, 2d")
     return int(found[1]) * _UNITS[found[2]]
+
+
+def checked_ttl(ttl: timedelta, longest: timedelta) -> timedelta:
+    """Return *ttl*.
+
+    :raises InvalidInput: not a duration above zero, or more than *longest*.
+    """
+    if not isinstance(ttl, timedelta) or not timedelta(0) < ttl <= longest:
+        raise InvalidInput(
+            field="ttl",
+            value=ttl,
+            expected=f"a duration above zero and at most {longest}",
+            next_step="renew the lease while it is needed, instead of asking for more at once.",
+        )
+    return ttl

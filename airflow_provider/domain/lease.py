@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import InvalidInput, LeaseHeld
 from airflow_provider.domain.format_marks import since
@@ -14,6 +14,7 @@ from airflow_provider.domain.identifiers import LeaseId, TableName, lease_id, va
 from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.read_options import Level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,21 +86,6 @@ def checked_owner(owner: str) -> str:
             next_step="the same text finds the lease again; another one is refused.",
         )
     return owner
-
-
-def checked_ttl(ttl: timedelta, longest: timedelta) -> timedelta:
-    """Return *ttl*.
-
-    :raises InvalidInput: not a duration above zero, or more than *longest*.
-    """
-    if not isinstance(ttl, timedelta) or not timedelta(0) < ttl <= longest:
-        raise InvalidInput(
-            field="ttl",
-            value=ttl,
-            expected=f"a duration above zero and at most {longest}",
-            next_step="renew the lease while it is needed, instead of asking for more at once.",
-        )
-    return ttl
 
 
 def claimed(cut: Cut, owner: str, ttl: timedelta) -> LeaseRecord:

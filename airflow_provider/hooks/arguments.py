@@ -6,14 +6,17 @@ Values that only a run knows are left to the run: text with a template, and the 
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.schedule import ExplicitInterval, run_barrier, run_interval
 from airflow_provider.hooks.compat import conf
 from airflow_provider.hooks.connection import checked_conn_id
 
+WAIT_TIMEOUT = timedelta(days=7)
+"""The default timeout of Airflow's sensors."""
 _TEMPLATES = ("{{", "{%", "{#")
 
 
@@ -72,3 +75,15 @@ def is_left_to_the_run(value: Any) -> bool:
     if isinstance(value, str):
         return any(mark in value for mark in _TEMPLATES)
     return callable(value) or (hasattr(value, "resolve") and not isinstance(value, os.PathLike))
+
+
+def checked_wait(value: object) -> timedelta:
+    """Return *value* as the longest time to wait.
+
+    :raises InvalidInput: it is not a timedelta, or is negative.
+    """
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        return value
+    raise InvalidInput(
+        field="wait_timeout", value=value, expected="a timedelta, such as timedelta(hours=6), or timedelta(0)"
+    )

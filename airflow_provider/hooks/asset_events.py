@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow.assets.manager import asset_manager
 from airflow.models.asset import AssetModel
 from airflow.utils.retries import run_with_db_retries
 from airflow.utils.session import create_session
 
-from airflow_provider.coordination.restating.next_steps import Commands
-from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import DomainName, RestatementId
 from airflow_provider.hooks.compat import asset_key
-from airflow_provider.hooks.restated_assets import restated_events
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.service import EpochService
 
 _TRIES = 5
 """Tries while Airflow's database is locked, as Airflow's scheduler locks SQLite."""
@@ -29,6 +31,9 @@ def announce_restatement(
     :param conn_id: connection of the domain, for the command that an error names; None for the default one.
     :raises Unavailable: Airflow's database does not take them; the commit stays.
     """
+    from airflow_provider.coordination.restating.next_steps import Commands
+    from airflow_provider.hooks.restated_assets import restated_events
+
     told = [
         (asset_key(asset.name, asset.uri), extra)
         for asset, extra in restated_events(service, domain, name, csn)

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from airflow_provider.coordination.reading.wait import JobInputs
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge, EdgeKind, Job
 from airflow_provider.hooks.task_run import is_set, task_barrier, task_interval
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.reading.wait import JobInputs
 
 Barrier = Interval | datetime | str
 
@@ -43,6 +45,8 @@ class ReadByJob:
 
     def within(self, interval: Interval) -> JobInputs:
         """Return the inputs for the epochs of *interval*, as :meth:`JobInputs.of`."""
+        from airflow_provider.coordination.reading.wait import JobInputs
+
         own = self.own if self.origin == interval.start else ()
         edges = (edge for edge in self.edges if edge.kind is not EdgeKind.PREVIOUS or edge.table not in own)
         return JobInputs(edges=tuple(edges), interval=interval, sources=self.sources, cadence=self.cadence)

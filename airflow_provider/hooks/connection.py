@@ -9,14 +9,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.stores.base import StoreCapability
-from airflow_provider.stores.connecting import ConnectionFields, StoreConnection, refused, text_of
-from airflow_provider.stores.factory import backends, catalog_holders
-from airflow_provider.tables.iceberg.catalogs.connecting import catalog_names, catalogs
-from airflow_provider.tables.locations import checked_warehouse
+from airflow_provider.stores.connecting import ConnectionFields
+
+if TYPE_CHECKING:
+    from airflow_provider.stores.base import StoreCapability
+    from airflow_provider.stores.connecting import StoreConnection
 
 __all__ = [
     "CONN_TYPE",
@@ -78,6 +78,8 @@ def parsed_extra(conn_id: str, text: str | None) -> dict[str, Any]:
     :raises InvalidInput: the text is something else; names the field ``extra``, never shows the text, which may hold
         secrets.
     """
+    from airflow_provider.stores.connecting import ConnectionFields, refused
+
     try:
         extra = json.loads(text or "{}", object_pairs_hook=_each_key_once)
     except (ValueError, RecursionError) as error:
@@ -101,6 +103,8 @@ def place_of(connection: ConnectionFields) -> Addresses:
 
     :raises InvalidInput: a field of the connection is wrong; names it. No message holds a password.
     """
+    from airflow_provider.stores.factory import backends, catalog_holders
+
     store = _declaration(connection, backends())
     return Addresses(
         store_url=store.url_of(connection),
@@ -115,6 +119,8 @@ def catalog_url_of(connection: ConnectionFields) -> str:
 
     :raises InvalidInput: a field of the connection is wrong; names it.
     """
+    from airflow_provider.tables.iceberg.catalogs.connecting import catalogs
+
     return _named_by_another(connection, catalogs(), "the catalog")
 
 
@@ -125,6 +131,8 @@ def database_url_of(connection: ConnectionFields) -> str:
 
     :raises InvalidInput: a field of the connection is wrong; names it.
     """
+    from airflow_provider.stores.factory import backends, catalog_holders
+
     known = {
         backend.airflows_type: backend.backend for backend in backends().values() if backend.airflows_type
     }
@@ -137,6 +145,9 @@ def database_url_of(connection: ConnectionFields) -> str:
 
 def _named_by_another(connection: ConnectionFields, fitting: Mapping[str, StoreConnection], what: str) -> str:
     """Return the URL of a connection that is *what* of another one. :param fitting: the backends that it may have."""
+    from airflow_provider.stores.connecting import refused
+    from airflow_provider.stores.factory import backends
+
     found = _declaration(connection, backends() | dict(fitting))
     if found.backend not in fitting:
         expected = f"one of {list(fitting)}: the connection is {what} of another one"
@@ -151,6 +162,9 @@ def _declaration(connection: ConnectionFields, known: Mapping[str, StoreConnecti
 
     :raises InvalidInput: another type of connection, an unknown backend, or an extra that the backend does not have.
     """
+    from airflow_provider.stores.connecting import refused, text_of
+    from airflow_provider.stores.factory import backends
+
     if connection.conn_type not in (CONN_TYPE, None, ""):
         raise refused(connection, "conn_type", connection.conn_type, f"{CONN_TYPE!r}")
     for name in ("host", "schema", "login", "password"):
@@ -167,6 +181,9 @@ def _declaration(connection: ConnectionFields, known: Mapping[str, StoreConnecti
 
 
 def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
+    from airflow_provider.stores.connecting import refused
+    from airflow_provider.tables.iceberg.catalogs.connecting import catalog_names
+
     named = connection.extra.get("catalog")
     if named is None and not needed:
         return None
@@ -178,6 +195,9 @@ def _catalog(connection: ConnectionFields, *, needed: bool) -> str | None:
 
 
 def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
+    from airflow_provider.stores.base import StoreCapability
+    from airflow_provider.stores.connecting import refused
+
     named = connection.extra.get("require", [])
     known = [capability.value for capability in StoreCapability]
     if not isinstance(named, list) or not all(name in (*known, *_OF_EVERY_STORE) for name in named):
@@ -186,6 +206,9 @@ def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
 
 
 def _warehouse(connection: ConnectionFields) -> str:
+    from airflow_provider.stores.connecting import refused
+    from airflow_provider.tables.locations import checked_warehouse
+
     given = connection.extra.get("warehouse")
     expected = "a URI with an absolute path, such as file:///srv/epochs/warehouse"
     if not isinstance(given, str):

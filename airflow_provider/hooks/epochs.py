@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseHook
 
-from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.alignment import READ_DEFAULTS
 from airflow_provider.domain.errors import EpochError, UnknownConnection
+from airflow_provider.domain.read_options import READ_DEFAULTS
 from airflow_provider.hooks.compat import AirflowNotFoundException, amask_secret, conf, mask_secret
 from airflow_provider.hooks.connection import (
     CONN_TYPE,
@@ -24,8 +23,10 @@ from airflow_provider.hooks.connection import (
     parsed_extra,
     place_of,
 )
-from airflow_provider.stores.base import MetadataReader
-from airflow_provider.stores.factory import open_store
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.service import EpochService, Settings
+    from airflow_provider.stores.base import MetadataReader
 
 DEFAULT_CONN_ID = "epochs_default"
 
@@ -117,6 +118,8 @@ class EpochsHook(BaseHook):
         :raises StoreUnavailable: the store does not answer.
         :raises StoreIncompatible: its schema is older or newer than this version of the package.
         """
+        from airflow_provider.coordination.service import EpochService
+
         return EpochService.open(self.get_settings(), create=create)
 
     @contextmanager
@@ -126,6 +129,8 @@ class EpochsHook(BaseHook):
         :raises InvalidInput: a field of the connection is wrong; names it.
         :raises StoreUnavailable: the store does not answer.
         """
+        from airflow_provider.stores.factory import open_store
+
         settings = self.get_settings()
         with open_store(settings.store_url, require=settings.require, create=False) as store:
             yield store
@@ -176,6 +181,8 @@ def default_consistency() -> str:
 
 
 def _settings_of(place: Addresses, catalog: Any) -> Settings:
+    from airflow_provider.coordination.service import Settings
+
     return Settings(
         store_url=place.store_url,
         warehouse=place.warehouse,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider.coordination.reading.resolve import CutRequest
-from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.cut_request import CutRequest
 from airflow_provider.domain.errors import NotReady
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.service import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +45,8 @@ def leased_cut(
     :param ttl: time to live of the lease.
     :raises NotReady: the tables have no cut there any more. :raises Unavailable: its states have expired.
     """
+    from airflow_provider.coordination.service import EpochService
+
     newest = request.max_staleness is not None
     with EpochService.open(settings, create=False) as service:
         held = service.leases.cut(

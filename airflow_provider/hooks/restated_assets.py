@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
 
-from airflow_provider.coordination.commits.staged import restatement_of
-from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key
 from airflow_provider.domain.watermark import merged
 from airflow_provider.hooks.assets import asset_of, span_of
 from airflow_provider.hooks.task_run import RESTATEMENT
-from airflow_provider.stores.base import commit_key
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.service import EpochService
 
 
 def restated_events(
@@ -25,6 +25,9 @@ def restated_events(
     An extra has ``domain``, ``table``, ``job``, ``csn``, ``restatement``, and as ``epochs`` the ranges of time that the
     commit has computed again, by time. A commit group has none: the tasks of its jobs send theirs.
     """
+    from airflow_provider.coordination.commits.staged import restatement_of
+    from airflow_provider.stores.base import commit_key
+
     if restatement_of(service.store, domain, name).record.is_group:
         return []
     commit = service.store.read(domain, [key := commit_key(domain, csn)]).of(key).record

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider.coordination.reading.bringers import Bringer
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput, LeaseExpired, StoreReplaced
 from airflow_provider.domain.identifiers import DomainName, RestatementId, TableName, restatement_id
 from airflow_provider.domain.interval import Cadence, Interval
@@ -22,6 +21,9 @@ from airflow_provider.domain.schedule import (
 )
 from airflow_provider.domain.topology import EdgeKind, Job
 from airflow_provider.hooks.compat import AirflowFailException, AirflowSkipException, Stats, partition_key
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.reading.bringers import Bringer
 
 RESTATEMENT = "restatement"
 """Key of a run's configuration that names the restatement within which the run computes its epochs, and of the extra

@@ -6,13 +6,15 @@ Events are hints (R35): a consumer that an event wakes asks the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.assets import asset_of as asset_of  # noqa: PLC0414  (users import it from here)
 from airflow_provider.hooks.assets import span_of
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.epoch import Published
 
 
 def with_assets(job: Job, outlets: Any) -> list[Any]:

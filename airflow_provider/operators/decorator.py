@@ -19,17 +19,21 @@ from airflow.sdk.bases.decorator import (
     task_decorator_factory,
 )
 
-from airflow_provider.coordination.attempts.rerun import refuse_reruns
-from airflow_provider.coordination.restating.members import uncomputed
-from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.publishing import CommitMode, refuse_batch, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.together import CommitMode, refuse_batch, refuse_together
 from airflow_provider.domain.topology import Job, as_job, connections_of
-from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.arguments import (
+    WAIT_TIMEOUT,
+    checked_wait,
+    default_deferrable,
+    is_parsed,
+    known_interval,
+    refuse_connections,
+)
 from airflow_provider.hooks.compat import AirflowException, AirflowNotFoundException, determine_kwargs
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -47,30 +51,11 @@ from airflow_provider.hooks.task_run import (
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
-from airflow_provider.operators.outcome import (
-    kept_epochs,
-    outcome_of,
-    published_epochs,
-    refuse_unpublished,
-    tell_done,
-    tell_ignored,
-    tell_kept,
-    to_compute,
-)
-from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
-from airflow_provider.operators.waiting import (
-    WAIT_TIMEOUT,
-    begun,
-    checked_wait,
-    refuse_held,
-    waiting,
-)
-from airflow_provider.spark import refusals
-from airflow_provider.spark.connect import connected
-from airflow_provider.spark.session import is_in_process, session
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.service import EpochService, Settings
 
 EPOCH_PARAMETER = "epoch"
 
@@ -176,13 +161,20 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         :return: the function's return value for the run's epoch; a list of them if there are several epochs.
         :raises AirflowFailException: for an error that no retry can cure.
         """
+        from airflow_provider.operators.waiting import waiting
+
         return waiting(self, context, None, self._run)
 
     def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> Any:  # noqa: ARG002
         """Continue after a wait: ask the store again, since the event is a hint."""
+        from airflow_provider.operators.waiting import waiting
+
         return waiting(self, context, since or None, self._run)
 
     def _run(self, context: Context) -> Any:
+        from airflow_provider.coordination.service import EpochService
+        from airflow_provider.operators import restating
+
         refuse_schedule(self, self.job, self.batch, self.interval)
         intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
         self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
@@ -196,7 +188,7 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
             wanted = task_restatement(context)
             why = task_cause(context)
             asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
-            found = run_epochs(
+            found = restating.run_epochs(
                 self.log, service, self.job, epochs, owner, named=wanted, cause=why, asked=asked
             )
             for restatement, members in found.within.items():
@@ -218,21 +210,27 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         owner: Owner,
     ) -> list[Any]:
         """Compute and publish the epochs of *intervals*, and announce them."""
+        from airflow_provider.coordination.attempts.rerun import refuse_reruns
+        from airflow_provider.operators import outcome
+        from airflow_provider.operators.waiting import refuse_held
+
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-        kept = kept_epochs(service.store, self.job, epochs, owner)
-        tell_kept(self.log, self.job, kept)
+        kept = outcome.kept_epochs(service.store, self.job, epochs, owner)
+        outcome.tell_kept(self.log, self.job, kept)
         refuse_reruns(service.store, self.job, epochs, owner)
-        left = partial(to_compute, service.store, self.job, epochs, owner)
+        left = partial(outcome.to_compute, service.store, self.job, epochs, owner)
         returned: list[Any] = []
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner)
             returned = self._compute(context, intervals, settings, owner, left)
         else:
-            tell_done(self.log, self.job, published_epochs(service.store, self.job, epochs, owner), kept)
-        published, staged = outcome_of(service.store, self.job, epochs, owner)
+            outcome.tell_done(
+                self.log, self.job, outcome.published_epochs(service.store, self.job, epochs, owner), kept
+            )
+        published, staged = outcome.outcome_of(service.store, self.job, epochs, owner)
         others = [epoch for epoch in epochs if epoch not in staged]
-        refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")
-        tell_ignored(self.log, service, self.job, epochs[-1].end)
+        outcome.refuse_unpublished(self.job, others, published, f"function {self.python_callable.__name__}")
+        outcome.tell_ignored(self.log, service, self.job, epochs[-1].end)
         announce(context, self.job, published, staged)
         note_published(self, service, self.job, published)
         return returned
@@ -246,15 +244,19 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         restatement: RestatementId,
     ) -> list[Any]:
         """Compute *members* within *restatement*, which publishes them; nothing is announced before."""
+        from airflow_provider.coordination.restating.members import uncomputed
+        from airflow_provider.operators import restating
+        from airflow_provider.operators.waiting import refuse_held
+
         left = partial(uncomputed, service.store, self.job, members, restatement)
         owner = task_owner(context)
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner, restatement)
         returned = self._compute(context, members, settings, owner, left, restatement=restatement)
-        refuse_uncomputed(
+        restating.refuse_uncomputed(
             service, self.job, members, restatement, f"function {self.python_callable.__name__}"
         )
-        tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
+        restating.tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
         return returned
 
     def _compute(
@@ -267,6 +269,7 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         *,
         restatement: RestatementId | None = None,
     ) -> list[Any]:
+        from airflow_provider.operators.waiting import begun
         from airflow_provider.spark.epoch_run import epoch_runs  # pyspark: not at each parse of a DAG
 
         returned = []
@@ -301,6 +304,10 @@ def spark_of(conn_id: str) -> Iterator[Any]:
 
     :raises InvalidInput: Airflow does not know the connection, or it leads to another kind of master.
     """
+    from airflow_provider.spark import refusals
+    from airflow_provider.spark.connect import connected
+    from airflow_provider.spark.session import is_in_process, session
+
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider.coordination.reading.lag import DomainLag, lag
-from airflow_provider.coordination.reading.open_attempts import open_attempts
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName, domain_name, table_name
-from airflow_provider.domain.lag import Holder, TableLag
 from airflow_provider.domain.topology import Table
 from airflow_provider.hooks.arguments import is_left_to_the_run, is_parsed, refuse_connections
 from airflow_provider.hooks.compat import AirflowFailException, Stats
@@ -21,6 +18,9 @@ from airflow_provider.hooks.task_run import final_errors_end_retries
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.reading.lag import DomainLag
+    from airflow_provider.domain.lag import Holder, TableLag
 
 _TOLD = 20
 """Number of late tables that an error names, the latest first."""
@@ -70,6 +70,9 @@ class EpochLagOperator(BaseOperator):
         :raises AirflowFailException: tables are late; names each with the epoch that holds it back. Or an error that no
             retry can cure.
         """
+        from airflow_provider.coordination.reading.lag import lag
+        from airflow_provider.coordination.reading.open_attempts import open_attempts
+
         with final_errors_end_retries(), EpochsHook(self.epochs_conn_id).get_reader() as reader:
             found = lag(reader, domain_name(self.domain), _names(self.tables, self.domain))
             _, attempts = open_attempts(reader, self.domain)

@@ -16,19 +16,19 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.epoch import EpochRecord, Provenance, Published
 from airflow_provider.domain.epoch_id import RevisionId
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.records import Key, epoch_key, slice_key
 from airflow_provider.domain.source_declarations import SourceKind
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import SliceRecord, TableRef
-from airflow_provider.tables.locations import table_path
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_provider.coordination.service import EpochService
+    from airflow_provider.domain.epoch import EpochRecord, Provenance, Published
+    from airflow_provider.domain.records import Key
+    from airflow_provider.domain.version import SliceRecord, TableRef
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +114,8 @@ def note_published(
 
 
 def _seen(service: EpochService, declared: TaskLineage, published: Sequence[Published]) -> TaskLineage:
+    from airflow_provider.domain.records import epoch_key, slice_key
+
     domain, job = declared.job.domain, declared.job
     epochs: dict[Key[EpochRecord], Published] = {
         epoch_key(domain, job.name, done.interval.start): done for done in published
@@ -257,6 +259,8 @@ def _facet(name: str, base: type[Any], **fields: type[Any]) -> type[Any]:
 
 
 def _dataset(seen: TaskLineage, table: TableName) -> dict[str, str]:
+    from airflow_provider.tables.locations import table_path
+
     return _place(f"{seen.warehouse}/{table_path(seen.job.domain, table)}")
 
 

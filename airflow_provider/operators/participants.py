@@ -21,19 +21,19 @@ from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.sdk import BaseOperator, TaskGroup
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
 
-from airflow_provider.coordination.attempts.refusals import refuse_participants, refuse_shared_ttl
-from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.checks import CheckKind
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, Published
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.participation import refuse_participants, refuse_shared_ttl
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.hooks.arguments import (
+    WAIT_TIMEOUT,
+    checked_wait,
     default_deferrable,
     is_left_to_the_run,
     is_parsed,
@@ -62,24 +62,12 @@ from airflow_provider.operators.decorator import (
     spark_of,
 )
 from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
-from airflow_provider.operators.outcome import (
-    kept_epochs,
-    outcome_of,
-    published_before,
-    tell_ignored,
-    tell_kept,
-)
-from airflow_provider.operators.restating import run_epochs, tell_staged
-from airflow_provider.operators.waiting import (
-    WAIT_TIMEOUT,
-    begins,
-    checked_wait,
-    waiting,
-)
-from airflow_provider.spark.handles import Handle, handle_of, handles
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.service import EpochService
+    from airflow_provider.spark.handles import Handle
 
 _SQL = frozenset({CheckKind.NO_ROWS, CheckKind.IS_TRUE})
 _Ended = Published | AlreadyCommitted | AlreadyStaged
@@ -139,6 +127,8 @@ class EpochBeginOperator(BaseOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
+        from airflow_provider.operators.waiting import waiting
+
         return list(waiting(self, context, None, self._run))
 
     def resumed(
@@ -148,9 +138,14 @@ class EpochBeginOperator(BaseOperator):
         since: str = "",
     ) -> list[str]:
         """Continue after a wait: ask the store again, since the event is a hint."""
+        from airflow_provider.operators.waiting import waiting
+
         return list(waiting(self, context, since or None, self._run))
 
     def _run(self, context: Context) -> list[str]:
+        from airflow_provider.operators import outcome, restating
+        from airflow_provider.operators.waiting import begins
+        from airflow_provider.spark.handles import handles
         from airflow_provider.spark.shared_run import begin_shared  # pyspark: not at each parse of a DAG
 
         number = _number(self.participants)
@@ -164,7 +159,7 @@ class EpochBeginOperator(BaseOperator):
         with _opened(self.epochs_conn_id, self.job) as service:
             owner, ttl = task_owner(context), self.lock_ttl
             named, why = task_restatement(context), task_cause(context)
-            found = run_epochs(
+            found = restating.run_epochs(
                 self.log, service, self.job, epochs, owner, named=named, cause=why, asked=asked
             )
             members = [epoch for own in found.within.values() for epoch in own]
@@ -173,7 +168,9 @@ class EpochBeginOperator(BaseOperator):
             interval, within = hull([*members, *found.alone]), next(iter(found.within), None)
             _refuse_several(self.job, interval)
             if within is None:
-                tell_kept(self.log, self.job, kept_epochs(service.store, self.job, [interval], owner))
+                outcome.tell_kept(
+                    self.log, self.job, outcome.kept_epochs(service.store, self.job, [interval], owner)
+                )
             with begins(lambda: [interval], within):
                 answer = begin_shared(
                     service, self.job, interval, owner, participants=number, lock_ttl=ttl, restatement=within
@@ -199,6 +196,8 @@ class EpochParticipantOperator(EpochFunctionOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
+        from airflow_provider.spark.handles import handle_of
+
         with final_errors_end_retries():
             handle = handle_of(self.op_kwargs.get(EPOCH_PARAMETER), self.job)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, handle.begun.interval)
@@ -284,6 +283,10 @@ class EpochCommitOperator(WithLineage, BaseOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
+        from airflow_provider.domain.group import publishes
+        from airflow_provider.operators import outcome, restating
+        from airflow_provider.spark.handles import handle_of
+
         with final_errors_end_retries():
             given = self.epoch[0] if isinstance(self.epoch, list | tuple) and self.epoch else self.epoch
             handle = handle_of(given, self.job)
@@ -295,24 +298,28 @@ class EpochCommitOperator(WithLineage, BaseOperator):
                 within = None if isinstance(found, AlreadyCommitted) else found.restatement
                 ended = self._end(service, found) if isinstance(found, Attempt) else found
                 if within is not None and not publishes(self.job.group, within, epoch):
-                    tell_staged(self.log, service, self.job, [epoch], within, conn_id=self.epochs_conn_id)
+                    restating.tell_staged(
+                        self.log, service, self.job, [epoch], within, conn_id=self.epochs_conn_id
+                    )
                     withhold(self, self.job)
                     return
                 published, staged = self._outcome(service, ended, epoch, task_owner(context))
                 note_published(self, service, self.job, published)
-                tell_ignored(self.log, service, self.job, epoch.end)
+                outcome.tell_ignored(self.log, service, self.job, epoch.end)
             announce(context, self.job, published, staged)
 
     def _outcome(
         self, service: EpochService, found: _Ended, epoch: Interval, owner: Owner
     ) -> tuple[list[Published], list[Interval]]:
         """Return *epoch* as published, or as staged for the commit of the job's group."""
+        from airflow_provider.operators import outcome
+
         if isinstance(found, Published):
             return [found], []
         if isinstance(found, AlreadyCommitted):
             self.log.info("Committed already, at CSN %d: %s", found.csn, found)
-            return [published_before(service.store, found)], []
-        return outcome_of(service.store, self.job, [epoch], owner)
+            return [outcome.published_before(service.store, found)], []
+        return outcome.outcome_of(service.store, self.job, [epoch], owner)
 
     def _end(self, service: EpochService, attempt: Attempt) -> Published | AlreadyStaged:
         """Check the output of all participants, and publish it, or stage it for its restatement."""
@@ -405,6 +412,8 @@ def epoch_task_group(
 
 
 def _opened(conn_id: str, job: Job) -> EpochService:
+    from airflow_provider.coordination.service import EpochService
+
     return EpochService.open(EpochsHook(conn_id).get_settings(connections=connections_of(job)))
 
 

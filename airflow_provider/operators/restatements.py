@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, BaseOperator
 
-from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name, restatement_id
-from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.hooks.arguments import is_parsed, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
-from airflow_provider.hooks.restated_assets import restated_events
 from airflow_provider.hooks.task_run import final_errors_end_retries, task_owner
 from airflow_provider.operators.assets import listed
 
@@ -70,6 +67,10 @@ class PublishRestatementOperator(BaseOperator):
 
         :raises AirflowFailException: for an error that no retry can cure, such as a restatement that is abandoned.
         """
+        from airflow_provider.coordination.commits.staged import restatement_of
+        from airflow_provider.domain.restatement import RestatementState
+        from airflow_provider.hooks.restated_assets import restated_events
+
         with final_errors_end_retries(), EpochsHook(self.epochs_conn_id).get_conn(create=False) as service:
             domain, name = domain_name(self.domain), restatement_id(self.restatement)
             record = restatement_of(service.store, domain, name).record

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.upkeep.skip import owner_of_skip
-from airflow_provider.domain.epoch import Published
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
@@ -28,10 +25,12 @@ from airflow_provider.hooks.task_run import (
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.openlineage import WithLineage, note_published
-from airflow_provider.operators.outcome import kept_epochs, published_epochs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.service import EpochService
+    from airflow_provider.domain.epoch import Published
 
 
 class EpochSkipOperator(WithLineage, BaseOperator):
@@ -120,6 +119,9 @@ class EpochSkipOperator(WithLineage, BaseOperator):
 
 def _skipped(service: EpochService, job: Job, epoch: Interval, by: str) -> list[Published]:
     """Return *epoch* if *by* has skipped it; nothing if others have committed it, and the job keeps that."""
+    from airflow_provider.coordination.upkeep.skip import owner_of_skip
+    from airflow_provider.operators import outcome
+
     owner = owner_of_skip(by, epoch)
-    kept = kept_epochs(service.store, job, [epoch], owner)
-    return [] if kept else published_epochs(service.store, job, [epoch], owner)
+    kept = outcome.kept_epochs(service.store, job, [epoch], owner)
+    return [] if kept else outcome.published_epochs(service.store, job, [epoch], owner)

@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider.coordination.attempts.check import refuse_check_failed
-from airflow_provider.coordination.attempts.rerun import refuse_reruns
-from airflow_provider.coordination.restating.members import uncomputed
-from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.publishing import refuse_batch
 from airflow_provider.domain.schedule import ExplicitInterval
+from airflow_provider.domain.together import refuse_batch
 from airflow_provider.domain.topology import Job, as_job, connections_of
 from airflow_provider.domain.watermark import merged
-from airflow_provider.hooks.arguments import default_deferrable, is_parsed, known_interval, refuse_connections
+from airflow_provider.hooks.arguments import (
+    WAIT_TIMEOUT,
+    checked_wait,
+    default_deferrable,
+    is_parsed,
+    known_interval,
+    refuse_connections,
+)
 from airflow_provider.hooks.compat import NOT_RESUMED, AirflowException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
@@ -45,36 +47,13 @@ from airflow_provider.hooks.task_run import (
 from airflow_provider.links.epochs import EpochGridLink
 from airflow_provider.operators.assets import announce, with_assets, withhold
 from airflow_provider.operators.openlineage import WithLineage, note_begin, note_published
-from airflow_provider.operators.outcome import (
-    is_complete,
-    kept_epochs,
-    outcome_of,
-    published_epochs,
-    refuse_incomplete,
-    refuse_unpublished,
-    tell_done,
-    tell_ignored,
-    tell_kept,
-    to_compute,
-    unpublished_epochs,
-)
-from airflow_provider.operators.restating import refuse_uncomputed, run_epochs, tell_staged
-from airflow_provider.operators.waiting import (
-    WAIT_TIMEOUT,
-    begins,
-    checked_wait,
-    refuse_held,
-    waiting,
-)
-from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.spark import refusals
-from airflow_provider.spark.heartbeat import Heartbeat
-from airflow_provider.spark.launch_spec import VARIABLE, Batch, LaunchSpec
-from airflow_provider.stores.base import StoreCapability
-from airflow_provider.tables.capabilities import TableCapability
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.service import EpochService, Settings
+    from airflow_provider.domain.epoch import Attempt
+    from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 
 
 class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
@@ -133,13 +112,20 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
         :raises AirflowFailException: for an error that no retry can cure.
         """
+        from airflow_provider.operators.waiting import waiting
+
         waiting(self, context, None, self._run)
 
     def resumed(self, context: Context, event: Mapping[str, Any] | None = None, since: str = "") -> None:  # noqa: ARG002
         """Continue after a wait: ask the store again, since the event is a hint."""
+        from airflow_provider.operators.waiting import waiting
+
         waiting(self, context, since or None, self._run)
 
     def _run(self, context: Context) -> None:
+        from airflow_provider.coordination.service import EpochService
+        from airflow_provider.operators import restating
+
         refuse_schedule(self, self.job, self.batch, self.interval)
         intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
@@ -155,7 +141,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
             wanted = task_restatement(context)
             why = task_cause(context)
             asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
-            found = run_epochs(
+            found = restating.run_epochs(
                 self.log, service, self.job, epochs, owner, named=wanted, cause=why, asked=asked
             )
             for restatement, members in found.within.items():
@@ -174,24 +160,28 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         owner: Owner,
     ) -> None:
         """Compute and publish the epochs of *intervals*, and announce them."""
+        from airflow_provider.coordination.attempts.rerun import refuse_reruns
+        from airflow_provider.operators import outcome
+        from airflow_provider.spark.launch_spec import Batch, LaunchSpec
+
         epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
-        kept = kept_epochs(service.store, self.job, epochs, owner)
-        tell_kept(self.log, self.job, kept)
+        kept = outcome.kept_epochs(service.store, self.job, epochs, owner)
+        outcome.tell_kept(self.log, self.job, kept)
         refuse_reruns(service.store, self.job, epochs, owner)
-        published = published_epochs(service.store, self.job, epochs, owner)
+        published = outcome.published_epochs(service.store, self.job, epochs, owner)
         if len(published) == len(epochs):
-            tell_done(self.log, self.job, published, kept)
+            outcome.tell_done(self.log, self.job, published, kept)
         elif self.job.group is not None or (self.batch is None and len(epochs) == 1):
-            for epoch in to_compute(service.store, self.job, epochs, owner):
+            for epoch in outcome.to_compute(service.store, self.job, epochs, owner):
                 self._compute_one(context, service, settings, epoch, owner)
         else:
             for interval in intervals:
                 batch = Batch(interval=interval, owner=owner)
                 order = LaunchSpec(settings=settings, job=self.job, batch=batch)
                 self._compute_batch(context, service, order, self.job.cadence.split(interval), owner)
-        tell_ignored(self.log, service, self.job, epochs[-1].end)
+        outcome.tell_ignored(self.log, service, self.job, epochs[-1].end)
         # Also what an earlier try, or another job of the group, has published: no other task announces it.
-        published, staged = outcome_of(service.store, self.job, epochs, owner)
+        published, staged = outcome.outcome_of(service.store, self.job, epochs, owner)
         announce(context, self.job, published, staged)
         note_published(self, service, self.job, published)
 
@@ -209,6 +199,9 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         restatement: RestatementId,
     ) -> None:
         """Compute *members* within *restatement*, which publishes them; nothing is announced before."""
+        from airflow_provider.operators import restating
+        from airflow_provider.spark.launch_spec import Batch
+
         owner = task_owner(context)
         if self.batch is None and len(members) == 1:
             self._stage_one(context, service, settings, members[0], owner, restatement=restatement)
@@ -216,8 +209,8 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
             for interval in merged(members):
                 order = Batch(interval=interval, owner=owner, restatement=restatement)
                 self._stage_batch(context, service, settings, order, restatement)
-        refuse_uncomputed(service, self.job, members, restatement, self.application)
-        tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
+        restating.refuse_uncomputed(service, self.job, members, restatement, self.application)
+        restating.tell_staged(self.log, service, self.job, members, restatement, conn_id=self.epochs_conn_id)
 
     def _stage_batch(
         self,
@@ -227,6 +220,10 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         order: Batch,
         restatement: RestatementId,
     ) -> None:
+        from airflow_provider.coordination.restating.members import uncomputed
+        from airflow_provider.operators.waiting import refuse_held
+        from airflow_provider.spark.launch_spec import LaunchSpec
+
         epochs = self.job.cadence.split(order.interval)
         left = partial(uncomputed, service.store, self.job, epochs, restatement)
         if waiting_for := left():
@@ -245,6 +242,12 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         self, context: Context, service: EpochService, settings: Settings, interval: Interval, owner: Owner
     ) -> None:
         """Compute an epoch, and publish it, or stage it for its group."""
+        from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged
+        from airflow_provider.operators.waiting import begins
+        from airflow_provider.sources.readers import SourceReaders
+        from airflow_provider.spark.launch_spec import LaunchSpec
+        from airflow_provider.tables.capabilities import TableCapability
+
         service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
         with begins(lambda: [interval]):
             answer = service.begin(self.job, interval, owner, sources=SourceReaders(service.connections))
@@ -275,6 +278,12 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         *,
         restatement: RestatementId,
     ) -> None:
+        from airflow_provider.domain.epoch import Attempt
+        from airflow_provider.operators.waiting import begins
+        from airflow_provider.sources.readers import SourceReaders
+        from airflow_provider.spark.launch_spec import LaunchSpec
+        from airflow_provider.tables.capabilities import TableCapability
+
         service.formats.require(self.job.outputs, TableCapability.SHARED_FILES)
         with begins(lambda: [interval], restatement):
             answer = service.begin_within(
@@ -294,12 +303,15 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         self, context: Context, service: EpochService, order: LaunchSpec, attempt: Attempt
     ) -> None:
         """Run Spark while a heartbeat renews the attempt's lock; return when the output is complete."""
+        from airflow_provider.operators import outcome
+        from airflow_provider.spark.heartbeat import Heartbeat
+
         heartbeat = Heartbeat(service, attempt, super().on_kill)
         try:
             heartbeat.start()
             self._submit(context, order)
             heartbeat.check()
-            refuse_incomplete(service.store, attempt, self.application)
+            outcome.refuse_incomplete(service.store, attempt, self.application)
         except BaseException as error:
             self._abort(service, attempt, error, keep_complete=not isinstance(error, FinalError))
             self._refuse_check_failed(service, [attempt.interval], attempt.owner, error)
@@ -322,8 +334,11 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
         :param keep_complete: do not abort if the output is complete: the next try publishes it.
         """
+        from airflow_provider.operators import outcome
+        from airflow_provider.spark import refusals
+
         try:
-            if keep_complete and is_complete(service.store, attempt):
+            if keep_complete and outcome.is_complete(service.store, attempt):
                 return
             service.abort(attempt, reason := refusals.reason_of(error))
             self.log.warning("Aborted: %s: %s", attempt, reason)
@@ -340,7 +355,10 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         epochs: Sequence[Interval],
         owner: Owner,
     ) -> None:
-        left = partial(unpublished_epochs, service.store, self.job, epochs, owner)
+        from airflow_provider.operators import outcome
+        from airflow_provider.operators.waiting import refuse_held
+
+        left = partial(outcome.unpublished_epochs, service.store, self.job, epochs, owner)
         if not left():
             return
         refuse_held(service, self.job, left()[0], owner)
@@ -352,14 +370,16 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
             if missing := left():
                 refuse_held(service, self.job, missing[0], owner)
             raise
-        published = published_epochs(service.store, self.job, epochs, owner)
-        refuse_unpublished(self.job, epochs, published, self.application)
+        published = outcome.published_epochs(service.store, self.job, epochs, owner)
+        outcome.refuse_unpublished(self.job, epochs, published, self.application)
         self.log.info("All %d epochs are committed, the last at CSN %d", len(epochs), published[-1].csn)
 
     def _refuse_check_failed(
         self, service: EpochService, epochs: Sequence[Interval], owner: Owner, error: BaseException
     ) -> None:
         """Raise the failed check of the program, whose exit code does not tell it: no retry cures a failed check."""
+        from airflow_provider.coordination.attempts.check import refuse_check_failed
+
         try:
             refuse_check_failed(service.store, self.job, epochs, owner)
         except FinalError as failed:
@@ -379,6 +399,9 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
         :raises StoreIncompatible: the store is for one host. :raises InvalidInput: it is a file on this host.
         """
+        from airflow_provider.spark import refusals
+        from airflow_provider.stores.base import StoreCapability
+
         mode = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - Airflow has no public way to ask
         if mode != "cluster":
             return
@@ -395,6 +418,8 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 @contextmanager
 def _handed_over(order: LaunchSpec) -> Iterator[None]:
     """Keep *order* in a private file; only an environment variable of ``spark-submit`` names it."""
+    from airflow_provider.spark.launch_spec import VARIABLE
+
     folder = Path(tempfile.mkdtemp(prefix="epochs-launch-"))
     try:
         os.environ[VARIABLE] = str(order.write(folder))

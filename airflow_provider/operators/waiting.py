@@ -22,7 +22,7 @@ from airflow_provider.coordination.reading.wait import (
 )
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import EpochBusy, InvalidInput, NotReady, RetryableError
+from airflow_provider.domain.errors import EpochBusy, NotReady, RetryableError
 from airflow_provider.domain.group import epoch_of_group
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
@@ -38,8 +38,6 @@ from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
 
 Run = TypeVar("Run")
-WAIT_TIMEOUT = timedelta(days=7)
-"""The default timeout of Airflow's sensors."""
 
 
 class Held(Exception):
@@ -64,18 +62,6 @@ class Held(Exception):
 def within(job: Job, epoch: Interval, restatement: RestatementId | None) -> RestatementId | None:
     """Return *restatement*, or else the barrier of the group of *job* that *epoch* ends at."""
     return epoch_of_group(job.group, epoch) if restatement is None and job.group is not None else restatement
-
-
-def checked_wait(value: object) -> timedelta:
-    """Return *value* as the longest time to wait.
-
-    :raises InvalidInput: it is not a timedelta, or is negative.
-    """
-    if isinstance(value, timedelta) and value >= timedelta(0):
-        return value
-    raise InvalidInput(
-        field="wait_timeout", value=value, expected="a timedelta, such as timedelta(hours=6), or timedelta(0)"
-    )
 
 
 @contextmanager

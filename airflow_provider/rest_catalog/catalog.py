@@ -11,11 +11,11 @@ from typing import Any
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.reading.cut_files import cut_file
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.alignment import Align, Consistency
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, UnknownName
 from airflow_provider.domain.identifiers import DomainName, LeaseId, TableName, lease_id
 from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.read_options import Align, Consistency, Level
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.rest_catalog.addresses import Address, Prefix, identity
 from airflow_provider.stores.base import pages

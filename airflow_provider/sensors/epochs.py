@@ -8,35 +8,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
-from airflow_provider.coordination.reading.bringers import (
-    OnUpstreamFailure,
-    bringers,
-    refuse_failed,
-    told_wait,
-    with_failures,
-)
-from airflow_provider.coordination.reading.cut_readiness import (
-    ROLLING,
-    as_plain_request,
-    cut_readiness,
-    cut_request,
-)
-from airflow_provider.coordination.reading.wait import JobInputs, Readiness, check_inputs
-from airflow_provider.coordination.retrying_reader import retrying_reader
-from airflow_provider.domain.alignment import Align, Consistency
+from airflow_provider.domain.cut_request import ROLLING, as_plain_request, cut_request
 from airflow_provider.domain.defaults import DEFAULTS
+from airflow_provider.domain.durations import checked_ttl
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreUnavailable, choice
 from airflow_provider.domain.interval import Cadence, Interval
-from airflow_provider.domain.lease import checked_ttl
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.read_options import Align, Consistency
 from airflow_provider.domain.topology import Job, Table
+from airflow_provider.domain.upstream import OnUpstreamFailure
 from airflow_provider.hooks.arguments import default_deferrable, is_parsed, refuse_barrier, refuse_connections
 from airflow_provider.hooks.assets import asset_of
-from airflow_provider.hooks.awaited import Awaited, ReadByJob
 from airflow_provider.hooks.compat import AirflowException, AirflowSensorTimeout, AirflowSkipException
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook, default_consistency
-from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import (
     as_cadence,
     final_errors_end_retries,
@@ -53,12 +37,14 @@ from airflow_provider.sensors.without_worker import (
     start_trigger_args,
     starts_in_trigger,
 )
-from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader
-from airflow_provider.triggers.epochs import GRACE, EpochTrigger, as_plain_values
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.coordination.reading.wait import JobInputs, Readiness
+    from airflow_provider.hooks.awaited import Awaited
+    from airflow_provider.stores.base import MetadataReader
+    from airflow_provider.triggers.epochs import EpochTrigger
 
 
 class EpochSensor(BaseSensorOperator):
@@ -190,6 +176,8 @@ class EpochSensor(BaseSensorOperator):
 
     def trigger_of_any_run(self, timeout: timedelta) -> EpochTrigger:
         """Return the trigger with which Airflow's scheduler starts this task without a worker."""
+        from airflow_provider.triggers.epochs import GRACE, EpochTrigger
+
         airflows = timeout + GRACE
         if self.execution_timeout is not None:
             airflows = min(airflows, self.execution_timeout)
@@ -208,6 +196,8 @@ class EpochSensor(BaseSensorOperator):
         )
 
     def _awaited(self) -> Awaited:
+        from airflow_provider.hooks.awaited import Awaited, ReadByJob
+
         calendar = self.cadence
         if self.job is not None:
             calendar = calendar or self._batch(self.job) or self.job.cadence
@@ -221,6 +211,8 @@ class EpochSensor(BaseSensorOperator):
 
     def _request(self, context: Context) -> datetime | JobInputs:
         """Return the barrier to wait for, or the inputs of the job's epochs; also sets the query of the grid link."""
+        from airflow_provider.coordination.reading.wait import JobInputs
+
         awaited = self._awaited()
         if self.job is not None and not self.at and started_by_assets(context["dag_run"]):
             epochs = task_intervals(context, self.job, cadence=awaited.calendar)
@@ -240,6 +232,13 @@ class EpochSensor(BaseSensorOperator):
     def _ask(
         self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime | None = None
     ) -> Readiness:
+        from airflow_provider.coordination.commits.group_declarations import refuse_endless_wait
+        from airflow_provider.coordination.reading.bringers import refuse_failed, with_failures
+        from airflow_provider.coordination.reading.cut_readiness import cut_readiness
+        from airflow_provider.coordination.reading.wait import JobInputs, check_inputs
+        from airflow_provider.coordination.retrying_reader import retrying_reader
+        from airflow_provider.sources.readers import SourceReaders
+
         hook = EpochsHook(self.epochs_conn_id)
         try:
             with hook.get_reader() as reader:
@@ -268,6 +267,8 @@ class EpochSensor(BaseSensorOperator):
         self, reader: MetadataReader, answer: Readiness, context: Mapping[str, Any], started: datetime | None
     ) -> None:
         """Log what the task waits for; the first time also which DAG brings it."""
+        from airflow_provider.coordination.reading.bringers import bringers, told_wait
+
         if answer.ready or self._told:
             self.log.info("%s at %s: %s", ", ".join(self.tables), answer.barrier.isoformat(), answer)
             return
@@ -279,6 +280,8 @@ class EpochSensor(BaseSensorOperator):
         warn_of_ended_runs(self.log, found, context)
 
     def _nothing_yet(self, request: datetime | JobInputs, error: StoreUnavailable) -> Readiness:
+        from airflow_provider.coordination.reading.wait import JobInputs, Readiness
+
         barrier = request.interval.end if isinstance(request, JobInputs) else request
         missing = (Missing(name=name, wanted=barrier, reason=error.message) for name in self.tables)
         return Readiness(barrier=barrier, csn=0, missing=tuple(missing))
@@ -286,6 +289,9 @@ class EpochSensor(BaseSensorOperator):
     def _found(
         self, answer: Readiness, request: datetime | JobInputs, context: Mapping[str, Any]
     ) -> dict[str, Any]:
+        from airflow_provider.coordination.reading.wait import JobInputs
+        from airflow_provider.hooks.leased import LeaseOf, leased_cut
+
         if self.lease is None or isinstance(request, JobInputs):
             return {"domain": self.domain, "barrier": answer.barrier.isoformat(), "csn": answer.csn}
         leased = leased_cut(
@@ -303,12 +309,17 @@ class EpochSensor(BaseSensorOperator):
     def _found_or_defer(
         self, request: datetime | JobInputs, context: Mapping[str, Any], started: datetime
     ) -> dict[str, Any]:
+        from airflow_provider.coordination.reading.wait import JobInputs
+        from airflow_provider.triggers.epochs import as_plain_values
+
         answer = self._ask(request, context, started)
         if not answer.ready:
             self._defer(answer, as_plain_values(request) if isinstance(request, JobInputs) else {}, started)
         return self._found(answer, request, context)
 
     def _defer(self, answer: Readiness, inputs: Mapping[str, Any], started: datetime) -> NoReturn:
+        from airflow_provider.triggers.epochs import GRACE, EpochTrigger
+
         left = started + timedelta(seconds=self.timeout) - datetime.now(UTC)
         if left <= timedelta(0):
             raise AirflowSensorTimeout(f"Not within {timedelta(seconds=self.timeout)}: {answer}.")

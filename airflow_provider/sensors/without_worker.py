@@ -18,7 +18,6 @@ from airflow.triggers.base import StartTriggerArgs
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.hooks.arguments import is_left_to_the_run
 from airflow_provider.hooks.compat import STARTS_IN_TRIGGER, airflow_version
-from airflow_provider.triggers.epochs import GRACE, EpochTrigger
 
 Value = TypeVar("Value")
 
@@ -110,6 +109,8 @@ def why_not_end(sensor: Any) -> str:
 
 def start_trigger_args(sensor: Any) -> StartTriggerArgs | None:
     """Return what the scheduler needs to start *sensor* in the triggerer; None if it starts in a worker."""
+    from airflow_provider.triggers.epochs import GRACE, EpochTrigger
+
     if not starts_in_trigger(sensor):
         return None
     timeout = timedelta(seconds=sensor.timeout)

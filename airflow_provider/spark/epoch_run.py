@@ -32,8 +32,8 @@ from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choi
 from airflow_provider.domain.identifiers import RestatementId, restatement_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
-from airflow_provider.domain.publishing import CommitMode, refuse_together
 from airflow_provider.domain.schedule import ExplicitInterval, run_interval
+from airflow_provider.domain.together import CommitMode, refuse_together
 from airflow_provider.domain.topology import Job, as_job
 from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.spark import launch_spec, refusals, session

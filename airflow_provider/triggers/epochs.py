@@ -10,21 +10,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTaskEndEvent, BaseTrigger, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider.coordination.reading.bringers import OnUpstreamFailure, told_wait, with_failures
-from airflow_provider.coordination.reading.cut_readiness import cut_readiness, request_of_plain
-from airflow_provider.coordination.reading.wait import (
-    JobInputs,
-    Readiness,
-    begin_readiness,
-    inputs_readiness,
-)
+from airflow_provider.domain.cut_request import request_of_plain
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     EpochError,
@@ -37,15 +30,17 @@ from airflow_provider.domain.identifiers import TableName, domain_name
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.domain.topology import Edge
-from airflow_provider.hooks.awaited import Awaited
+from airflow_provider.domain.upstream import OnUpstreamFailure
 from airflow_provider.hooks.compat import from_trigger, get_listener_manager, partition_key
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
-from airflow_provider.hooks.leased import LeaseOf, leased_cut
 from airflow_provider.hooks.task_run import started_by_assets
 from airflow_provider.links.epochs import EpochGridLink, grid_link, tables_query
-from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.stores.base import MetadataReader
-from airflow_provider.triggers.shared_reader import SharedReader, shared_reader
+
+if TYPE_CHECKING:
+    from airflow_provider.coordination.reading.wait import JobInputs, Readiness
+    from airflow_provider.sources.readers import SourceReaders
+    from airflow_provider.stores.base import MetadataReader
+    from airflow_provider.triggers.shared_reader import SharedReader
 
 GRACE = timedelta(minutes=10)
 """Time that a busy triggerer may be late by before Airflow itself ends a wait. The task says what is missing."""
@@ -196,6 +191,9 @@ class EpochTrigger(BaseTrigger):
 
     def _of_run(self) -> TriggerEvent | None:
         """Find out what the run waits for, if no worker has; return an event if that cannot be known here."""
+        from airflow_provider.coordination.reading.wait import JobInputs
+        from airflow_provider.hooks.awaited import Awaited
+
         if self.awaited is None:
             return None
         run: Any = {} if self._context is None else self._context["dag_run"]
@@ -263,6 +261,8 @@ class EpochTrigger(BaseTrigger):
         return TaskSuccessEvent()
 
     async def _leased(self, ttl: timedelta) -> Mapping[str, Any]:
+        from airflow_provider.hooks.leased import LeaseOf, leased_cut
+
         settings = await EpochsHook(self.epochs_conn_id).aget_settings()
         instance = self.task_instance
         return await asyncio.to_thread(
@@ -278,6 +278,9 @@ class EpochTrigger(BaseTrigger):
 
     async def _wait(self, barrier: datetime) -> Readiness:
         """Ask until the barrier is reached; each call that may block runs in a thread."""
+        from airflow_provider.sources.readers import SourceReaders
+        from airflow_provider.triggers.shared_reader import shared_reader
+
         inputs = self._inputs(barrier)
         wanted = inputs.connections if inputs else ()
         settings = await EpochsHook(self.epochs_conn_id).aget_settings(connections=wanted)
@@ -303,6 +306,8 @@ class EpochTrigger(BaseTrigger):
 
     async def _tell(self, shared: SharedReader, answer: Readiness) -> None:
         """Log what a task waits for that no worker has begun: a worker logs it itself."""
+        from airflow_provider.coordination.reading.bringers import told_wait
+
         if answer.is_over or self.awaited is None or self.until is None:
             return
         until = datetime.fromisoformat(self.until)
@@ -316,6 +321,8 @@ class EpochTrigger(BaseTrigger):
         return self.on_upstream_failure is OnUpstreamFailure.FAIL
 
     def _ask(self, reader: MetadataReader, **given: Any) -> Readiness:
+        from airflow_provider.coordination.reading.bringers import with_failures
+
         answer = self._readiness(reader, **given)
         if self._fails and not answer.ready:
             return with_failures(reader, self.domain, answer, map(TableName, self.tables))
@@ -329,6 +336,9 @@ class EpochTrigger(BaseTrigger):
         inputs: JobInputs | None,
         source_readers: SourceReaders,
     ) -> Readiness:
+        from airflow_provider.coordination.reading.cut_readiness import cut_readiness
+        from airflow_provider.coordination.reading.wait import begin_readiness, inputs_readiness
+
         if inputs is None:
             request = request_of_plain(self.cut or {})
             return cut_readiness(reader, self.domain, self.tables, barrier, request)
@@ -347,6 +357,8 @@ class EpochTrigger(BaseTrigger):
 
     def _inputs(self, barrier: datetime) -> JobInputs | None:
         """Return the job's inputs that the trigger waits for; None if it waits for tables."""
+        from airflow_provider.coordination.reading.wait import JobInputs
+
         if self.start is None:
             return None
         start = as_utc(datetime.fromisoformat(self.start), "start")

@@ -162,6 +162,35 @@ def test_the_block_itself_works() -> None:
     assert _import_without(("kazoo",), ["kazoo.client", "json"]).keys() == {"kazoo.client"}
 
 
+DECLARING = [
+    name
+    for room in ("operators", "sensors", "hooks.epochs", "links")
+    for name in modules(room)
+    if not name.endswith(("operators.outcome", "operators.restating", "operators.waiting"))
+]
+"""Modules that a DAG file may import; the others are imported by a task that runs."""
+
+
+def test_a_dag_file_loads_declarations_and_no_more() -> None:
+    """Airflow's processor forks for each file, and every half a minute: what a file imports, it pays each time."""
+    program = "import sys; from airflow.sdk import DAG; before = set(sys.modules); " + "; ".join(
+        f"import {name}" for name in DECLARING
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(*sorted(set(sys.modules) - before))"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert {"pyarrow", "numpy", "msgspec", "sqlalchemy"}.isdisjoint(word.split(".")[0] for word in loaded)
+    working = ("coordination", "spark", "sources", "tables.iceberg.format", "stores.codec", "domain.records")
+    assert [
+        name for name in loaded if name.startswith(tuple(f"airflow_provider.{room}" for room in working))
+    ] == []
+
+
 LIGHT = {
     "plugins.epochs_plugin": "from airflow.sdk.plugins_manager import AirflowPlugin",
     "links.epochs": "from airflow.sdk import BaseOperatorLink",

@@ -23,12 +23,13 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.retention import Retention
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import SOURCE_CHAINS, Key, Kind, event_partition
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.domain.version import CommitRecord, Committable

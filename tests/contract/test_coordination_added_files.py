@@ -24,10 +24,10 @@ from airflow_provider.coordination.reading.cut_files import cut_file
 from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.columns import add, drop, rename
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, Unavailable
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.spark.added_files import add_files
 from airflow_provider.testing.arrow_attempts import write_rows

@@ -12,12 +12,13 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.skip import skip
 from airflow_provider.domain.checks import not_null, unique
 from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
-from airflow_provider.domain.cut import Level, as_of, newest_version
+from airflow_provider.domain.cut import as_of, newest_version
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt, Published
 from airflow_provider.domain.errors import CheckFailed, Conflict, EpochBusy, InvalidInput, SchemaMismatch
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.tables.base import EPOCH_COLUMN

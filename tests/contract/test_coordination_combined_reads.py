@@ -9,9 +9,9 @@ import pytest
 
 from airflow_provider.coordination.reading import resolve
 from airflow_provider.coordination.reading.cuts import Cuts
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.stores.base import pages

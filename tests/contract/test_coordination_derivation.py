@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider.coordination.reading.wait import Readiness, check, wait_for
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput, NotReady, TopologyError, UnknownName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.topology import increment, previous, state

@@ -15,9 +15,9 @@ import pytest
 
 from airflow_provider.coordination.reading.differences import diff
 from airflow_provider.coordination.reading.queries import Engine, queries, script
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, owner, values_of

@@ -15,10 +15,10 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.barrier_state import barrier_state
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.members_now import MemberState
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt, EpochState
 from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Key, topology_key
 from airflow_provider.domain.topology import Group, Job, increment, state
 from airflow_provider.stores.base import Reading

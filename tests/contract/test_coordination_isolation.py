@@ -6,9 +6,9 @@ from itertools import permutations
 
 import pytest
 
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.topology import previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, stage_rows
 from tests.contract.coordination_world import World, barrier, day, owner, rows, side_by_side

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld, StoreIncompatible
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease, derived_id
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import lease_key, topology_key
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction

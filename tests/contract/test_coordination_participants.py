@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.attempts.join import Join
-from airflow_provider.coordination.attempts.refusals import MOST_PARTICIPANTS
 from airflow_provider.coordination.attempts.resume import Begun, resume
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.checks import row_count
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import (
@@ -30,6 +28,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.participation import MOST_PARTICIPANTS
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import stage_rows

@@ -13,11 +13,11 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.wait import JobInputs, check, check_inputs, wait_for
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.coordination.upkeep.explain import explain
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import Conflict, NotReady, StoreUnavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Key, Kind
 from airflow_provider.domain.topology import Edge, Table, increment, previous, state, window
 from airflow_provider.stores.base import Reading

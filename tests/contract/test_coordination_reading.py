@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.reading.cuts import Cuts
-from airflow_provider.domain.alignment import Consistency, ReadDefaults
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.read_options import Consistency, Level, ReadDefaults
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.table_kind import TableKind
 from tests.contract.coordination_world import DOMAIN, ORIGIN, World, barrier, day, owner

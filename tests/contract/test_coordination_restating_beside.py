@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
 from airflow_provider.coordination.reading.wait import JobInputs, Readiness, begin_readiness
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted
 from airflow_provider.domain.errors import (
@@ -21,6 +20,7 @@ from airflow_provider.domain.errors import (
     NotReady,
 )
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import increment, previous, state
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner

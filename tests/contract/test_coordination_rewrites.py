@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import AlreadyCommitted, EpochState
 from airflow_provider.domain.errors import Conflict, DependentReaders, FinalError, NotReady, TopologyError
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.topology import Edge, increment, previous, state, window
 from airflow_provider.stores.base import MetadataStore

@@ -21,8 +21,8 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import MOST_TOGETHER
 from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.together import MOST_TOGETHER
 from airflow_provider.domain.topology import Job, increment
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 from tests.contract.interruptions import interrupted

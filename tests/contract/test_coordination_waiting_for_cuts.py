@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.reading.cut_readiness import (
-    ROLLING,
-    as_plain_request,
-    cut_readiness,
-    cut_request,
-    request_of_plain,
-)
+from airflow_provider.coordination.reading.cut_readiness import cut_readiness
+from airflow_provider.domain.cut_request import ROLLING, as_plain_request, cut_request, request_of_plain
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.table_kind import TableKind

@@ -23,9 +23,9 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.coordination.upkeep.retention import Retention
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import table_key, topology_key
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.stores.base import MetadataStore, Put, SameStore, Transaction

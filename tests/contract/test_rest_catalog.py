@@ -17,9 +17,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.alignment import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.errors import Conflict, NotReady, OutcomeUnknown, StoreUnavailable
 from airflow_provider.domain.identifiers import lease_id
+from airflow_provider.domain.read_options import READ_DEFAULTS, Consistency, ReadDefaults
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.rest_catalog import catalog as rest
 from airflow_provider.rest_catalog.addresses import Prefix

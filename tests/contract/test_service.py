@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.domain.alignment import Consistency
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
+from airflow_provider.domain.read_options import Consistency, Level
 from airflow_provider.stores.base import StoreCapability
 
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider.coordination.attempts.refusals import MOST_PARTICIPANTS, most_participants
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.publishing import MOST_TOGETHER
+from airflow_provider.domain.participation import MOST_PARTICIPANTS, most_participants
 from airflow_provider.domain.records import event_key
+from airflow_provider.domain.together import MOST_TOGETHER
 from airflow_provider.domain.topology import Job, Table, increment
 from airflow_provider.stores.base import Absent, Transaction
 from airflow_provider.stores.requests import checked

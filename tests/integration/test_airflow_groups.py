@@ -19,7 +19,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Group, Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
-from airflow_provider.operators import spark_submit
+from airflow_provider.operators import outcome
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
 from airflow_provider.operators.outcome import to_compute
@@ -122,7 +122,7 @@ def test_an_epoch_that_another_task_publishes_is_announced(
     context = task_context()
     with monkeypatch.context() as patched:
         last = partial(submitted(SECOND).execute, task_context(run_id="last"))
-        patched.setattr(spark_submit, "tell_ignored", lambda *_: patched.undo() or last())
+        patched.setattr(outcome, "tell_ignored", lambda *_: patched.undo() or last())
         submitted(FIRST).execute(context)
     assert announced(context, RAW) == [("2013-02-07", 1)]
 
@@ -170,7 +170,7 @@ def test_an_epoch_of_another_process_of_the_run_is_announced(
             submitted(alone).execute(task_context())
             return to_compute(*given)
 
-        patched.setattr(spark_submit, "to_compute", between)
+        patched.setattr(outcome, "to_compute", between)
         submitted(alone).execute(context)
     assert announced(context, alone.outputs[0]) == [("2013-02-07", 1)]
 

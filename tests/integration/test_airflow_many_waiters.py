@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.coordination.reading.cut_readiness import cut_readiness, cut_request
+from airflow_provider.coordination.reading.cut_readiness import cut_readiness
 from airflow_provider.coordination.reading.wait import JobInputs, Readiness, begin_readiness, readiness
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.cut_request import cut_request
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, StoreUnavailable, UnknownName

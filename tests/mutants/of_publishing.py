@@ -191,7 +191,7 @@ OF_PUBLISHING = (
     Mutant(
         name="any number of participants begins",
         rule="R10",
-        file="coordination/attempts/refusals.py",
+        file="domain/participation.py",
         old="not 1 <= number <= most:",
         new="not 1 <= number:",
         tests=(PARTICIPANTS,),

@@ -116,7 +116,7 @@ PLANTED_IN_SERVERS = (
     Mutant(
         name="as many participants as one likes, whatever their names take in a transaction",
         rule="R10",
-        file="coordination/attempts/refusals.py",
+        file="domain/participation.py",
         old="return min(MOST_PARTICIPANTS, _REQUIREMENTS_BYTES // each)",
         new="return MOST_PARTICIPANTS if each else 0",
         tests=(SIZES,),

@@ -101,7 +101,7 @@ PLANTED_IN_SETS = (
     Mutant(
         name="a job commits epochs together that read each other",
         rule="R27",
-        file="domain/publishing.py",
+        file="domain/together.py",
         old="    if own:\n",
         new="    if len(own) > MOST_TOGETHER:\n",
         tests=("tests/unit/test_decisions.py",),

@@ -15,7 +15,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from airflow_provider.domain.cut import Level
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
     Conflict,
@@ -28,6 +27,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind, epoch_key
 from airflow_provider.domain.version import CommitRecord
 from airflow_provider.stores.base import pages

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.domain.alignment import Align, aligned, published_by_all
+from airflow_provider.domain.alignment import aligned, published_by_all
 from airflow_provider.domain.cut import nearest_kept, reached
 from airflow_provider.domain.identifiers import DomainName, JobName, LeaseId, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lease import LeaseRecord, released, renewed
+from airflow_provider.domain.read_options import Align
 from airflow_provider.domain.records import Stamped, lease_key
 from airflow_provider.domain.retention import RetentionRecord
 from airflow_provider.domain.session import Seen, Session

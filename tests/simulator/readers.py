@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
-from airflow_provider.domain.alignment import Consistency
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import (
     Conflict,
     LeaseExpired,
@@ -25,6 +24,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease
+from airflow_provider.domain.read_options import Consistency, Level
 from airflow_provider.domain.session import MOST_EARLIER, Session
 from airflow_provider.tables.errors import WarehouseUnavailable
 from tests.simulator.cascade import (

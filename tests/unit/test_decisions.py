@@ -19,7 +19,7 @@ from airflow_provider.domain.identifiers import ChangeSetId, DomainName, JobName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.outdated import known_rewrites
 from airflow_provider.domain.owner import Owner, as_owner
-from airflow_provider.domain.publishing import MOST_TOGETHER, moved_table, refuse_together, succeeding
+from airflow_provider.domain.publishing import moved_table, succeeding
 from airflow_provider.domain.records import Stamped, lock_key, rewrite_log_key, table_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord, still_needed
@@ -32,6 +32,7 @@ from airflow_provider.domain.rewrites import (
 )
 from airflow_provider.domain.staleness import too_old
 from airflow_provider.domain.table_kind import TableKind
+from airflow_provider.domain.together import MOST_TOGETHER, refuse_together
 from airflow_provider.domain.topology import (
     Edge,
     EdgeKind,

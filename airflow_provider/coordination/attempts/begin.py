@@ -14,12 +14,7 @@ from airflow_provider.coordination.attempts.fill import fills_of
 from airflow_provider.coordination.attempts.give_back import GivingBack
 from airflow_provider.coordination.attempts.inputs import Inputs
 from airflow_provider.coordination.attempts.others_rows import refuse_others_rows
-from airflow_provider.coordination.attempts.refusals import (
-    refuse_changes,
-    refuse_ended,
-    refuse_participants,
-    refuse_shared_ttl,
-)
+from airflow_provider.coordination.attempts.refusals import refuse_changes, refuse_ended
 from airflow_provider.coordination.attempts.resume import attempt_of, committed, earlier_commit
 from airflow_provider.coordination.attempts.roll_back import RollBack, abandoned
 from airflow_provider.coordination.attempts.state_log import state_log
@@ -57,6 +52,7 @@ from airflow_provider.domain.group import epoch_of_group, group_of
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner, as_owner
+from airflow_provider.domain.participation import refuse_participants, refuse_shared_ttl
 from airflow_provider.domain.records import (
     Stamped,
     fence_of,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 from functools import partial
 
 from airflow_provider.coordination.commits.similar_names import meant
@@ -21,15 +20,6 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, epoch_key, lock_key, table_key
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, scan
-
-
-class OnUpstreamFailure(StrEnum):
-    """Behaviour of a waiting task once the newest attempt at an awaited epoch has failed."""
-
-    WAIT = "wait"
-    """Wait on: a retry or a cleared task may bring it."""
-    FAIL = "fail"
-    """Fail at once, with an error that names the epoch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from airflow_provider.coordination.reading.cuts import Cuts, state_in
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.cut_files import CutFile, with_cut_files
 

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
-from airflow_provider.coordination.reading.resolve import (
-    CutRequest,
-    Resolved,
-    TableVersions,
-    names_of,
-    resolved,
-)
+from airflow_provider.coordination.reading.resolve import Resolved, TableVersions, names_of, resolved
 from airflow_provider.coordination.reading.wait import Readiness, readiness, without_owner
-from airflow_provider.domain.alignment import Align, Consistency, checked_lag
 from airflow_provider.domain.cut import lagging
-from airflow_provider.domain.errors import NotReady, choice
+from airflow_provider.domain.cut_request import ROLLING, CutRequest
+from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, domain_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.read_options import Consistency
 from airflow_provider.domain.records import table_key
-from airflow_provider.domain.staleness import checked_staleness
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import MetadataReader
-
-ROLLING = CutRequest()
-"""A cut of the tables that are asked for, all at one barrier, however old."""
-
-
-def cut_request(
-    *,
-    align: Align | str = Align.EXACT,
-    max_lag: timedelta | None = None,
-    max_staleness: timedelta | None = None,
-    consistency: Consistency | str = Consistency.ROLLING,
-) -> CutRequest:
-    """Return the options of a cut; parameters as in :meth:`Cuts.cut`.
-
-    :raises InvalidInput: an unknown word, or a duration that does not go with it.
-    """
-    aligned = choice(Align, align, "align")
-    return CutRequest(
-        align=aligned,
-        max_lag=checked_lag(aligned, max_lag),
-        max_staleness=checked_staleness(max_staleness),
-        consistency=choice(Consistency, consistency, "consistency"),
-    )
 
 
 def cut_readiness(
@@ -102,26 +72,3 @@ def _lags(domain: DomainName, found: Resolved, barrier: datetime, request: CutRe
 def _may_lag(found: Resolved, lag: Missing, allowed: datetime) -> bool:
     record, version = found[lag.table]
     return record.kind.may_lag and version.watermark is not None and version.watermark >= allowed
-
-
-def as_plain_request(request: CutRequest) -> dict[str, Any]:
-    """Return the options of *request* as JSON's own values, without those that have their default."""
-    plain = {
-        "align": str(request.align),
-        "max_lag": None if request.max_lag is None else request.max_lag.total_seconds(),
-        "max_staleness": None if request.max_staleness is None else request.max_staleness.total_seconds(),
-        "consistency": str(request.consistency),
-    }
-    usual = {"align": "exact", "consistency": "rolling"}
-    return {name: value for name, value in plain.items() if value != usual.get(name)}
-
-
-def request_of_plain(plain: Mapping[str, Any]) -> CutRequest:
-    """Return what :func:`as_plain_request` has made plain."""
-    lag, age = plain.get("max_lag"), plain.get("max_staleness")
-    return cut_request(
-        align=plain.get("align", ROLLING.align),
-        max_lag=None if lag is None else timedelta(seconds=lag),
-        max_staleness=None if age is None else timedelta(seconds=age),
-        consistency=plain.get("consistency", ROLLING.consistency),
-    )

@@ -11,7 +11,6 @@ from airflow_provider.coordination.commits.places import refuse_other_warehouse
 from airflow_provider.coordination.reading.engine_names import refuse_names_alike
 from airflow_provider.coordination.reading.outdated import OutdatedRows
 from airflow_provider.coordination.reading.resolve import (
-    CutRequest,
     Latest,
     Resolved,
     TableVersions,
@@ -21,17 +20,11 @@ from airflow_provider.coordination.reading.resolve import (
 )
 from airflow_provider.coordination.reading.whole_files import whole_files
 from airflow_provider.coordination.retrying_reader import retrying_reader
-from airflow_provider.domain.alignment import (
-    READ_DEFAULTS,
-    Align,
-    Aligned,
-    Consistency,
-    ReadDefaults,
-    checked_lag,
-)
+from airflow_provider.domain.alignment import Aligned
 from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.clock import Clock
-from airflow_provider.domain.cut import Cut, Level, Staged, State
+from airflow_provider.domain.cut import Cut, Staged, State
+from airflow_provider.domain.cut_request import CutRequest
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, LockRecord
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, NotReady, UnknownName, choice
@@ -40,6 +33,14 @@ from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.lease import read_ended
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.outdated import Outdated
+from airflow_provider.domain.read_options import (
+    READ_DEFAULTS,
+    Align,
+    Consistency,
+    Level,
+    ReadDefaults,
+    checked_lag,
+)
 from airflow_provider.domain.records import (
     Key,
     Kind,

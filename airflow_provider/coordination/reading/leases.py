@@ -15,8 +15,9 @@ from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
-from airflow_provider.domain.cut import Cut, Level
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
+from airflow_provider.domain.durations import checked_ttl
 from airflow_provider.domain.epoch import has_expired
 from airflow_provider.domain.errors import Conflict, InvalidInput, LeaseExpired, Unavailable
 from airflow_provider.domain.identifiers import TableName, domain_name, lease_id
@@ -25,7 +26,6 @@ from airflow_provider.domain.lease import (
     Lease,
     LeaseRecord,
     checked_owner,
-    checked_ttl,
     claimed,
     lease_of,
     refuse_other_holder,
@@ -33,6 +33,7 @@ from airflow_provider.domain.lease import (
     renewed,
 )
 from airflow_provider.domain.outdated import joined
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import (
     Key,
     Stamped,

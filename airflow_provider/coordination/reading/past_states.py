@@ -12,11 +12,12 @@ from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.versions import version_pages
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.resolve import refuse_expired
-from airflow_provider.domain.cut import Cut, Level, State, as_of, lagging, reached
+from airflow_provider.domain.cut import Cut, State, as_of, lagging, reached
 from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name, table_name
 from airflow_provider.domain.interval import as_utc
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.retention import NOTHING_EXPIRED
 from airflow_provider.domain.version import TableRecord, TableRef, TableVersion

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.engine_names import refuse_names_alike
-from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput, choice
 from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.read_options import Level
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
 

@@ -14,11 +14,13 @@ from airflow_provider.coordination.commits.expired_states import (
 )
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.domain.alignment import Align, Aligned, Consistency, aligned, published_by_all
+from airflow_provider.domain.alignment import Aligned, aligned, published_by_all
 from airflow_provider.domain.cut import as_of, lagging, nearest_kept, newest_version
+from airflow_provider.domain.cut_request import CutRequest
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName, TableName, table_name
 from airflow_provider.domain.missing import Missing
+from airflow_provider.domain.read_options import Consistency
 from airflow_provider.domain.records import Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import too_old
@@ -31,18 +33,6 @@ _TRIES = 20
 Worked = TypeVar("Worked")
 
 Resolved = Mapping[TableName, tuple[TableRecord, TableVersion]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CutRequest:
-    """Request for a cut; see :meth:`Cuts.cut`."""
-
-    at: datetime | None = None
-    align: Align = Align.EXACT
-    max_lag: timedelta | None = None
-    max_staleness: timedelta | None = None
-    consistency: Consistency = Consistency.ROLLING
-    session: Session | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,10 +10,11 @@ from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.differences import Difference, diff, narrowed
 from airflow_provider.coordination.upkeep.members_now import MembersNow, StagedMember
-from airflow_provider.domain.cut import Cut, Level, State
+from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import Conflict, InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.restatement import digest_of, within
 
 

@@ -8,7 +8,6 @@ from random import Random
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
-from airflow_provider.domain.alignment import Consistency
 from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.errors import (
     LeaseExpired,
@@ -18,6 +17,7 @@ from airflow_provider.domain.errors import (
     Unavailable,
     UnknownName,
 )
+from airflow_provider.domain.read_options import Consistency
 from airflow_provider.domain.session import Session
 from tests.simulator.changing.ignoring import check_labels
 from tests.simulator.changing.mixing import check_mixture
