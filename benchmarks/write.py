@@ -28,12 +28,12 @@ from tests.services.spark import classic_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 6_000_000
+ROWS = 2_000_000
 PARTITIONS = 4
 """Tasks of Spark that write."""
 DAYS = 8
 """Values of the column that partitions."""
-ROUNDS = 5
+ROUNDS = 3
 FILES = 10_000
 COLUMNS = 200
 
