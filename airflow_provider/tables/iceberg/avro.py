@@ -21,7 +21,14 @@ from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, construct_writer, resolve_reader
-from pyiceberg.avro.writer import Writer
+from pyiceberg.avro.writer import (
+    BinaryWriter,
+    IntegerWriter,
+    MapWriter,
+    OptionWriter,
+    StructWriter,
+    Writer,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
@@ -45,7 +52,7 @@ class Form:
     def of(cls, schema: Schema, name: str) -> Form:
         """Derive the encoder of *schema*. :param name: name of the record in Avro's schema."""
         text = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
-        return cls(schema=text, writer=construct_writer(schema))
+        return cls(schema=text, writer=_with_quick_maps(construct_writer(schema)))
 
 
 class Encoder(BinaryEncoder):
@@ -65,6 +72,46 @@ def _zigzag(integer: int) -> bytes:
         rest >>= 7
     pieces.append(rest)
     return bytes(pieces)
+
+
+@dataclass(frozen=True)
+class _QuickMap(Writer):
+    """Writes a map from numbers at once: statistics of columns are most of a manifest, two values of a file a column.
+
+    :param encode: returns the encoding of all pairs.
+    """
+
+    encode: Callable[[Mapping[int, Any]], bytes]
+
+    def write(self, encoder: BinaryEncoder, val: Mapping[int, Any]) -> None:
+        encoder.write_int(len(val))
+        if val:
+            encoder.write(self.encode(val))
+            encoder.write_int(0)
+
+
+def _numbers(pairs: Mapping[int, int]) -> bytes:
+    return b"".join([_zigzag(key) + _zigzag(value) for key, value in pairs.items()])
+
+
+def _texts(pairs: Mapping[int, bytes]) -> bytes:
+    return b"".join([_zigzag(key) + _zigzag(len(value)) + value for key, value in pairs.items()])
+
+
+_QUICK = {IntegerWriter: _QuickMap(_numbers), BinaryWriter: _QuickMap(_texts)}
+"""By the class that writes a value."""
+
+
+def _with_quick_maps(writer: Writer) -> Writer:
+    if isinstance(writer, StructWriter):
+        return StructWriter(
+            tuple((position, _with_quick_maps(field)) for position, field in writer.field_writers)
+        )
+    if isinstance(writer, OptionWriter):
+        return OptionWriter(_with_quick_maps(writer.option))
+    if isinstance(writer, MapWriter) and isinstance(writer.key_writer, IntegerWriter):
+        return _QUICK.get(type(writer.value_writer), writer)
+    return writer
 
 
 def encoded(form: Form, said: Mapping[str, str], records: Sequence[Record]) -> bytes:
@@ -183,7 +230,11 @@ def _as_written(text: str) -> tuple[Reader, Form, Mapping[int, tuple[int, ...]]]
         paths[field.field_id] = (position,)
         inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
         paths |= {part.field_id: (position, number) for number, part in enumerate(inner)}
-    return construct_reader(schema), Form(schema=text, writer=construct_writer(schema)), paths
+    return (
+        construct_reader(schema),
+        Form(schema=text, writer=_with_quick_maps(construct_writer(schema))),
+        paths,
+    )
 
 
 @lru_cache(maxsize=128)

@@ -17,6 +17,7 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
+import msgspec
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -153,13 +154,24 @@ def _primitive(kind: object) -> PrimitiveType:
     return kind
 
 
+class _Described(msgspec.Struct):
+    """Description of a written file by its task; bounds are Base64 in JSON.
+
+    :param columns: by id: bytes, values, nulls, lower and upper bound; None for what is not known.
+    """
+
+    columns: dict[int, tuple[int, int, int | None, bytes | None, bytes | None]]
+    partition: list[Any]
+    offsets: list[int]
+
+
 def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
     """Return the entry of *file* in a manifest. :param types: :func:`partition_types` of its spec."""
-    description: dict[str, Any] = json.loads(file.description)
-    columns = {int(number): values for number, values in description["columns"].items()}
+    description = msgspec.json.decode(file.description, type=_Described)
+    columns = description.columns.items()
     partition = [
         Decimal(value) if isinstance(kind, DecimalType) and value is not None else value
-        for kind, value in zip(types, description["partition"], strict=True)
+        for kind, value in zip(types, description.partition, strict=True)
     ]
     return DataFile.from_args(
         content=DataFileContent.DATA,
@@ -168,20 +180,12 @@ def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -
         partition=Record(*partition),
         record_count=file.rows,
         file_size_in_bytes=file.size_bytes,
-        column_sizes={number: size for number, (size, *_) in columns.items()},
-        value_counts={number: count for number, (_, count, *_) in columns.items()},
-        null_value_counts={
-            number: nulls for number, (_, _, nulls, _, _) in columns.items() if nulls is not None
-        },
-        lower_bounds={
-            number: base64.b64decode(low) for number, (_, _, _, low, _) in columns.items() if low is not None
-        },
-        upper_bounds={
-            number: base64.b64decode(high)
-            for number, (_, _, _, _, high) in columns.items()
-            if high is not None
-        },
-        split_offsets=description["offsets"],
+        column_sizes={number: size for number, (size, *_) in columns},
+        value_counts={number: count for number, (_, count, *_) in columns},
+        null_value_counts={number: nulls for number, (_, _, nulls, _, _) in columns if nulls is not None},
+        lower_bounds={number: low for number, (_, _, _, low, _) in columns if low is not None},
+        upper_bounds={number: high for number, (_, _, _, _, high) in columns if high is not None},
+        split_offsets=description.offsets,
         spec_id=spec_id,
     )
 
