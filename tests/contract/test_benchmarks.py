@@ -15,8 +15,10 @@ from benchmarks.stores import STORES, Store
 
 pytestmark = pytest.mark.thorough
 
-WITH_SPARK = {"first_row", "object_store", "read", "share"}
+WITH_SPARK = {"first_row", "object_store", "read", "share", "write"}
 """Parts that the integration tier runs, beside its Spark, and the slow tier, with jars of 640 MB."""
+WITH_AIRFLOW = {"parse"}
+"""A DAG processor of Airflow runs: three quarters of a minute."""
 WITH_BROWSER = {"page"}
 """The part that the browser's tests run, on the Airflow that they have started."""
 SERVERS = {"sqlite": None, "postgresql": "postgresql", "zookeeper_1": "zookeeper", "zookeeper_3": "zookeeper"}
@@ -56,7 +58,13 @@ def test_a_slow_part_runs(part: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert figures(capsys)
 
 
-@pytest.mark.parametrize("part", sorted(set(ONCE) - WITH_SPARK - WITH_BROWSER))
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=[pytest.mark.slow] if part in WITH_AIRFLOW else [])
+        for part in sorted(set(ONCE) - WITH_SPARK - WITH_BROWSER)
+    ],
+)
 def test_a_part_of_one_store_runs(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     ONCE[part](Size.SMALLEST)
     assert figures(capsys)
