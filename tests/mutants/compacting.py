@@ -95,7 +95,7 @@ PLANTED_IN_COMPACTION = (
         by="test_a_lost_file_of_a_month_is_replaced_by_a_restatement_of_the_month",
     ),
     Mutant(
-        name="a file that nobody has seen lies beside a unit",
+        name="a file that came meanwhile lies beside a unit",
         rule="R17",
         file=UNITS,
         old="            is_new = entry.data_file.file_path not in regroups.beside\n",

@@ -288,7 +288,7 @@ class CompactingCases(TableCases):
     def test_a_file_beside_a_unit_may_stay(
         self, backend: CompactingBackend, publisher: Publisher, table: Table
     ) -> None:
-        """R17, R41: as it does where its rows cannot be copied. A file that nobody has seen there may not."""
+        """R17, R41: as it does where its rows cannot be copied. A file that came since may not."""
         rows = loaded(publisher, table)
         compact(publisher, table)
         before = publisher.refs[table]
