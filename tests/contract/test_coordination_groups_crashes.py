@@ -8,11 +8,13 @@ from contextlib import suppress
 import pytest
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochError
+from airflow_provider.domain.records import topology_key
 from airflow_provider.domain.topology import Job, increment
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner
-from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, parts_seen, work
+from tests.contract.groups import DAY_1, WHY, Chain, committed, declared, parts_seen, states, work
 from tests.contract.interruptions import Died, Interruption, worker
 from tests.contract.restating import Prepared, read, sound
 
@@ -110,4 +112,40 @@ def test_others_come_between_the_calls_of_the_last_member(backend: Backend, act:
             assert (found["d"], found["t"]) == ([(1, first + 1)], [(1, first + 2)]), number
         assert sound(world), number
         world.close()
+    prepared.world.close()
+
+
+def test_a_barrier_that_is_opened_anew_outlives_a_slow_abandon_of_the_one_before(backend: Backend) -> None:
+    """R40: another process ends all members, and a job begins again; the slow one leaves it alone."""
+
+    def staged(world: World) -> Jobs:
+        group = Chain.of(world)
+        group.stage(group.jobs[0])
+        return group.jobs
+
+    def abandon(own: EpochService, _: Jobs) -> None:
+        own.restatements.abandon(DOMAIN, DAY_1, **WHY)
+
+    prepared = Prepared.of(backend, staged, abandon)
+    calls, outlived = prepared.calls(), []
+    for number in range(calls):
+        world, jobs = prepared.again()
+        again = Chain(world, jobs)
+
+        def others(world: World = world, again: Chain = again) -> None:
+            abandon(world.coordinator, again.jobs)
+            again.stage(again.jobs[0], by=owner("anew"))
+
+        abandon(worker(world, Interruption(number, others)), jobs)
+        if states(world).get("b") is MemberState.STAGED:
+            outlived.append(number)
+            topology = world.store.read(DOMAIN, [key := topology_key(DOMAIN)]).of(key)
+            assert topology.record.restating == (DAY_1,), number
+            assert len(world.staged()) == 1, number
+        else:
+            assert world.staged() == [], number
+        world.close()
+    # An abandon that has not marked the barrier yet ends the new one: it is what it was asked for.
+    assert outlived == [*range(outlived[0], calls)]
+    assert outlived[0] < calls / 2
     prepared.world.close()

@@ -14,14 +14,18 @@ from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import Conflict, Fenced
 from airflow_provider.domain.identifiers import DomainName, RestatementId
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import fence_of, job_key, restatement_key, topology_key
+from airflow_provider.domain.records import Key, fence_of, job_key, restatement_key, topology_key
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
 from airflow_provider.domain.topology import Job
-from airflow_provider.stores.base import Exists, MetadataReader, Put, SameStore, Transaction
+from airflow_provider.stores.base import Exists, MetadataReader, Put, Reading, SameStore, Transaction
 
 
 def end_members(context: Context, domain: DomainName, name: RestatementId, record: RestatementRecord) -> None:
-    """End the attempts of all members of the abandoned restatement *name*; may be repeated after an interruption."""
+    """End the attempts of all members of the abandoned restatement *name*; may be repeated after an interruption.
+
+    A group's barrier may be opened anew while a slow process is still here: another has ended all members by then, and
+    what they hold belongs to the new run of the barrier, which is left alone.
+    """
     reader, why = _reader(context), f"restatement {name} was abandoned"
     lost = Conflict.of_others(f"restatement {name!r}", "changing its epochs")
     for epochs in record.members:
@@ -76,13 +80,15 @@ def _abandoned(context: Context, domain: DomainName, name: RestatementId) -> Res
 def _end(context: Context, job: Job, interval: Interval, name: RestatementId) -> None:
     """End the attempt at one member; idempotent, also after the attempt has ended.
 
+    An attempt that is read beside the abandoned record is ended before the barrier is opened anew: its token is enough.
+
     :raises ReadAgain: it was staged, or begun again, meanwhile.
     """
-    key = fence_of(job.epoch(interval))
-    reading = context.store.read(job.domain, [key])
+    key, ended = fence_of(job.epoch(interval)), restatement_key(job.domain, name)
+    reading = context.store.read(job.domain, [key, ended])
     stamped = reading.get(key)
     record = stamped.record.attempt if stamped else None
-    if stamped is None or record is None or record.restatement != name:
+    if stamped is None or record is None or record.restatement != name or _was_opened_anew(reading, ended):
         return
     attempt = attempt_of(
         job,
@@ -101,10 +107,11 @@ def _end(context: Context, job: Job, interval: Interval, name: RestatementId) ->
 
 def _forget(context: Context, domain: DomainName, name: RestatementId) -> None:
     """Take *name* out of the domain's record: nothing of the restatement is left."""
-    key = topology_key(domain)
-    reading = context.store.read(domain, [key])
+    key, ended = topology_key(domain), restatement_key(domain, name)
+    reading = context.store.read(domain, [key, ended])
     topology = reading.of(key)
-    if name not in topology.record.restating:
+    # Opening it anew writes the domain's record, too: the required version tells the two apart.
+    if name not in topology.record.restating or _was_opened_anew(reading, ended):
         return
     context.store.transact(
         Transaction(
@@ -114,6 +121,12 @@ def _forget(context: Context, domain: DomainName, name: RestatementId) -> None:
             updates=(Put(key, topology.record.without(name)),),
         )
     )
+
+
+def _was_opened_anew(reading: Reading, key: Key[RestatementRecord]) -> bool:
+    """Return whether the abandoned barrier was opened anew."""
+    stamped = reading.get(key)
+    return stamped is not None and stamped.record.state is not RestatementState.ABANDONED
 
 
 def _reader(context: Context) -> MetadataReader:
