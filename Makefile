@@ -58,8 +58,8 @@ test-quick: prepare ## The tiers unit, property (a short simulation) and contrac
 		--hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier: kills in every window, tables on S3, many histories, all stores; then test-versions
-	@$(PY) -m pytest -m slow --budgets $(ARGS)
+test-slow: prepare ## The slow tier and properties with a new seed: kills in every window, tables on S3, all stores; then test-versions
+	@$(PY) -m pytest -m 'slow or property' --hypothesis-seed=$$(date +%s) --budgets $(ARGS)
 	@$(if $(ARGS),:,$(MAKE) test-versions)
 
 .PHONY: test-versions

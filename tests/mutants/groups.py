@@ -48,7 +48,7 @@ PLANTED_IN_GROUPS = (
         old="record.restatement != name or _was_opened_anew(reading, ended):",
         new="record.restatement != name:",
         tests=(CRASHES,),
-        by="test_a_barrier_that_is_opened_anew",
+        by="test_a_barrier_that_is_opened_anew_outlives_a_slow_abandon_of_the_one_before",
     ),
     Mutant(
         name="a slow abandon takes the barrier that was opened anew out of the domain's record",
@@ -57,7 +57,7 @@ PLANTED_IN_GROUPS = (
         old="name not in topology.record.restating or _was_opened_anew(reading, ended):",
         new="name not in topology.record.restating:",
         tests=(CRASHES,),
-        by="test_a_barrier_that_is_opened_anew",
+        by="test_a_barrier_that_is_opened_anew_outlives_a_slow_abandon_of_the_one_before",
     ),
     Mutant(
         name="a job that is retired is waited for",
