@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
@@ -55,23 +56,32 @@ class Form:
         return cls(schema=text, writer=_with_quick_maps(construct_writer(schema)))
 
 
+class _Numbers(dict[int, bytes]):
+    """Avro's encoding of integers: seven bits a byte, the sign in the lowest one. Most of a manifest occur again."""
+
+    _most = 2**16
+
+    def __missing__(self, integer: int) -> bytes:
+        rest = (integer << 1) ^ (integer >> 63)
+        pieces = bytearray()
+        while rest > 0x7F:
+            pieces.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        pieces.append(rest)
+        found = bytes(pieces)
+        if len(self) < self._most:
+            self[integer] = found
+        return found
+
+
+_number = _Numbers().__getitem__
+
+
 class Encoder(BinaryEncoder):
-    """Writes an integer at once, where pyiceberg's does byte by byte; most integers of a manifest occur again."""
+    """Writes an integer at once, where pyiceberg's does byte by byte."""
 
     def write_int(self, integer: int) -> None:
-        self._output_stream.write(_zigzag(integer))
-
-
-@lru_cache(maxsize=8192)
-def _zigzag(integer: int) -> bytes:
-    """Return Avro's encoding of an integer: seven bits a byte, the sign in the lowest one."""
-    rest = (integer << 1) ^ (integer >> 63)
-    pieces = bytearray()
-    while rest > 0x7F:
-        pieces.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    pieces.append(rest)
-    return bytes(pieces)
+        self._output_stream.write(_number(integer))
 
 
 @dataclass(frozen=True)
@@ -91,11 +101,19 @@ class _QuickMap(Writer):
 
 
 def _numbers(pairs: Mapping[int, int]) -> bytes:
-    return b"".join([_zigzag(key) + _zigzag(value) for key, value in pairs.items()])
+    return b"".join(chain.from_iterable(zip(_keys(*pairs), map(_number, pairs.values()), strict=True)))
 
 
 def _texts(pairs: Mapping[int, bytes]) -> bytes:
-    return b"".join([_zigzag(key) + _zigzag(len(value)) + value for key, value in pairs.items()])
+    values = pairs.values()
+    sizes = map(_number, map(len, values))
+    return b"".join(chain.from_iterable(zip(_keys(*pairs), sizes, values, strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _keys(*numbers: int) -> tuple[bytes, ...]:
+    """Return the encoded keys of a map, which are the same columns in each file of a table."""
+    return tuple(map(_number, numbers))
 
 
 _QUICK = {IntegerWriter: _QuickMap(_numbers), BinaryWriter: _QuickMap(_texts)}

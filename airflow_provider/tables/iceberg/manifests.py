@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pyiceberg.conversions import to_bytes
@@ -41,6 +41,7 @@ from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.iceberg import manifest_files, spans
 
+_Value = TypeVar("_Value", int, bytes)
 FOLD_AT = 12
 """Number of manifests of one size class that are folded into one of the next."""
 FULL_AT_FILES = 256
@@ -168,7 +169,8 @@ class _Described(msgspec.Struct):
 def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
     """Return the entry of *file* in a manifest. :param types: :func:`partition_types` of its spec."""
     description = msgspec.json.decode(file.description, type=_Described)
-    columns = description.columns.items()
+    ids = description.columns.keys()
+    sizes, counts, nulls, lows, highs = [*zip(*description.columns.values(), strict=True)] or [()] * 5
     partition = [
         Decimal(value) if isinstance(kind, DecimalType) and value is not None else value
         for kind, value in zip(types, description.partition, strict=True)
@@ -180,14 +182,20 @@ def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -
         partition=Record(*partition),
         record_count=file.rows,
         file_size_in_bytes=file.size_bytes,
-        column_sizes={number: size for number, (size, *_) in columns},
-        value_counts={number: count for number, (_, count, *_) in columns},
-        null_value_counts={number: nulls for number, (_, _, nulls, _, _) in columns if nulls is not None},
-        lower_bounds={number: low for number, (_, _, _, low, _) in columns if low is not None},
-        upper_bounds={number: high for number, (_, _, _, _, high) in columns if high is not None},
+        column_sizes=_known(ids, sizes),
+        value_counts=_known(ids, counts),
+        null_value_counts=_known(ids, nulls),
+        lower_bounds=_known(ids, lows),
+        upper_bounds=_known(ids, highs),
         split_offsets=description.offsets,
         spec_id=spec_id,
     )
+
+
+def _known(ids: Iterable[int], values: Sequence[_Value | None]) -> dict[int, _Value]:
+    """Return *values* by id without those that are not known; a table of many columns has millions of them."""
+    pairs = zip(ids, values, strict=True)
+    return {number: value for number, value in pairs if value is not None} if None in values else dict(pairs)  # type: ignore[arg-type]
 
 
 def _names_of(files: Iterable[DataFile]) -> str:
