@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from airflow_provider.tables.filters import FilterTuple
+
 
 class CutTable:
     """One table in a cut.
@@ -45,26 +47,36 @@ class CutTable:
         """Name of the table."""
         return self.state.table
 
-    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, filters: Sequence[FilterTuple] | None = None
+    ) -> pa.Table:
         """Return all rows.
 
         :param columns: columns to read; None for all of the table's and, last, ``_epoch``.
+        :param filters: tuples of column, operator (``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``) and value,
+            which all hold for the rows returned; a file whose bounds say that it has no such row is not opened.
         :raises LeaseExpired: the cut is no longer readable, or was not when the last row was read.
         :raises Unavailable: a file of the cut is missing.
+        :raises InvalidInput: the table lacks a column, or a filter's value is of another type than its column.
         """
-        return self._service.cuts.read(self._cut, self.name, columns)
+        return self._service.cuts.read(self._cut, self.name, columns, filters)
 
-    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, filters: Sequence[FilterTuple] | None = None
+    ) -> pd.DataFrame:
         """Return all rows for pandas, with Arrow's types: integers with nulls stay integers, times keep their zone.
 
         Parameters and errors are those of :meth:`to_arrow`.
 
         :raises MissingLibrary: pandas is not installed.
         """
-        library("pandas", "to_pandas()")
-        return self._service.cuts.pandas(self._cut, self.name, columns)
+        pandas = library("pandas", "to_pandas()")
+        frame: pd.DataFrame = self.to_arrow(columns, filters).to_pandas(types_mapper=pandas.ArrowDtype)
+        return frame
 
-    def to_polars(self, columns: Sequence[str] | None = None) -> Any:
+    def to_polars(
+        self, columns: Sequence[str] | None = None, filters: Sequence[FilterTuple] | None = None
+    ) -> Any:
         """Return all rows as a Polars DataFrame.
 
         Parameters and errors are those of :meth:`to_arrow`.
@@ -72,7 +84,7 @@ class CutTable:
         :raises MissingLibrary: Polars is not installed.
         """
         polars = library("polars", "to_polars()")
-        return polars.from_arrow(self.to_arrow(columns))
+        return polars.from_arrow(self.to_arrow(columns, filters))
 
     def files(self) -> list[str]:
         """Return the URIs of the data files. Call :meth:`ReadableCut.check` after reading them.

@@ -21,20 +21,9 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.source_bounds import Source, SourceBounds
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.sources.readers import SourceReaders
-from airflow_provider.spark import (
-    drafts,
-    interruption,
-    reads,
-    refusals,
-    session,
-    sinks,
-    sql_checks,
-)
+from airflow_provider.spark import drafts, interruption, reads, refusals, session, sinks, sql_checks
 from airflow_provider.spark.added_files import add_files, path_columns
-from airflow_provider.spark.columns import no_rows
 from airflow_provider.spark.heartbeat import Heartbeat
-from airflow_provider.spark.sinks import quoted
-from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
 
 if TYPE_CHECKING:
@@ -46,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider.domain.version import Committable
     from airflow_provider.tables.added_files import FileScan
     from airflow_provider.tables.base import TableFormat, TableInfo
+    from airflow_provider.tables.filters import FilterTuple
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +103,7 @@ class EpochRun:
         table: str | Table,
         *,
         columns: Sequence[str] | None = None,
+        filters: Sequence[FilterTuple] | None = None,
         with_epoch: bool = False,
         schema: str | None = None,
     ) -> DataFrame:
@@ -120,10 +111,13 @@ class EpochRun:
 
         :param columns: names of the columns to return; None for all. Where Python reads the files (docs/decisions/
             reads-on-s3.md), only these are read; Spark's own readers read no others than a query uses, anyway.
+        :param filters: tuples of column, operator and value, such as ``("day", ">=", date(2024, 1, 1))``, which all
+            hold for the rows returned. Without Iceberg's runtime they keep Spark from opening files that have no such
+            row, which a condition of the query does not (docs/decisions/filters.md).
         :param with_epoch: also return the column ``_epoch``, the barrier of each row's epoch.
         :param schema: columns, in Spark's DDL, of a table that does not exist yet (the first epoch of a job
             that reads its own past); ignored if the table exists.
-        :raises InvalidInput: the job declares no edge on *table*; or it has no such column.
+        :raises InvalidInput: the job declares no edge on *table*; it has no such column; or a filter does not fit it.
         :raises LeaseExpired: the claim on the inputs has ended. :raises Fenced: a newer attempt exists.
         """
         name = _name(table)
@@ -133,13 +127,15 @@ class EpochRun:
         if state.format is not None:
             table_format = self._format(state.format, name)
             return reads.dataframe(
-                self.spark, table_format, state, known, names=columns, with_epoch=with_epoch
+                self.spark,
+                table_format,
+                state,
+                known,
+                names=columns,
+                filters=filters,
+                with_epoch=with_epoch,
             )
-        if schema is None:
-            raise refusals.unknown_columns(name)
-        found = no_rows(self.spark, schema, and_epoch=with_epoch)
-        named = reads.chosen([known for known in found.columns if known != EPOCH_COLUMN], columns, name)
-        return found.selectExpr(*map(quoted, [*named, EPOCH_COLUMN] if with_epoch else named))
+        return reads.no_table(self.spark, name, schema, names=columns, filters=filters, with_epoch=with_epoch)
 
     def source_files(self, source: str) -> list[str]:
         """Return the URIs of the files of *source* that the epoch reads, as its first begin recorded them.

@@ -15,16 +15,19 @@ import pyarrow as pa
 from airflow_provider.domain.interval import micros
 from airflow_provider.sources.reader import IcebergRows, ParquetRows
 from airflow_provider.spark import refusals, runtime
-from airflow_provider.spark.columns import columns_by_id, named_by_id, spark_columns
+from airflow_provider.spark.columns import arrow_columns, columns_by_id, named_by_id, no_rows, spark_columns
 from airflow_provider.spark.estimates import Ids, ids_for
 from airflow_provider.spark.file_systems import opens
+from airflow_provider.spark.filters import sql_of
 from airflow_provider.spark.shipping import BatchFunction, shipped_reader
 from airflow_provider.spark.sinks import quoted
 from airflow_provider.tables.added_values import OWN
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability
+from airflow_provider.tables.columns import own_columns
 from airflow_provider.tables.cut_files import with_cut_files
 from airflow_provider.tables.errors import WarehouseUnavailable
+from airflow_provider.tables.filters import filters_on
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from airflow_provider.sources.readers import SourceReaders
     from airflow_provider.tables.added_values import Added
     from airflow_provider.tables.base import TableFormat
+    from airflow_provider.tables.filters import FilterTuple
     from airflow_provider.tables.statistics import Clip, SizedFiles
 
 log = logging.getLogger(__name__)
@@ -58,6 +62,7 @@ def dataframe(
     schema: str,
     *,
     names: Sequence[str] | None = None,
+    filters: Sequence[FilterTuple] | None = None,
     with_epoch: bool = False,
 ) -> DataFrame:
     """Return the rows of *state*. Running the DataFrame gives all of them or an error (R22).
@@ -66,20 +71,49 @@ def dataframe(
 
     :param schema: the table's columns in its format's own text.
     :param names: columns to return, in this order; None for all of the table's.
+    :param filters: conditions that all hold for the rows returned.
     :param with_epoch: also return :data:`EPOCH_COLUMN`, the barrier of each row's epoch.
-    :raises InvalidInput: a name that is no column of the table, or is given twice.
+    :raises InvalidInput: a name that is no column of the table, or is given twice; or a filter that does not fit one.
     """
     columns = table_format.arrow_schema(schema)
-    named = chosen([name for name in columns.names if name != EPOCH_COLUMN], names, state.table)
+    named = chosen(own_columns(columns).names, names, state.table)
+    conditions = None if filters is None else filters_on(filters, own_columns(columns), schema)
     df = _through_runtime(spark, table_format, state, schema, spark_columns(columns))
     if df is None:
-        found = table_format.sized(state)
-        wanted = pa.schema([columns.field(name) for name in (*named, EPOCH_COLUMN)])
-        df = _files_of(spark, found, wanted)
+        found = table_format.sized(state, conditions)
+        filtered = () if conditions is None else conditions.columns
+        each = dict.fromkeys((*named, *filtered, EPOCH_COLUMN))
+        df = _files_of(spark, found, pa.schema([columns.field(name) for name in each]))
+    if conditions is not None:
+        df = df.where(sql_of(conditions))
     rows = [quoted(name) for name in named]
     if with_epoch:
         rows.append(_epoch_of(state) if state.kind.shares_files else quoted(EPOCH_COLUMN))
     return df.selectExpr(*rows)
+
+
+def no_table(
+    spark: SparkSession,
+    table: str,
+    ddl: str | None,
+    *,
+    names: Sequence[str] | None = None,
+    filters: Sequence[FilterTuple] | None = None,
+    with_epoch: bool = False,
+) -> DataFrame:
+    """Return no rows, of a table that does not exist yet. Other parameters and errors are those of :func:`dataframe`.
+
+    :param ddl: the table's columns, as Spark's DDL.
+    :raises InvalidInput: *ddl* is None, or no columns.
+    """
+    if ddl is None:
+        raise refusals.unknown_columns(table)
+    found = no_rows(spark, ddl, and_epoch=with_epoch)
+    columns = arrow_columns(found.schema, table)
+    named = chosen(own_columns(columns).names, names, table)
+    if filters is not None:
+        filters_on(filters, own_columns(columns), ddl)
+    return found.selectExpr(*map(quoted, [*named, EPOCH_COLUMN] if with_epoch else named))
 
 
 def _files_of(spark: SparkSession, found: SizedFiles, wanted: pa.Schema) -> DataFrame:

@@ -24,6 +24,7 @@ from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import Committable, Shown, TableRef
 from airflow_provider.stores.base import CatalogSwap
 from airflow_provider.tables.capabilities import TableCapability
+from airflow_provider.tables.filters import Filters
 from airflow_provider.tables.pointer_status import Compared
 from airflow_provider.tables.statistics import SizedFiles, Statistics
 from airflow_provider.tables.written import Regrouped
@@ -393,8 +394,8 @@ class TableFormat(ABC):
     def files(self, state: State) -> list[str]:
         """Return the URIs of the data files that hold exactly the rows of *state*, derived from its ref alone."""
 
-    def sized(self, state: State) -> SizedFiles:
-        """Return the files of *state* with what the format knows of their size, for estimates."""
+    def sized(self, state: State, filters: Filters | None = None) -> SizedFiles:  # noqa: ARG002
+        """Return the files of *state* with their size, for estimates; any without rows for *filters* may be left out."""
         return SizedFiles(files=self.files(state))
 
     @abstractmethod
@@ -416,8 +417,16 @@ class TableFormat(ABC):
         :raises Unavailable: a file of the state is missing. Partial results are never returned.
         """
 
-    def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    def scan(
+        self,
+        state: State,
+        schema: str,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002
+    ) -> Iterator[pa.Table]:
         """Yield the result of :meth:`read` in pieces, so that not all rows need to fit into memory.
+
+        :param filters: files that have no row for them may be left out; the pieces have other rows, too.
 
         :raises Unavailable: as :meth:`read`, but only at the piece concerned: use no row before the last piece.
         """

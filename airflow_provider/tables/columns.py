@@ -44,6 +44,11 @@ _SCALARS = {
 }
 
 
+def own_columns(schema: pa.Schema) -> pa.Schema:
+    """Return *schema* without the epoch column."""
+    return pa.schema([field for field in schema if field.name != EPOCH_COLUMN])
+
+
 def table_schema(table: Table, schema: pa.Schema, *, kept_ids: int = 0) -> pa.Schema:
     """Return the columns, with ids, of *table* when it is created for rows of *schema*.
 

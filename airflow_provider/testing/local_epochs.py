@@ -100,7 +100,11 @@ class LocalEpochs(PathLike[str]):
 
     def pandas(self, table: str | Table, *, at: datetime | None = None) -> pd.DataFrame:
         """Return the same rows as :meth:`rows`, as a DataFrame with Arrow's types, in no order."""
-        return self.service.cuts.pandas(self._cut(table, at), table).drop(columns=EPOCH_COLUMN)
+        import pandas as pd
+
+        rows = self.service.cuts.read(self._cut(table, at), table).drop_columns(EPOCH_COLUMN)
+        frame: pd.DataFrame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
 
     def close(self) -> None:
         """Close the connections; the folder stays. May be called twice."""

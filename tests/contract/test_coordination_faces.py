@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -51,12 +52,12 @@ def test_r22_pandas_keeps_types_and_checks_the_lease(table_world: World) -> None
     """The same rows as Arrow, whole numbers as such; none after the lease."""
     two_tables(table_world)
     lease = table_world.leases.cut(DOMAIN, ["d", "f"], name="report", owner="me")
-    frame = table_world.cuts.pandas(lease.cut, "d", ["value", "_epoch"])
+    frame = table_world.cuts.read(lease.cut, "d", ["value", "_epoch"]).to_pandas(types_mapper=pd.ArrowDtype)
     assert str(frame["value"].dtype) == "int64[pyarrow]"
     assert sorted(frame["value"].tolist()) == [2, 10]
     table_world.clock.advance(timedelta(hours=1))
     with pytest.raises(LeaseExpired):
-        table_world.cuts.pandas(lease.cut, "d")
+        table_world.cuts.read(lease.cut, "d")
 
 
 def test_r22_duckdb_joins_a_cut(table_world: World) -> None:

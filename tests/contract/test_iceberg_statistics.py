@@ -18,6 +18,7 @@ from airflow_provider.domain.version import ALL_SHOWN
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.drafts import DraftingFormat
 from airflow_provider.tables.expectations import proven
+from airflow_provider.tables.filters import FilterTuple, filters_on
 from airflow_provider.tables.iceberg import manifest_files
 from airflow_provider.tables.statistics import ColumnBounds
 from airflow_provider.testing.table_cases.backend import Publisher, batch, day, expected, new_publisher
@@ -75,6 +76,26 @@ def test_files_without_counts_prove_nothing(
     assert column(publisher, table, state, "id") == ColumnBounds()
     assert not proven(in_range("flights", "id", at_least=4), found, columns)
     assert not proven(not_null("flights", "id"), found, columns)
+
+
+def test_files_are_left_out_by_bounds_that_are_known(backend: IcebergBackend, publisher: Publisher) -> None:
+    """Those of another program that keeps no counts are opened."""
+    table = publisher.table()
+    publisher.publish(table, day(0), [1, 2])
+    compact(backend, table, {DEFAULT: "none"})
+    for number in (1, 2):
+        publisher.publish(table, day(number), [10 * number])
+    state, schema = publisher.state(table, 2), publisher.schemas[table]
+    cases: list[tuple[list[FilterTuple], int]] = [
+        ([("id", "=", 20)], 2),
+        ([("id", "in", [10, 20])], 3),
+        ([("id", ">", 20)], 1),
+        ([("label", "=", "row 10")], 2),
+        ([("label", "=", "row 10"), ("id", "=", 20)], 1),
+    ]
+    for filters, number in cases:
+        conditions = filters_on(filters, publisher.format.arrow_schema(schema), schema)
+        assert len(publisher.format.sized(state, conditions).files) == number, filters
 
 
 def test_a_column_that_came_later_is_not_taken_for_absent(

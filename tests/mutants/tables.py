@@ -18,6 +18,7 @@ ADDED_FILES = "tests/contract/test_coordination_added_files.py"
 PARTITIONING = "tests/unit/test_partitioning.py"
 CATALOG = "tests/contract/test_iceberg_catalog.py"
 MANIFESTS = "tests/unit/test_iceberg_manifests.py"
+FILTERS = "tests/unit/test_filters.py"
 
 PLANTED_IN_TABLES = (
     Mutant(
@@ -406,5 +407,41 @@ PLANTED_IN_TABLES = (
         new="    if scheme not in (*_SCHEMES, *_UNTRIED):\n",
         tests=(LOCATIONS,),
         by="test_a_warehouse_that_cannot_be_served_is_refused_before_anything_opens",
+    ),
+    Mutant(
+        name="a filter leaves out files whose bound is NaN",
+        rule="R22",
+        file="tables/iceberg/pruning.py",
+        old="return not (_is_value(low) and _is_value(high)) or",
+        new="return low is None or high is None or",
+        tests=(FILTERS,),
+        by="test_a_file_is_opened_unless_its_bounds_say_that_it_has_no_such_row",
+    ),
+    Mutant(
+        name="a filter leaves out files that end at its value",
+        rule="R22",
+        file="tables/filters.py",
+        old="return bool(upper >= self.value)",
+        new="return bool(upper > self.value)",
+        tests=(FILTERS,),
+        by="test_bounds_leave_out_no_row_that_meets_a_filter",
+    ),
+    Mutant(
+        name="a filter by a local time is taken for one in UTC",
+        rule="R22",
+        file="tables/filters.py",
+        old="        fits = (value.utcoffset() is None) == (kind.tz is None)\n",
+        new="        fits = True\n",
+        tests=(FILTERS,),
+        by="test_a_filter_that_does_not_fit_is_refused",
+    ),
+    Mutant(
+        name="a filter keeps no row of files that are read beside it",
+        rule="R22",
+        file="tables/filtered.py",
+        old="(conditions.kept(rows).select(wanted.names) for rows in pieces)",
+        new="(rows.select(wanted.names) for rows in pieces)",
+        tests=(FORMATS,),
+        by="test_filters_leave_out_files_without_rows_for_them",
     ),
 )

@@ -56,12 +56,13 @@ from airflow_provider.domain.staleness import checked_staleness, too_old
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.stores.base import MetadataReader, Reading, pages, scan
+from airflow_provider.tables import filtered
 from airflow_provider.tables.base import TableFormat
 from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.filters import FilterTuple
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd
     import pyarrow as pa
 
 
@@ -242,30 +243,28 @@ class Cuts:
             return []
         return whole_files(self.format_of(state), state)
 
-    def read(self, cut: Cut, table: str | Table, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(
+        self,
+        cut: Cut,
+        table: str | Table,
+        columns: Sequence[str] | None = None,
+        filters: Sequence[FilterTuple] | None = None,
+    ) -> pa.Table:
         """Return the rows of *table* in *cut*, all of them.
 
+        :param filters: conditions that all hold for the rows returned; files without such rows are not opened.
         :raises LeaseExpired: the cut's time is over, or was over before the last row was read.
-        :raises Unavailable: a file of the cut is missing.
+        :raises Unavailable: a file of the cut is missing. :raises InvalidInput: a filter does not fit its column.
         """
         state = state_in(cut, table)
         self.check(cut, [table])
         try:
-            found = self.format_of(state).read(state, self.schema(cut.domain, state), columns)
+            schema = self.schema(cut.domain, state)
+            found = filtered.read(self.format_of(state), state, schema, columns, filters)
         finally:
             # Also after an error: a file that is missing because the cut is over is reported as LeaseExpired.
             self.check(cut, [table])
         return found
-
-    def pandas(self, cut: Cut, table: str | Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the rows of *table* in *cut* as :meth:`read` does, for pandas, with Arrow's types.
-
-        Whole numbers with nulls stay whole numbers, and instants keep their zone.
-        """
-        import pandas as pd
-
-        frame: pd.DataFrame = self.read(cut, table, columns).to_pandas(types_mapper=pd.ArrowDtype)
-        return frame
 
     def duckdb(
         self, cut: Cut, connection: duckdb.DuckDBPyConnection, tables: Iterable[str] | None = None

@@ -29,18 +29,18 @@ def summed(files: Sequence[DataFile], schema: Schema) -> Statistics:
 
 def _bounds(files: Sequence[DataFile], field: NestedField, kind: pa.DataType) -> ColumnBounds:
     number = field.field_id
-    nulls = [_nulls(file, number) for file in files]
+    nulls = [nulls_in(file, number) for file in files]
     known = [count for count in nulls if count is not None]
     whole = len(known) == len(files)
     valued = [file for file, count in zip(files, nulls, strict=True) if count != file.record_count]
-    lower = [_scalar((file.lower_bounds or {}).get(number), field, kind) for file in valued]
-    upper = [_scalar((file.upper_bounds or {}).get(number), field, kind) for file in valued]
+    lower = [bound_scalar((file.lower_bounds or {}).get(number), field, kind) for file in valued]
+    upper = [bound_scalar((file.upper_bounds or {}).get(number), field, kind) for file in valued]
     return ColumnBounds(
         nulls=sum(known) if whole else None, lower=_extreme(lower, min), upper=_extreme(upper, max)
     )
 
 
-def _nulls(file: DataFile, number: int) -> int | None:
+def nulls_in(file: DataFile, number: int) -> int | None:
     """Return the number of nulls in a file, None if unknown.
 
     A column without counts is not always absent from the file: programs that rewrite files may keep no counts, or
@@ -52,7 +52,8 @@ def _nulls(file: DataFile, number: int) -> int | None:
     return None if nulls is None else int(nulls)
 
 
-def _scalar(bound: bytes | None, field: NestedField, kind: pa.DataType) -> pa.Scalar | None:
+def bound_scalar(bound: bytes | None, field: NestedField, kind: pa.DataType) -> pa.Scalar | None:
+    """Return a bound of *field* as a value of Arrow's type *kind*; None if there is none, or none that is known."""
     if bound is None or not isinstance(field.field_type, PrimitiveType):
         return None
     value: Any = from_bytes(field.field_type, bound)

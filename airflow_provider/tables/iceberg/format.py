@@ -36,6 +36,7 @@ from airflow_provider.tables.capabilities import TableCapability
 from airflow_provider.tables.columns import refuse_difference, refuse_reserved, table_schema
 from airflow_provider.tables.cut_files import CutFile, CutFileFormat
 from airflow_provider.tables.drafts import Draft, DraftingFormat
+from airflow_provider.tables.filters import Filters
 from airflow_provider.tables.iceberg import (
     added_files,
     bounds,
@@ -386,9 +387,9 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
         with checks.translated(self._warehouse):
             return self._reader.files(state)
 
-    def sized(self, state: State) -> SizedFiles:
+    def sized(self, state: State, filters: Filters | None = None) -> SizedFiles:
         with checks.translated(self._warehouse):
-            return self._reader.sized(state)
+            return self._reader.sized(state, filters)
 
     def shown_files(self, table: Table) -> list[str]:
         head = self._existing(table).metadata.current_snapshot()
@@ -407,11 +408,13 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
         with checks.translated(self._warehouse):
             return self._reader.read(state, target, every.field(EPOCH_COLUMN))
 
-    def scan(self, state: State, schema: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    def scan(
+        self, state: State, schema: str, columns: Sequence[str] | None = None, filters: Filters | None = None
+    ) -> Iterator[pa.Table]:
         every = self.arrow_schema(schema)
         target = checks.chosen(every, columns)
         with checks.translated(self._warehouse):
-            yield from self._reader.scan(state, target, every.field(EPOCH_COLUMN))
+            yield from self._reader.scan(state, target, every.field(EPOCH_COLUMN), filters)
 
     def cut_file(self, state: State, schema: str) -> CutFile:
         with checks.translated(self._warehouse):

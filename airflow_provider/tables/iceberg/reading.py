@@ -15,7 +15,8 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.tables import checks, parquet_files
 from airflow_provider.tables.added_values import OWN, Added
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, schemas, spans
+from airflow_provider.tables.filters import Filters
+from airflow_provider.tables.iceberg import column_names, manifest_files, manifests, pruning, schemas, spans
 from airflow_provider.tables.locations import is_own
 from airflow_provider.tables.statistics import Clip, SizedFiles
 
@@ -52,9 +53,12 @@ class StateReader:
         """
         return [file.uri for file in self._files_of(state)]
 
-    def sized(self, state: State) -> SizedFiles:
-        """Return :meth:`files` with the sums of their rows and bytes. :raises Unavailable: likewise."""
-        files = list(self._files_of(state))
+    def sized(self, state: State, filters: Filters | None = None) -> SizedFiles:
+        """Return :meth:`files` with the sums of their rows and bytes, without those that have no row for *filters*.
+
+        :raises Unavailable: likewise.
+        """
+        files = self._files_for(state, filters)
         return SizedFiles(
             files=[file.uri for file in files],
             rows=sum(file.rows for file in files),
@@ -139,9 +143,14 @@ class StateReader:
         tables = list(self.scan(state, target, epoch))
         return pa.concat_tables(tables) if tables else target.empty_table()
 
-    def scan(self, state: State, target: pa.Schema, epoch: pa.Field) -> Iterator[pa.Table]:
-        """Yield the rows file by file; of a unit file those of the state's epochs alone."""
-        files = list(self._files_of(state))
+    def scan(
+        self, state: State, target: pa.Schema, epoch: pa.Field, filters: Filters | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the rows file by file; of a unit file those of the state's epochs alone.
+
+        :param filters: files that have no row for them are left out.
+        """
+        files = self._files_for(state, filters)
         added, clip = self._added(state, files), self._clip(state, files)
         each = added or [OWN] * len(files)
         pieces = (
@@ -159,23 +168,33 @@ class StateReader:
         """
         held = list(self._files_of(state))
         wanted, clip = {file.uri for file in held}, self._clip(state, held)
-        staged = (manifests.staged(part, 0) for output in state.staged for part in output.committable.parts)
-        entries = (
-            entry
-            for manifest in (*self._manifests(state), *staged)
-            for entry in manifest_files.entries(self._io, manifest)
-        )
         # Slices of a full table may share a file: only the entry of this state's slice has its epoch's bounds.
         files = {
-            entry.data_file.file_path: entry.data_file
-            for entry in entries
-            if entry.data_file.file_path in wanted and spans.overlaps(state, spans.span_of(entry.data_file))
+            file.file_path: file
+            for file in self._entries(state)
+            if file.file_path in wanted and spans.overlaps(state, spans.span_of(file))
         }
         if clip is not None:
             for uri in clip.files:
                 own = parquet_files.read_clipped(uri, pa.schema([epoch]), epoch, clip)
                 manifest_files.recount(files[uri], own.num_rows)
         return list(files.values())
+
+    def _files_for(self, state: State, filters: Filters | None) -> list[File]:
+        """Return the files of *state* that may have a row for *filters*."""
+        files = list(self._files_of(state))
+        if filters is None:
+            return files
+        may_have = pruning.test_of(filters)
+        without = {file.file_path for file in self._entries(state) if not may_have(file)}
+        return [file for file in files if file.uri not in without]
+
+    def _entries(self, state: State) -> Iterator[DataFile]:
+        """Yield what the manifests say of the files of *state*, and of some others; not cached."""
+        staged = (manifests.staged(part, 0) for output in state.staged for part in output.committable.parts)
+        for manifest in (*self._manifests(state), *staged):
+            for entry in manifest_files.entries(self._io, manifest):
+                yield entry.data_file
 
     def _committed(self, state: State) -> Iterator[File]:
         for manifest in self._manifests(state):

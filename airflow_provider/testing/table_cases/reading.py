@@ -12,10 +12,11 @@ from airflow_provider.domain.cut import Staged
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Table
-from airflow_provider.tables import parquet_files
+from airflow_provider.tables import filtered, parquet_files
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.capabilities import TableCapability, refuse_without
 from airflow_provider.tables.cut_files import CutFileFormat
+from airflow_provider.tables.filters import FilterTuple, filters_on
 from airflow_provider.testing.table_cases.backend import (
     COLUMNS,
     Publisher,
@@ -102,6 +103,32 @@ class ReadingCases(TableCases):
         pieces = list(publisher.format.scan(state, schema, ["id"]))
         assert sorted(row_id for piece in pieces for row_id in piece.column("id").to_pylist()) == [0, 1]
         assert {tuple(piece.schema.names) for piece in pieces} == {("id",)}
+
+    @pytest.mark.parametrize(
+        ("filters", "ids"),
+        [
+            ([("id", "=", 10)], [10]),
+            ([("id", "in", [1, 21, 99])], [1, 21]),
+            ([("id", ">", 10), ("label", "!=", "row 20")], [11, 21]),
+            ([("label", ">=", "row 2"), ("label", "<=", "row 20")], [20]),
+            ([("id", "<", 0)], []),
+        ],
+    )
+    def test_filters_leave_out_files_without_rows_for_them(
+        self, publisher: Publisher, table: Table, filters: list[FilterTuple], ids: list[int]
+    ) -> None:
+        """R22: of committed and of staged rows; no row that meets them is lost, and null meets none."""
+        for number in range(2):
+            publisher.publish(table, day(number), [10 * number, 10 * number + 1])
+        rows = pa.record_batch([[20, 21, None], ["row 20", "row 21", None]], schema=COLUMNS)
+        staged = Staged(interval=day(2), committable=publisher.stage(table, day(2), [rows]))
+        state, schema = replace(publisher.state(table, 2), staged=(staged,)), publisher.schemas[table]
+        found = filtered.read(publisher.format, state, schema, ["label"], filters)
+        assert found.column_names == ["label"]
+        assert sorted(found.column("label").to_pylist()) == [f"row {number}" for number in ids]
+        opened = publisher.format.sized(state, filters_on(filters, COLUMNS, schema)).files
+        assert set(opened) <= {*publisher.format.files(state)}
+        assert len(opened) >= len({number // 10 for number in ids})
 
     def test_statistics_count_all_rows_and_bound_all_values(self, publisher: Publisher, table: Table) -> None:
         """R14: of committed and of staged rows; an unknown bound is None, never a guess."""
