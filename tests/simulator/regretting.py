@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -72,7 +72,7 @@ class Regretting:
     """One process of that person.
 
     :param now: the store's time. :param quiet: whether nothing new is to be begun. :param lags: whether the catalog is
-        behind what was committed of any table.
+        behind what was committed of any of these tables.
     """
 
     coordinator: EpochService
@@ -82,7 +82,7 @@ class Regretting:
     count: Callable[[Event], None]
     now: Callable[[], datetime]
     quiet: Callable[[], bool]
-    lags: Callable[[], bool]
+    lags: Callable[[Collection[str]], bool]
 
     @property
     def _random(self) -> Random:
@@ -210,7 +210,7 @@ class Regretting:
         plan = self._plan(made.to)
         if not plan.epochs:
             tries = 0
-            while tries == 0 or (self.model.csn == made.csn and self.lags()):
+            while tries == 0 or (self.model.csn == made.csn and self.lags(made.since)):
                 expect(tries < _REPEATS, "R17", f"{made}: a pointer is behind")
                 self._call_again(plan, made)
                 tries += 1

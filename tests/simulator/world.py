@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -216,9 +216,9 @@ class World(Site):
             not gone & self._files, "I6", f"{place.uri}: published files were deleted: {gone & self._files}"
         )
 
-    def lags(self) -> bool:
-        """Whether the catalog is behind what was committed of any table."""
-        found = {table: self.tables.describe(TABLES[table]) for table in self._refs}
+    def lags(self, tables: Collection[str]) -> bool:
+        """Whether the catalog is behind what was committed of any of *tables*."""
+        found = {table: self.tables.describe(TABLES[table]) for table in self._refs if table in tables}
         return any(info is None or info.version != self._refs[table].version for table, info in found.items())
 
     # --- the end -----------------------------------------------------------------------------------------------
