@@ -36,7 +36,7 @@ COMMON_EXTRAS = ("backend", "warehouse", "catalog", "require")
 _CONN_ID = re.compile(r"[\w#!()\-.:/\\]{1,250}")
 """Pattern that Airflow itself requires of a connection's id."""
 
-WAREHOUSE_SCHEMES = frozenset({"file", "s3"})
+WAREHOUSE_SCHEMES = frozenset({"file", "s3", "gs"})
 _OF_EVERY_STORE = frozenset({"server time"})
 """Capabilities that a connection of before may require: every store has them now."""
 
@@ -207,19 +207,21 @@ def _require(connection: ConnectionFields) -> frozenset[StoreCapability]:
 
 def _warehouse(connection: ConnectionFields) -> str:
     from airflow_provider.stores.connecting import refused
-    from airflow_provider.tables.locations import checked_warehouse
+    from airflow_provider.tables.locations import checked_warehouse, not_yet
 
     given = connection.extra.get("warehouse")
     expected = "a URI with an absolute path, such as file:///srv/epochs/warehouse"
     if not isinstance(given, str):
         raise refused(connection, "warehouse", given, expected)
     scheme, _, rest = given.partition("://")
+    if scheme not in WAREHOUSE_SCHEMES:  # what stands before "@" may be a password
+        shown = f"{scheme}://…" if "@" in rest else given
+        served = f"{expected}; schemes: {sorted(WAREHOUSE_SCHEMES)}{not_yet(scheme)}"
+        raise refused(connection, "warehouse", shown, served)
     if "@" in rest.partition("/")[0]:
         raise refused(
             connection, "warehouse", "(a URI with credentials)", f"{expected}, without user and password"
         )
-    if scheme not in WAREHOUSE_SCHEMES:
-        raise refused(connection, "warehouse", given, f"{expected}; schemes: {sorted(WAREHOUSE_SCHEMES)}")
     try:
         return checked_warehouse(given)
     except InvalidInput as error:

@@ -155,8 +155,8 @@ def _refuse_unreachable(spark: SparkSession, place: StagingLocation) -> None:
             field="warehouse",
             value=f"{scheme}://…",
             expected="a file system that the Spark session itself can open: statements are run by its JVM",
-            next_step=f"add its jar (hadoop-aws for S3) and set spark.hadoop.fs.{scheme}.impl; or write a DataFrame: "
-            "epoch.write works on every warehouse.",
+            next_step="add its jar (hadoop-aws for S3, gcs-connector for gs://) and set "
+            f"spark.hadoop.fs.{scheme}.impl; or write a DataFrame: epoch.write works on every warehouse.",
             table=place.table.name,
         )
 

@@ -34,7 +34,8 @@ def opens(spark: SparkSession, scheme: str, uri: str, columns: StructType) -> bo
     if new and not found:
         log.warning(
             "Spark has no file system for %s://: files are read in Python workers, whole and without filters. "
-            "For large tables add its jar (hadoop-aws for S3) and set spark.hadoop.fs.%s.impl.",
+            "For large tables add its jar (hadoop-aws for S3, gcs-connector for gs://) and "
+            "set spark.hadoop.fs.%s.impl.",
             scheme,
             scheme,
         )

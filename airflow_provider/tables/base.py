@@ -395,7 +395,7 @@ class TableFormat(ABC):
         """Return the URIs of the data files that hold exactly the rows of *state*, derived from its ref alone."""
 
     def sized(self, state: State, filters: Filters | None = None) -> SizedFiles:  # noqa: ARG002
-        """Return the files of *state* with their size, for estimates; any without rows for *filters* may be left out."""
+        """Return the files of *state*, sized for estimates; any that have no row for *filters* may be left out."""
         return SizedFiles(files=self.files(state))
 
     @abstractmethod

@@ -122,11 +122,13 @@ def open_formats(store_url: str, warehouse: str, catalog_url: str | None = None)
 
     :param warehouse: absolute path or URI below which tables lie; memory tables do not use it.
     :param catalog_url: URL of the catalog that holds the tables' pointers, if it is not the store's own database.
-    :raises InvalidInput: *warehouse* is not a valid location.
+    :raises InvalidInput: *warehouse* is not a valid location, or this process has no credentials for it.
     """
+    from airflow_provider.tables.clouds import check
     from airflow_provider.tables.iceberg.catalogs.connecting import shown_catalog
 
     checked = checked_warehouse(warehouse)
+    check(checked)
     catalog, _ = catalog_of(store_url, catalog_url)
     pointers = {"memory": catalog if memory_name(catalog) else store_url, "iceberg": catalog}
     following = {name for name, place in pointers.items() if place != store_url}

@@ -26,9 +26,9 @@ _PLACE = re.compile(
 )
 _UNSAFE_IN_WAREHOUSE = frozenset("%#?;*[]{}\\\"'`$&|<>")
 _MAX_WAREHOUSE_CHARACTERS = 500
-_SCHEMES = ("file", "s3", "s3a", "s3n", "memory")
+_SCHEMES = ("file", "s3", "s3a", "s3n", "gs", "memory")
 """Schemes on which tables are tested, and the memory format's own."""
-_UNTRIED = ("gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+_UNTRIED = ("gcs", "abfs", "abfss", "hdfs", "viewfs")
 """Schemes for which Arrow has file systems, too. No test writes tables there, so that they are refused."""
 
 
@@ -122,6 +122,11 @@ def checked_warehouse(warehouse: object) -> str:
     return uri.rstrip("/")
 
 
+def not_yet(scheme: str) -> str:
+    """Return the end of a refusal of *scheme*, if it is one that may be served one day."""
+    return f": tables on {scheme}:// are not supported yet" if scheme in _UNTRIED else ""
+
+
 def same_warehouse(left: str, right: str) -> bool:
     """Return whether two checked warehouses are one: S3 has three schemes for one bucket; all else must be equal."""
     return plain_scheme(left) == plain_scheme(right)
@@ -165,8 +170,7 @@ def _problem(uri: str) -> str:
     if not scheme or "://" not in uri:
         return "an absolute path or a URI"
     if scheme not in _SCHEMES:
-        untried = f": tables on {scheme}:// are not supported yet" if scheme in _UNTRIED else ""
-        return f"a URI with one of the schemes {', '.join(_SCHEMES[:-1])}{untried}"
+        return f"a URI with one of the schemes {', '.join(_SCHEMES[:-1])}{not_yet(scheme)}"
     if scheme == "file" and (host or not path.startswith("/")):
         return "file:/// and an absolute path"
     if scheme not in {"file", "memory"} and not host:

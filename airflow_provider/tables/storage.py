@@ -6,21 +6,30 @@ Endpoint, region and credentials of an S3 store come from the process's environm
 ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` (a server that is not Amazon's), ``AWS_REGION`` or
 ``AWS_DEFAULT_REGION``, and the keys, profile or role that AWS's programs look for. Airflow's tasks and Spark's workers
 each have their own environment, so no key is in a connection, in Spark's settings or in what is sent to workers.
+So it is for Google's store (:mod:`airflow_provider.tables.clouds`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
+from airflow_provider.tables.clouds import GOOGLE_SCHEMES, open_cloud
+
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _S3_CONNECT_S = 10
 _S3_REQUEST_S = 60
+_DELETES_AT_ONCE = 16
+_GOOGLES = "gcs"
+"""Arrow's name of the class; an Arrow that was built without Google's store has no such class."""
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -50,7 +59,8 @@ def split(uri: str) -> tuple[str, str]:
 def serves(uri: str, beside: str) -> bool:
     """Return whether a file at *uri*, which another program named, is safe to open in a process that reads *beside*.
 
-    Without credentials for Azure Arrow ends the process, and for Google's store it waits for minutes.
+    Credentials are those of the warehouse; without any for Azure Arrow ends the process, and for Google's store it
+    waits for minutes.
     """
     scheme, separator, _ = as_uri(uri).partition("://")
     return bool(separator) and scheme in {"file", *S3_SCHEMES, as_uri(beside).partition("://")[0]}
@@ -63,6 +73,8 @@ def open_root(root: str) -> pafs.FileSystem:
         return pafs.LocalFileSystem()
     if scheme in S3_SCHEMES:
         return _open_s3(rest.partition("/")[0])
+    if scheme in GOOGLE_SCHEMES:
+        return open_cloud(root)
     return pafs.FileSystem.from_uri(root)[0]
 
 
@@ -85,25 +97,30 @@ def _open_s3(bucket: str) -> pafs.FileSystem:
 
 
 class NotWritable(OSError):
-    """No file can be created there: no permission, no such disk, or a file where a directory should be."""
+    """No file can be created there: no permission, no such disk or bucket, or a file where a directory should be."""
 
 
 def create(found: pafs.FileSystem, path: str) -> Any:
     """Open a new file for writing and create its directory; its content is durable once it is closed.
 
     :raises FileExistsError: the file exists (on a local disk only).
-    :raises NotWritable: the file or its directory cannot be created (on a local disk only); names the path.
+    :raises NotWritable: the file or its directory cannot be created; names the path.
     """
-    return DurableFile(path) if isinstance(found, pafs.LocalFileSystem) else found.open_output_stream(path)
+    if isinstance(found, pafs.LocalFileSystem):
+        return DurableFile(path)
+    try:
+        return found.open_output_stream(path)
+    except FileNotFoundError as error:  # Google's store, and Arrow names the request alone
+        raise NotWritable(errno.ENOENT, "no such bucket", path) from error
 
 
 def write_whole(found: pafs.FileSystem, path: str, content: bytes) -> None:
     """Write a file that others see whole or not at all, in place of one that is there; durable on a local disk.
 
-    :raises NotWritable: the file or its directory cannot be created (on a local disk only); names the path.
+    :raises NotWritable: the file or its directory cannot be created; names the path.
     """
     if not isinstance(found, pafs.LocalFileSystem):
-        with found.open_output_stream(path) as stream:
+        with create(found, path) as stream:
             stream.write(content)
         return
     beside = f"{path}.{uuid.uuid4().hex}"
@@ -121,6 +138,28 @@ def remove(found: pafs.FileSystem, path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def remove_folder(found: pafs.FileSystem, path: str) -> None:
+    """Delete a directory and all that is in it.
+
+    Arrow's own way in Google's store fails at the end where no object stands for the directory itself.
+
+    :raises FileNotFoundError: it does not exist.
+    """
+    if found.type_name != _GOOGLES:
+        found.delete_dir(path)
+        return
+    infos = found.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
+    files = [info.path for info in infos if info.is_file]
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        list(pool.map(lambda file: remove(found, file), files))
+    # Hadoop makes objects that stand for directories.
+    if found.get_file_info(path).type is pafs.FileType.Directory:
+        with suppress(FileNotFoundError):
+            found.delete_dir(path)
+    elif not files:
+        raise FileNotFoundError(path)
 
 
 def missing(uris: Iterable[str]) -> list[str]:
@@ -146,8 +185,15 @@ def sizes(uris: Iterable[str]) -> dict[str, int]:
 
 
 def folders(uri: str) -> list[str]:
-    """Return the names of the folders at *uri*; none if it does not exist."""
+    """Return the names of the folders at *uri*; none if it does not exist.
+
+    In Google's store Arrow lists only directories for which there is an object: there the files below are listed.
+    """
     found, path = filesystem(uri)
+    if found.type_name == _GOOGLES:
+        infos = found.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
+        below = [(info.path.removeprefix(f"{path}/").split("/"), info.is_file) for info in infos]
+        return sorted({parts[0] for parts, is_file in below if len(parts) > 1 or not is_file})
     infos = found.get_file_info(pafs.FileSelector(path, allow_not_found=True))
     return [info.base_name for info in infos if info.type == pafs.FileType.Directory]
 

@@ -12,6 +12,7 @@ CUT_FILE_READERS = "tests/contract/test_coordination_cut_files.py"
 ESTIMATES = "tests/unit/test_spark_estimates.py"
 CATALOGS = "tests/contract/test_iceberg_catalogs.py"
 LOCATIONS = "tests/unit/test_iceberg_locations.py"
+CLOUDS = "tests/unit/test_clouds.py"
 REST_CATALOGS = "tests/contract/test_iceberg_rest_catalogs.py"
 
 ADDED_FILES = "tests/contract/test_coordination_added_files.py"
@@ -443,5 +444,14 @@ PLANTED_IN_TABLES = (
         new="(rows.select(wanted.names) for rows in pieces)",
         tests=(FORMATS,),
         by="test_filters_leave_out_files_without_rows_for_them",
+    ),
+    Mutant(
+        name="a store of another cloud is opened without credentials",
+        rule="R22",
+        file="tables/clouds.py",
+        old="    if not login.is_file() and not _is_googles_machine():\n",
+        new="    if False:\n",
+        tests=(CLOUDS,),
+        by="test_a_store_without_credentials_is_refused_before_anything_opens",
     ),
 )

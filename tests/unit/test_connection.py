@@ -116,6 +116,8 @@ def test_printed_fields_hold_no_secret() -> None:
         ({"host": "/a/b.db", "extra": {"warehouse": "gopher://x/y"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "s3://key:secret@bucket/x"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "s3://[::1"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "gopher://secret@x/y"}}, "warehouse"),
+        ({"host": "/a/b.db", "extra": {"warehouse": "gs://key@bucket/x"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "s3://"}}, "warehouse"),
         ({"host": "/a/b.db", "extra": {"warehouse": "file:///srv/ware%20house"}}, "warehouse"),
     ],
@@ -127,6 +129,14 @@ def test_a_wrong_connection_is_refused_by_the_fields_name(fields: dict[str, Any]
     assert f"field {field}" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.next_step
+
+
+def test_the_refusal_of_a_store_that_is_not_served_yet_names_those_that_are() -> None:
+    warehouse = "abfss://lake@account1.dfs.core.windows.net/epochs"
+    with pytest.raises(
+        InvalidInput, match=r"\['file', 'gs', 's3'\]: tables on abfss:// are not supported yet"
+    ):
+        place_of(connection(host="/a/b.db", extra={"warehouse": warehouse}))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_two_names_have_two_parts_also_without_case(one: str, other: str) -> Non
         ("file:///data/warehouse/", "file:///data/warehouse"),
         ("s3://bucket/prefix", "s3://bucket/prefix"),
         ("s3://bucket", "s3://bucket"),
+        ("gs://bucket/prefix/", "gs://bucket/prefix"),
     ],
 )
 def test_warehouses(given_one: Any, uri: str) -> None:
@@ -83,12 +84,12 @@ def test_other_warehouses_are_refused_by_name(bad: Any) -> None:
         checked_warehouse(bad)
 
 
-@pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "oss"])
+@pytest.mark.parametrize("scheme", ["gcs", "abfs", "abfss", "hdfs", "viewfs", "oss"])
 def test_a_warehouse_that_cannot_be_served_is_refused_before_anything_opens(scheme: str) -> None:
     """Arrow ends the process, or waits for minutes, where such a store is opened without its settings."""
     uri = f"{scheme}://bucket/warehouse"
     with pytest.raises(
-        InvalidInput, match=r"schemes file, s3, s3a, s3n.*Next step: set the warehouse"
+        InvalidInput, match=r"schemes file, s3, s3a, s3n, gs\b.*Next step: set the warehouse"
     ) as refused:
         open_formats("sqlite:////srv/epochs.db", uri)
     assert (refused.value.field, refused.value.value) == ("warehouse", uri)

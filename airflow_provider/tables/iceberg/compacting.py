@@ -72,7 +72,7 @@ class CompactingIceberg(CompactingFormat):
         if isinstance(filesystem, pafs.LocalFileSystem):
             checks.refuse_outside(path, storage.filesystem(self._warehouse)[1])
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
-            filesystem.delete_dir(path)
+            storage.remove_folder(filesystem, path)
 
     def _slices(
         self, table: Table, base: TableRef

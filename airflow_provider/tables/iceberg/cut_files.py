@@ -371,8 +371,7 @@ def _directories(folder: str) -> dict[str, str]:
     """Return the directories of cut files of the table whose metadata is in *folder*, each with the list it needs."""
     cuts = f"{_parent(folder)}/cuts"
     filesystem, path = storage.filesystem(cuts)
-    infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-    matches = [_DIRECTORY.fullmatch(info.base_name) for info in infos]
+    matches = [_DIRECTORY.fullmatch(name) for name in storage.folders(cuts)]
     named = {match[0]: match["list"] for match in matches if match}
     if isinstance(filesystem, pafs.LocalFileSystem):  # a link leads to data of others
         named = {name: listed for name, listed in named.items() if not Path(path, name).is_symlink()}
@@ -386,5 +385,5 @@ def _remove(directory: str) -> list[str]:
     infos = [info for info in filesystem.get_file_info(selector) if info.is_file]
     storage.remove(filesystem, f"{path}/metadata/{_NAME}")
     with suppress(FileNotFoundError):  # another vacuum was faster
-        filesystem.delete_dir(path)
+        storage.remove_folder(filesystem, path)
     return sorted(f"{directory}{info.path.removeprefix(path)}" for info in infos)

@@ -170,14 +170,14 @@ def tidy(io: FileIO, draft: Draft, kept: Committable | None) -> None:
     """Delete the draft's files except those that *kept* names."""
     filesystem, path = storage.filesystem(draft.uri)
     if kept is None:
-        filesystem.delete_dir(path)
+        storage.remove_folder(filesystem, path)
         return
     live = {
         storage.filesystem(entry.data_file.file_path)[1]
         for part in kept.parts
         for entry in manifest_files.entries(io, manifests.staged(part, 0))
     }
-    filesystem.delete_dir(f"{path}/metadata")
+    storage.remove_folder(filesystem, f"{path}/metadata")
     for info in filesystem.get_file_info(pafs.FileSelector(path, recursive=True)):
         if info.is_file and info.path not in live:
             storage.remove(filesystem, info.path)

@@ -21,14 +21,16 @@ class DurableFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         """Return a file to create: Iceberg's metadata is never overwritten."""
-        return _NewFile(location) if location.startswith("file://") else super().new_output(location)
+        return (
+            _NewFile(location) if location.startswith(("file://", "gs://")) else super().new_output(location)
+        )
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
         return storage.open_root(f"{scheme}://{netloc or ''}/")
 
 
 class _NewFile(PyArrowFile):
-    """Local file to create."""
+    """File to create: on a local disk, or where Arrow does not tell a missing bucket by name."""
 
     def __init__(self, location: str) -> None:
         filesystem, path = storage.filesystem(location)
@@ -37,7 +39,8 @@ class _NewFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002
         """Open the file for writing.
 
-        :raises FileExistsError: the file exists, whatever *overwrite* says.
+        :raises FileExistsError: the file exists, whatever *overwrite* says (on a local disk only).
+        :raises NotWritable: it cannot be created.
         """
         filesystem, path = storage.filesystem(self.location)
         return cast(OutputStream, storage.create(filesystem, path))

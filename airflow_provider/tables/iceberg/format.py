@@ -363,7 +363,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
         if isinstance(filesystem, pafs.LocalFileSystem):
             checks.refuse_outside(path, storage.filesystem(self._warehouse)[1])
         with checks.translated(self._warehouse), suppress(FileNotFoundError):
-            filesystem.delete_dir(path)
+            storage.remove_folder(filesystem, path)
 
     def vacuum(self, table: Table, expired: Sequence[TableRef], kept: Sequence[TableRef]) -> list[str]:
         loaded = self._catalog.load(table)
