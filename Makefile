@@ -58,7 +58,7 @@ test-quick: prepare ## The tiers unit, property (a short simulation) and contrac
 		--hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-slow
-test-slow: prepare ## The slow tier and properties with a new seed: kills in every window, tables on S3, all stores; then test-versions
+test-slow: prepare ## The slow tier and properties with a new seed: kills in every window, tables on S3 and gs:// (needs Go), all stores; then test-versions
 	@$(PY) -m pytest -m 'slow or property' --hypothesis-seed=$$(date +%s) --budgets $(ARGS)
 	@$(if $(ARGS),:,$(MAKE) test-versions)
 
@@ -114,6 +114,6 @@ constraints: ## Resolve setup.cfg anew and rewrite constraints.txt
 .PHONY: clean
 clean: ## Remove .venv and everything that the tasks made
 	@if [ -x $(PY) ] && [ -d demo ]; then $(PY) -m demo down || true; fi
-	@rm -rf .venv .venv-s3 .versions .jars .demo build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-s3 .emulators .versions .jars .demo build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf metastore_db spark-warehouse derby.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
