@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider.domain.errors import EpochError, FinalError, InvalidInput
+from airflow_provider.domain.errors import EpochError, FinalError
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.owner import Owner
@@ -389,30 +389,48 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
     def _submit(self, context: Context, order: LaunchSpec) -> None:
         """Run ``spark-submit`` until it ends; meanwhile *order* is in a file that only this user can read."""
+        from airflow_provider.operators import spark_cluster
+        from airflow_provider.spark.launch_spec import VARIABLE
+
         if self._killed:
             raise AirflowException("The task was ended before Spark started.")
-        with _handed_over(order):
-            super().execute(context)
+        if self._mode() == spark_cluster.MODE:
+            with _private_file(order) as path, spark_cluster.shipped(self, path, VARIABLE):
+                super().execute(context)
+        else:
+            with _handed_over(order):
+                super().execute(context)
+
+    def _mode(self) -> str | None:
+        """Return the deploy mode of the task's argument, else of its Spark connection."""
+        mode: str | None = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - no public way to ask
+        return mode
 
     def _refuse_cluster_mode(self, service: EpochService) -> None:
-        """Refuse to start a driver on another host, which reaches neither a store for one host nor the launch spec.
+        """Refuse to start a driver on another host that would reach neither the store nor the launch spec.
 
-        :raises StoreIncompatible: the store is for one host. :raises InvalidInput: it is a file on this host.
+        :raises StoreIncompatible: the store is for one host. :raises InvalidInput: Spark does not run on YARN, or with
+            settings that lose the driver.
         """
+        from airflow_provider.operators import spark_cluster
         from airflow_provider.spark import refusals
         from airflow_provider.stores.base import StoreCapability
 
-        mode = self._get_hook()._connection["deploy_mode"]  # noqa: SLF001 - Airflow has no public way to ask
-        if mode != "cluster":
+        if self._mode() != spark_cluster.MODE:
             return
         if StoreCapability.CLUSTER not in service.store.capabilities:
             raise refusals.one_host(f"the metadata store of connection {self.epochs_conn_id!r}")
-        raise InvalidInput(
-            field="deploy_mode",
-            value=mode,
-            expected="client: what is handed over to the driver is a file on this host",
-            next_step="use deploy mode 'client'.",
-        )
+        spark_cluster.refuse(self, self._get_hook())
+
+
+@contextmanager
+def _private_file(order: LaunchSpec) -> Iterator[Path]:
+    """Keep *order* in a file that only this user can read."""
+    folder = Path(tempfile.mkdtemp(prefix="epochs-launch-"))
+    try:
+        yield order.write(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -420,10 +438,9 @@ def _handed_over(order: LaunchSpec) -> Iterator[None]:
     """Keep *order* in a private file; only an environment variable of ``spark-submit`` names it."""
     from airflow_provider.spark.launch_spec import VARIABLE
 
-    folder = Path(tempfile.mkdtemp(prefix="epochs-launch-"))
-    try:
-        os.environ[VARIABLE] = str(order.write(folder))
-        yield
-    finally:
-        os.environ.pop(VARIABLE, None)
-        shutil.rmtree(folder, ignore_errors=True)
+    with _private_file(order) as path:
+        try:
+            os.environ[VARIABLE] = str(path)
+            yield
+        finally:
+            os.environ.pop(VARIABLE, None)

@@ -2,7 +2,8 @@
 
 It travels in a file that only its owner may read, since it holds the store's password: the process's arguments,
 Spark's settings and its UI show nothing of it. The environment variable :data:`VARIABLE` names the file; the program
-reads it once, then removes it.
+reads it once, then removes it. On YARN in deploy mode ``cluster`` the variable holds the name of a file in the
+container's folder: the file is YARN's to remove, and an application's second driver refuses it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from airflow_provider.tables.locations import checked_warehouse
 VARIABLE = "EPOCHS_LAUNCH_SPEC"
 FORMAT = 3
 _PRIVATE = 0o600
+_OTHERS = 0o077
+_CONTAINER = "CONTAINER_ID"
+"""Set by YARN: ``container_e17_1700000000000_0001_02_000001`` runs in the application's second start."""
+_PARTS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,28 +92,54 @@ class LaunchSpec:
 def received() -> LaunchSpec | None:
     """Return this process's launch spec; None if the process was started by hand.
 
-    The first call removes the file; later calls return the same object.
+    The first call removes the file unless YARN has put it there; later calls return the same object.
 
-    :raises InvalidInput: the file is missing, other users may read it, or it holds no launch spec.
+    :raises InvalidInput: the file is missing, other users may read it, it holds no launch spec, or YARN has started
+        the application before.
     :raises StoreIncompatible: another version of the package wrote it.
     """
     name = os.environ.get(VARIABLE)
     if name is None:
         return None
-    handed = _read(Path(name))
+    path = Path(name)
+    shipped = not path.is_absolute()
+    if shipped:
+        _refuse_second_driver()
+    handed = _read(path, shipped=shipped)
     del os.environ[VARIABLE]
-    Path(name).unlink()
+    if not shipped:
+        path.unlink()
     return handed
 
 
-def _read(path: Path) -> LaunchSpec:
+def _refuse_second_driver() -> None:
+    """Refuse to continue the attempt of a driver that may still run: both would write with one token.
+
+    :raises InvalidInput: YARN has started the application before.
+    """
+    container = os.environ.get(_CONTAINER, "")
+    start = container.split("_")[-2] if container.count("_") >= _PARTS else ""
+    if not start.isdigit() or int(start) != 1:
+        raise InvalidInput(
+            field=_CONTAINER,
+            value=container or None,
+            expected="the first container of the application's first start: a later driver would share the token of "
+            "one that may still run",
+            next_step="let the task fail: its next try begins an attempt of its own.",
+        )
+
+
+def _read(path: Path, *, shipped: bool) -> LaunchSpec:
     try:
         status = path.stat()
         content = path.read_bytes()
     except OSError as error:
         raise _refusal(path, f"a file that this process can read ({error.strerror})") from error
-    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != _PRIVATE:
-        raise _refusal(path, f"a file of this user with mode 0600, not {stat.S_IMODE(status.st_mode):04o}")
+    mode = stat.S_IMODE(status.st_mode)
+    private = not mode & _OTHERS if shipped else mode == _PRIVATE  # YARN makes its copy 0500
+    if status.st_uid != os.geteuid() or not private:
+        expected = "that no other user may read" if shipped else "with mode 0600"
+        raise _refusal(path, f"a file of this user {expected}, not {mode:04o}")
     try:
         require_format(content, FORMAT, what=f"{path}: a launch spec", where="for Airflow and for Spark")
         message = msgspec.json.decode(content, type=_Message)
