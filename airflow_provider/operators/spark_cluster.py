@@ -6,6 +6,8 @@ folders. Spark's settings hold its name alone.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +55,13 @@ def refuse(operator: SparkSubmitOperator, hook: SparkSubmitHook) -> None:
             value=True,
             expected="False: the operator waits for spark-submit",
             next_step="leave yarn_track_via_rm_api out.",
+        )
+    if shutil.which("yarn") is None:
+        raise InvalidInput(
+            field="PATH",
+            value=os.environ.get("PATH"),
+            expected="a folder with Hadoop's command yarn: it ends the application of a task that is ended",
+            next_step="install Hadoop's client on Airflow's workers, or use deploy mode 'client'.",
         )
     for name, (wanted, reason) in REQUIRED.items():
         found = (operator.conf or {}).get(name, wanted)

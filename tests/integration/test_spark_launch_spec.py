@@ -130,6 +130,48 @@ def test_invalid_launch_spec_is_refused(
     assert "nobody.db" not in str(refused.value)
 
 
+def test_yarn_delivers_a_file_that_stays_for_yarn_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name without a folder, in the container's; YARN makes its copy 0500."""
+    given = LaunchSpec(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER))
+    path = given.write(tmp_path)
+    path.chmod(0o500)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, path.name)
+    monkeypatch.setenv("CONTAINER_ID", "container_e17_1410901177871_0002_01_000001")
+    received = launch_spec.received()
+    assert received is not None
+    assert received.settings == SETTINGS
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("container", "mode", "words"),
+    [
+        ("container_e17_1410901177871_0001_02_000001", 0o500, "CONTAINER_ID.*02_000001"),
+        ("container_1410901177871_0001_11_000001", 0o500, "CONTAINER_ID.*11_000001"),
+        (None, 0o500, "CONTAINER_ID"),
+        ("container_1410901177871_0002_01_000001", 0o540, "0540"),
+        ("container_1410901177871_0002_01_000001", 0o504, "0504"),
+    ],
+)
+def test_second_driver_and_a_file_for_others_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: str | None, mode: int, words: str
+) -> None:
+    """R10: a second driver has the token of the first one, which may still run."""
+    path = LaunchSpec(settings=SETTINGS, job=JOB, batch=Batch(interval=HOUR, owner=OWNER)).write(tmp_path)
+    path.chmod(mode)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, path.name)
+    monkeypatch.delenv("CONTAINER_ID", raising=False)
+    if container is not None:
+        monkeypatch.setenv("CONTAINER_ID", container)
+    with pytest.raises(InvalidInput, match=words) as refused:
+        launch_spec.received()
+    assert "nobody.db" not in str(refused.value)
+
+
 PASSWORD = "s3cr3t-p4ssw0rd"  # noqa: S105  (what the test looks for)
 
 PROGRAM = f"""

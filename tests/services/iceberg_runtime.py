@@ -14,23 +14,23 @@ ROOT = Path(__file__).parents[2]
 @functools.cache
 def jar() -> Path | None:
     """Iceberg's Spark runtime; None where it cannot be had."""
-    return _fetched("ICEBERG_SPARK_RUNTIME", "iceberg-spark-runtime-*.jar")
+    return fetched("ICEBERG_SPARK_RUNTIME", "iceberg-spark-runtime-*.jar")
 
 
 @functools.cache
 def driver() -> Path | None:
     """The JDBC driver for PostgreSQL; None where it cannot be had."""
-    return _fetched("POSTGRES_JDBC", "postgresql-*.jar")
+    return fetched("POSTGRES_JDBC", "postgresql-*.jar")
 
 
 @functools.cache
 def s3() -> tuple[Path, ...] | None:
     """The jars by which Hadoop opens S3, 640 MB; None where they cannot be had."""
-    found = (_fetched("HADOOP_AWS", "hadoop-aws-*.jar"), _fetched("AWS_SDK", "bundle-*.jar"))
+    found = (fetched("HADOOP_AWS", "hadoop-aws-*.jar"), fetched("AWS_SDK", "bundle-*.jar"))
     return tuple(jar for jar in found if jar is not None) if all(found) else None
 
 
-def _fetched(pin: str, name: str) -> Path | None:
+def fetched(pin: str, name: str) -> Path | None:
     """Fetch the pinned jar unless it is there; return where it is."""
     environment = {**os.environ, "PYTHON": sys.executable}
     done = subprocess.run([ROOT / "scripts/prepare-iceberg", pin], env=environment, check=False)

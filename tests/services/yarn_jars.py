@@ -1,0 +1,26 @@
+"""Jars of Hadoop's mini cluster that are fetched once, for the test on YARN."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from tests.services.iceberg_runtime import fetched
+
+PINS = {
+    "HADOOP_MINICLUSTER": "hadoop-client-minicluster-*.jar",
+    "JUNIT": "junit-*.jar",
+    "BOUNCY_PROVIDER": "bcprov-jdk18on-*.jar",
+    "BOUNCY_PKIX": "bcpkix-jdk18on-*.jar",
+    "BOUNCY_UTIL": "bcutil-jdk18on-*.jar",
+    "JAXB_API": "jaxb-api-*.jar",
+    "JAXB_IMPL": "jaxb-impl-*.jar",
+    "ACTIVATION": "activation-*.jar",
+}
+
+
+@functools.cache
+def jars() -> tuple[Path, ...] | None:
+    """What YARN's servers need beside Spark's jars, 50 MB; None where it cannot be had."""
+    found = [fetched(pin, name) for pin, name in PINS.items()]
+    return tuple(jar for jar in found if jar is not None) if all(found) else None
