@@ -63,6 +63,20 @@ while True:
 """
 
 
+_made: list[EpochSparkSubmitOperator] = []
+
+
+@pytest.fixture(autouse=True)
+def _pipes() -> Iterator[None]:
+    """Close what Airflow's hook leaves to the garbage collector: the pipe of its child."""
+    yield
+    while _made:
+        hook = _made.pop()._hook
+        if hook is not None and hook._submit_sp is not None:
+            hook._submit_sp.wait()
+            hook._submit_sp.stdout.close()
+
+
 @pytest.fixture(scope="module")
 def yarn() -> Iterator[YarnCluster]:
     if (jars := yarn_jars.jars()) is None:
@@ -118,7 +132,9 @@ def operator(folder: Path, program: str, *arguments: str, **options: Any) -> Epo
         **{f"spark.executorEnv.{name}": value for name, value in python.items()},
     }
     task = {"job": DAILY, "application": str(folder / "program.py"), "application_args": list(arguments)}
-    return EpochSparkSubmitOperator(task_id="compute", conf=conf, **{**task, **options})
+    made = EpochSparkSubmitOperator(task_id="compute", conf=conf, **{**task, **options})
+    _made.append(made)
+    return made
 
 
 def count(service: EpochService) -> int:
