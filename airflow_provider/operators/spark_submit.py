@@ -187,8 +187,15 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
 
     def on_kill(self) -> None:
         """Stop Spark; the attempt is aborted when ``execute`` sees it end."""
+        from airflow_provider.operators import spark_cluster
+
         self._killed = True
-        super().on_kill()
+        hook = self._hook
+        if hook is not None and hook._connection["deploy_mode"] == spark_cluster.MODE:  # noqa: SLF001
+            # Airflow's operator would ask YARN's REST service, whose address the hook does not know here.
+            hook.on_kill()
+        else:
+            super().on_kill()
 
     def _restate(
         self,
