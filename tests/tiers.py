@@ -52,6 +52,7 @@ SPARK_MODULES = frozenset(
         "test_spark_cut_files",
         "test_spark_drafts",
         "test_spark_epoch_run",
+        "test_spark_filters",
         "test_spark_participants",
         "test_spark_read_source",
         "test_spark_readers",

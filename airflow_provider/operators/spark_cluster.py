@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+    from airflow_provider.coordination.service import EpochService
+
 MODE = "cluster"
 STARTS = "spark.yarn.maxAppAttempts"
 NAMED = "spark.yarn.appMasterEnv."
@@ -34,6 +36,15 @@ REQUIRED = {
     ),
 }
 """Settings that the operator sets, and refuses to have otherwise; with the reasons."""
+
+
+def refuse_store(epochs_conn_id: str, service: EpochService) -> None:
+    """:raises StoreIncompatible: the metadata store of this connection is for one host."""
+    from airflow_provider.spark import refusals
+    from airflow_provider.stores.base import StoreCapability
+
+    if StoreCapability.CLUSTER not in service.store.capabilities:
+        raise refusals.one_host(f"the metadata store of connection {epochs_conn_id!r}")
 
 
 def refuse(operator: SparkSubmitOperator, hook: SparkSubmitHook) -> None:

@@ -420,14 +420,10 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
             settings that lose the driver.
         """
         from airflow_provider.operators import spark_cluster
-        from airflow_provider.spark import refusals
-        from airflow_provider.stores.base import StoreCapability
 
-        if self._mode() != spark_cluster.MODE:
-            return
-        if StoreCapability.CLUSTER not in service.store.capabilities:
-            raise refusals.one_host(f"the metadata store of connection {self.epochs_conn_id!r}")
-        spark_cluster.refuse(self, self._get_hook())
+        if self._mode() == spark_cluster.MODE:
+            spark_cluster.refuse_store(self.epochs_conn_id, service)
+            spark_cluster.refuse(self, self._get_hook())
 
 
 @contextmanager
