@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
+from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.checks import row_count
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
-from airflow_provider.domain.errors import CheckFailed, Conflict, Fenced, InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import (
+    CheckFailed,
+    Conflict,
+    DependentReaders,
+    Fenced,
+    InvalidInput,
+    NotReady,
+    Unavailable,
+)
 from airflow_provider.domain.topology import increment
 from airflow_provider.testing.arrow_attempts import write_rows
-from tests.contract.coordination_world import World, day, owner, rows
-from tests.contract.interruptions import interrupted
+from tests.contract.coordination_world import DOMAIN, World, day, owner, rows
+from tests.contract.interruptions import Interruption, interrupted, worker
 from tests.contract.restating import (
     CLEARED,
     NAME,
     NEW,
     OLD,
+    abandoned,
     computed,
     finished,
     opened,
+    operations,
     planned,
     published,
     read,
@@ -272,4 +285,64 @@ def test_lost_staged_files_keep_the_set_back(table_world: World) -> None:
             restated(world, job, number, [1000] if job.name == "b" else None, CLEARED)
     published(world)
     assert seen(world) == NEW
+    assert sound(world)
+
+
+class _Refused(Interruption):
+    """Counts the calls of a publish since it has found committed readers."""
+
+    def around(self, name: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Make one call."""
+        if not isinstance(sys.exc_info()[1], DependentReaders):
+            return call(*given, **named)
+        return super().around(name, call, *given, **named)
+
+
+def _reads_otherwise(world: World) -> None:
+    computed(world, world.job("r"), 1, [5], "again")
+
+
+def _released(world: World) -> None:
+    operations(world).release(DOMAIN, NAME, ["r"], reason="it was sent", by="ada")
+
+
+def _published(world: World) -> None:
+    _released(world)
+    published(world)
+
+
+def _taken_back(world: World) -> None:
+    abandoned(world)
+    context = world.coordinator.context
+    rollback(context, plan_rollback(context, DOMAIN, world.cut("b").csn - 1), reason="wrong", by="ada")
+
+
+FATES: dict[str, tuple[str, Callable[[World], None], int]] = {
+    "reads otherwise since": ("cascade", _reads_otherwise, 1),
+    "released": ("hold", _released, 0),
+    "released, and all published by another": ("hold", _published, 0),
+    "taken back once the restatement was abandoned": ("cascade", _taken_back, 1),
+}
+"""The policy of the reader's edge, what becomes of it, and before which call: 0 reads the restatement, 1 plans it."""
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_reader_that_is_gone_before_it_could_join_keeps_nothing_back(world: World, fate: str) -> None:
+    """R28: publish decides anew instead of naming a reader that is there no more; once it is over, it says so."""
+    policy, act, number = FATES[fate]
+    base = world.job("b")
+    computed(world, base, 1, [10])
+    opened(world, "b", 1)
+    restated(world, base, 1, [1000])
+    reader = world.job("r", inputs=[increment(world.table("b"), on_upstream_revision=policy)])
+    computed(world, reader, 1)
+    slow = _Refused(number, lambda: act(world))
+    publish = partial(worker(world, slow).restatements.publish, DOMAIN, NAME)
+    if act is _taken_back:
+        with pytest.raises(InvalidInput, match="was abandoned"):
+            publish()
+    else:
+        assert publish() == operations(world).status(DOMAIN, NAME).csn
+    assert len(slow.calls) > number
+    assert world.rows("b") == {"b": [(1, 10 if act is _taken_back else 1000)]}
     assert sound(world)

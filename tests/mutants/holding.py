@@ -1,4 +1,4 @@
-"""Wrong rules about epochs that hold a restatement."""
+"""Wrong rules about epochs that hold a restatement, or join it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CLOSURE = "coordination/restating/closure.py"
 DEPENDENTS = "coordination/commits/dependents.py"
+LATE_READERS = "coordination/restating/late_readers.py"
 OPERATIONS = "coordination/restating/restatements.py"
 OUTDATED = "domain/outdated.py"
 RESTATEMENT = "domain/restatement.py"
@@ -13,6 +14,7 @@ REVERTING = "coordination/restating/reverting.py"
 
 HOLDING = "tests/contract/test_coordination_holding.py"
 AUDITING = "tests/contract/test_coordination_auditing.py"
+MEMBERS = "tests/contract/test_coordination_restating_members.py"
 
 PLANTED_IN_HOLDING = (
     Mutant(
@@ -140,5 +142,23 @@ PLANTED_IN_HOLDING = (
         new="    if decision is Decision.JOINED and record.reverts is record:\n",
         tests=(HOLDING,),
         by="test_reader_that_holds_a_revert_is_released_and_never_joins",
+    ),
+    Mutant(
+        name="a publish fails for good because of readers that are gone",
+        rule="R28",
+        file=OPERATIONS,
+        old="                raise ReadAgain from error",
+        new="                raise",
+        tests=(MEMBERS,),
+        by="test_reader_that_is_gone_before_it_could_join_keeps_nothing_back",
+    ),
+    Mutant(
+        name="of two publishers the one that met readers is told that the restatement is over",
+        rule="R15",
+        file=LATE_READERS,
+        old="        if record.state is RestatementState.PUBLISHED:\n            return [], (), None\n",
+        new="",
+        tests=(MEMBERS,),
+        by="test_reader_that_is_gone_before_it_could_join_keeps_nothing_back",
     ),
 )

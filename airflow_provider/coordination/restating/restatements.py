@@ -26,7 +26,8 @@ from airflow_provider.coordination.restating.grouped import (
     settle_epochs,
     settle_groups,
 )
-from airflow_provider.coordination.restating.holding import chosen, decisions, refuse_kept_back
+from airflow_provider.coordination.restating.holding import chosen, decisions
+from airflow_provider.coordination.restating.late_readers import extend
 from airflow_provider.coordination.restating.look import differences, staged_cut
 from airflow_provider.coordination.restating.opening import (
     LIFETIME,
@@ -44,6 +45,7 @@ from airflow_provider.coordination.restating.refusals import (
 )
 from airflow_provider.coordination.restating.reverting import Reverting, open_revert
 from airflow_provider.coordination.restating.skipped_copies import copy_members
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.coordination.upkeep.left_members import end_members
 from airflow_provider.coordination.upkeep.members_now import MembersNow, MemberStatus, StagedMember
 from airflow_provider.domain.cut import Cut
@@ -300,26 +302,31 @@ class Restatements:
         :raises NotReady: members are not staged; or committed epochs have read since what it replaces: these are
             members from then on, to be computed, too; or epochs hold it: see :meth:`join` and :meth:`release`.
         :raises InvalidInput: it is over, or not approved.
-        :raises Conflict: what members have read has changed: compute them again. Others are those of publish.
+        :raises Conflict: what members have read has changed: compute them again. Others are those of publish, but for
+            :class:`DependentReaders`.
         """
-        now = self._now(domain, name)
-        if now.record.state is RestatementState.PUBLISHED:
-            self._follow(now)
-            return now.stamped.csn or 0
-        if now.record.is_group:
-            return publish_group(self.context, now)
-        now = self._open_now(domain, name)
-        copy_members(self.context, now)
-        staged = self._all_staged(now)
-        refuse_unapproved(now.name, now.record, now.output(staged))
-        try:
-            published = publish_members(
-                self.context, [member.attempt for member in staged], now.together(staged)
-            )
-        except DependentReaders as error:
-            self._extend(now, error)
-            raise
-        return published[0].csn
+
+        def operation() -> int:
+            now = self._now(domain, name)
+            if now.record.state is RestatementState.PUBLISHED:
+                self._follow(now)
+                return now.stamped.csn or 0
+            if now.record.is_group:
+                return publish_group(self.context, now)
+            now = self._open_now(domain, name)
+            copy_members(self.context, now)
+            staged = self._all_staged(now)
+            refuse_unapproved(now.name, now.record, now.output(staged))
+            try:
+                published = publish_members(
+                    self.context, [member.attempt for member in staged], now.together(staged)
+                )
+            except DependentReaders as error:
+                extend(self.context, now, error)
+                raise ReadAgain from error  # these readers keep it back no more
+            return published[0].csn
+
+        return self.context.retry(operation, Conflict.of_others(f"restatement {name!r}", "changing it"))
 
     def revert(self, domain: str, name: str, *, reason: str, by: str) -> int:
         """Give the epochs of a published restatement the rows back that it has replaced, by one commit; return its CSN.
@@ -367,32 +374,6 @@ class Restatements:
 
         now = self.context.retry(mark, Conflict.of_others(f"restatement {name!r}", "changing it"))
         end_members(self.context, where, now.name, now.record)
-
-    def _extend(self, now: MembersNow, error: DependentReaders) -> None:
-        """Make committed epochs that have read since what the restatement replaces its members.
-
-        :raises NotReady: naming them, and those that hold it. :raises TopologyError: they cannot be computed again.
-        """
-        store, where = self.context.store, now.domain
-
-        def operation() -> tuple[list[tuple[JobName, Interval]], tuple[HeldEpochs, ...], datetime | None]:
-            current = self._open_now(where, now.name)
-            reading = store.read(where, claim_keys(where))
-            planned = planning.replanned(store, where, now.name, current.record)
-            known = set(now.record.epochs)
-            new = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
-            # An earlier call, with a lost reply, or another publisher may have added them already.
-            record = current.record
-            if set(new) - set(record.epochs):
-                refuse_obstacles(planned)
-                closed = record.closed_at(reading.now, self.context.defaults.closing_phase)
-                record = replace(closed, members=planned.members)
-                self._replace(current, record, reading)
-            return new, planned.held, record.closing_until if record.is_closing(reading.now) else None
-
-        lost = Conflict.of_others(f"restatement {now.name!r}", "changing it")
-        new, held, closing_until = self.context.retry(operation, lost)
-        refuse_kept_back(now.name, new, held, closing_until, error)
 
     def _follow(self, now: MembersNow) -> None:
         """Move pointers of the members' tables that an interrupted publish has left behind (R17)."""
