@@ -17,7 +17,7 @@ from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.restating import read
 
 WHY = {"reason": "no more", "by": "me"}
-DAY_1 = "flights 2024-01-02T00:00:00Z"
+DAY_1, DAY_2 = "flights 2024-01-02T00:00:00Z", "flights 2024-01-03T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)

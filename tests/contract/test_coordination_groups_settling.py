@@ -15,11 +15,9 @@ from airflow_provider.domain.errors import EpochBusy, EpochError, InvalidInput
 from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.domain.topology import Group, Job, increment
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner
-from tests.contract.groups import DAY_1, WHY, Chain, committed
+from tests.contract.groups import DAY_1, DAY_2, WHY, Chain, committed
 from tests.contract.interruptions import Interruption, worker
 from tests.contract.restating import Prepared, sound
-
-DAY_2 = "flights 2024-01-03T00:00:00Z"
 
 
 def _skip(world: World) -> None:

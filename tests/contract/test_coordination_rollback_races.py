@@ -32,7 +32,7 @@ from airflow_provider.domain.topology import Job, Table, increment
 from airflow_provider.domain.version import TableRef
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner
-from tests.contract.groups import Chain
+from tests.contract.groups import DAY_2, Chain
 from tests.contract.interruptions import interrupted
 from tests.contract.landings import FILES, Landing
 from tests.contract.restating import NAME, Prepared, opened, published, restated
@@ -298,15 +298,26 @@ def test_an_older_package_may_use_the_store(world: World, monkeypatch: pytest.Mo
 # --- what an epoch has besides its rows ----------------------------------------------------------------------------
 
 
-def test_a_group_computes_its_barrier_again(world: World) -> None:
-    """R40: the barrier is opened anew, and published whole."""
+@pytest.mark.parametrize("again", [False, True])
+def test_a_group_computes_its_barrier_again(world: World, *, again: bool) -> None:
+    """R30, R40: the barrier is over, opened anew, and published whole.
+
+    :param again: a restatement has computed its epochs again before.
+    """
     chain = Chain.of(world)
     chain.run(1)
     csn = len(world.commits())
     before = world.rows("b", "d", "t")
     chain.run(2)
+    if again:
+        opened(world, "b", 2)
+        for job in chain.jobs:
+            restated(world, job, 2, [1000])
+        published(world)
     rolled(world.coordinator, csn)
     assert world.rows("b", "d", "t") == before
+    with pytest.raises(InvalidInput, match=f"was abandoned: rolled back to CSN {csn}"):
+        world.coordinator.restatements.publish(DOMAIN, DAY_2)
     base, daily, total = chain.jobs
     chain.stage(base, 2, values=[200])
     chain.stage(daily, 2)

@@ -163,4 +163,13 @@ PLANTED_IN_ROLLBACKS = (
         tests=RACES,
         by="test_a_rollback_whose_reply_is_lost_is_made_once",
     ),
+    Mutant(
+        name="a barrier whose epochs were computed again stays published once they are rolled back",
+        rule="R30",
+        file=COMMITS,
+        old="            change_sets |= dict.fromkeys(change_set for _, change_set in since)\n",
+        new="            change_sets[since[-1][1]] = None\n",
+        tests=RACES,
+        by="test_a_group_computes_its_barrier_again",
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -50,7 +50,7 @@ class CommitsSince:
     """Effect of the commits after a CSN.
 
     :param gone: the epochs that go. :param reverted: epochs that stay, since a restatement of them was taken back.
-    :param groups: the barriers of groups that have committed some of *gone*.
+    :param groups: the barriers of groups that have committed some of *gone*, by whichever revision.
     :param versions: the versions of tables that were made since, each with the time of its commit.
     :param obstacles: commits that cannot be taken back, as text.
     """
@@ -77,11 +77,14 @@ def commits_since(reader: MetadataReader, domain: DomainName, to: int, head: int
             known = mentions.setdefault((member.job, member.interval), [])
             known.append((member, record.change_set))
     gone, reverted = list[RolledEpoch](), list[tuple[JobName, Interval, Commitment]]()
+    change_sets = dict[ChangeSetId, None]()
     for (job, interval), stamped in _epochs(reader, domain, mentions):
         committed, since = stamped.record.committed, mentions[job, interval]
         if committed is None or stamped.record.interval != interval:
             continue  # it was rolled back since
         if since[0][0].is_first:
+            # Of all its commits, not of the newest alone: a restatement computes what a group has committed again.
+            change_sets |= dict.fromkeys(change_set for _, change_set in since)
             gone.append(
                 RolledEpoch(
                     job=job,
@@ -99,7 +102,7 @@ def commits_since(reader: MetadataReader, domain: DomainName, to: int, head: int
     return CommitsSince(
         gone=tuple(gone),
         reverted=tuple(reverted),
-        groups=tuple(_groups(reader, domain, gone)),
+        groups=tuple(_groups(reader, domain, change_sets)),
         versions=tuple(versions),
         obstacles=tuple(obstacles),
     )
@@ -151,9 +154,8 @@ def _undo(since: Sequence[tuple[Member, ChangeSetId]]) -> str:
 
 
 def _groups(
-    reader: MetadataReader, domain: DomainName, gone: Sequence[RolledEpoch]
+    reader: MetadataReader, domain: DomainName, change_sets: Iterable[ChangeSetId]
 ) -> Iterator[Stamped[RestatementRecord]]:
-    change_sets = dict.fromkeys(epoch.commitment.change_set for epoch in gone)
     names = [each.removeprefix(_GROUP) for each in change_sets if each.startswith(_GROUP)]
     for name in names:
         key = restatement_key(domain, RestatementId(name))
