@@ -42,7 +42,7 @@ def _literal(value: object, kind: pa.DataType) -> str:
         case Decimal():
             return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
         case float():
-            return f"CAST('{value!r}' AS {'FLOAT' if kind == pa.float32() else 'DOUBLE'})"
+            return f"CAST('{value!r}' AS DOUBLE)"
     return f"CAST({value} AS BIGINT)"
 
 

@@ -6,7 +6,6 @@ meets none, and NaN none but ``!=``. See docs/decisions/filters.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -32,10 +31,10 @@ OPERATORS: dict[str, Callable[[Any, Any], pc.Expression]] = {
     "in": lambda column, values: column.isin(values),
 }
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...], str], ...] = (
-    (pa.types.is_boolean, (bool,), "True or False"),
-    (pa.types.is_integer, (int,), "a whole number"),
-    (pa.types.is_floating, (int, float), "a number that is not NaN"),
-    (pa.types.is_decimal, (int, Decimal), "a Decimal"),
+    (pa.types.is_boolean, (bool,), "a bool"),
+    (pa.types.is_integer, (int,), "an int"),
+    (pa.types.is_floating, (int, float), "an int, or a float that is not NaN,"),
+    (pa.types.is_decimal, (int, Decimal), "an int or a Decimal"),
     (pa.types.is_string, (str,), "a str"),
     (pa.types.is_large_string, (str,), "a str"),
     (pa.types.is_date32, (date,), "a date"),
@@ -53,9 +52,14 @@ class Condition:
     kind: pa.DataType
 
     def expression(self) -> pc.Expression:
-        """Return the condition for Arrow."""
-        given = pa.array(self.value, self.kind) if self.operator == "in" else pa.scalar(self.value, self.kind)
-        return OPERATORS[self.operator](pc.field(self.column), given)
+        """Return the condition for Arrow: of numbers that are equal, as zero and minus zero, none differs."""
+        column, kind = pc.field(self.column), _compared_as(self.kind)
+        if kind != self.kind:
+            column = column.cast(kind)
+        if self.operator == "in":
+            zeros = [0.0, -0.0] if pa.types.is_floating(kind) and 0.0 in self.value else []
+            return OPERATORS["in"](column, pa.array([*self.value, *zeros], kind))
+        return OPERATORS[self.operator](column, pa.scalar(self.value, kind))
 
     def may_hold(self, lower: Any, upper: Any) -> bool:
         """Return whether it may hold for a value between two bounds."""
@@ -101,9 +105,14 @@ def filters_on(filters: Sequence[FilterTuple], columns: pa.Schema, schema: str) 
     :param columns: the table's own, without the epoch column. :param schema: all in the table format's own text.
     :raises InvalidInput: a filter is no such tuple, names no column, or has a value of another type than its column.
     """
-    if isinstance(filters, str) or not filters:
+    if isinstance(filters, str) or not isinstance(filters, Sequence) or not len(filters):
         _refuse(filters, "a list of tuples: (column, operator, value)")
     return Filters(schema=schema, conditions=tuple(_condition(each, columns) for each in filters))
+
+
+def _compared_as(kind: pa.DataType) -> pa.DataType:
+    """Return the type of values for a column of *kind*: 0.1 is no float of 32 bits, but lies between two of them."""
+    return pa.float64() if pa.types.is_floating(kind) else kind
 
 
 def _condition(given: FilterTuple, columns: pa.Schema) -> Condition:
@@ -116,12 +125,12 @@ def _condition(given: FilterTuple, columns: pa.Schema) -> Condition:
     column, operator, value = given
     if column not in columns.names:
         _refuse(given, f"a column of the table: {', '.join(columns.names)}")
-    if operator not in OPERATORS:
+    if not isinstance(operator, str) or operator not in OPERATORS:
         _refuse(given, f"an operator: {', '.join(OPERATORS)}")
     kind = columns.field(column).type
     if operator != "in":
         return Condition(column, operator, _value(given, value, kind), kind)
-    if isinstance(value, str) or not isinstance(value, Iterable) or not (values := [*value]):
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) or not (values := [*value]):
         _refuse(given, "a list of values after 'in', with one at least")
     return Condition(column, operator, tuple(_value(given, each, kind) for each in values), kind)
 
@@ -130,16 +139,21 @@ def _value(given: FilterTuple, value: object, kind: pa.DataType) -> Any:
     """Return *value* as Arrow gives values of *kind*: Arrow itself would take a time without a zone for one in UTC."""
     classes, words = _classes(given, kind)
     fits = isinstance(value, classes) and (isinstance(value, bool) == (classes == (bool,)))
+    if fits and isinstance(value, (float, datetime)) and value != value:  # noqa: PLR0124  (NaN, and pandas' NaT)
+        fits = False
     if fits and isinstance(value, date):
         fits = isinstance(value, datetime) == pa.types.is_timestamp(kind)
     if fits and isinstance(value, datetime):
         fits = (value.utcoffset() is None) == (kind.tz is None)
-    if not fits or (isinstance(value, float) and math.isnan(value)):
+    if not fits:
         _refuse(given, f"{words} for a column of the type {kind}")
     try:
-        return pa.scalar(value, kind).as_py()
+        held = pa.scalar(value, _compared_as(kind)).as_py()
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        held = None
+    if held is None or held != value:  # pandas' instants may have nanoseconds
         _refuse(given, f"{words} that the type {kind} can hold")
+    return held
 
 
 def _classes(given: FilterTuple, kind: pa.DataType) -> tuple[tuple[type, ...], str]:

@@ -76,6 +76,6 @@ def test_filters_mean_the_same_in_each_way_of_reading(
         if way == "files":
             opened = [len(epoch.read(EVENTS, filters=[("n", "<", end)]).inputFiles()) for end in (9, 2, 0)]
             assert opened == [2, 1, 0]
-        with pytest.raises(InvalidInput, match="filters.*a whole number"):
+        with pytest.raises(InvalidInput, match="filters.*an int"):
             epoch.read(EVENTS, filters=[("n", "=", "3")])
         epoch.write(SEEN, epoch.read(EVENTS, columns=["n"], filters=[("n", "=", 3), ("flag", "=", True)]))

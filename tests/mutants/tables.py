@@ -425,7 +425,7 @@ PLANTED_IN_TABLES = (
         old="return bool(upper >= self.value)",
         new="return bool(upper > self.value)",
         tests=(FILTERS,),
-        by="test_bounds_leave_out_no_row_that_meets_a_filter",
+        by="test_rows_that_meet_a_filter_are_kept_and_lie_within_bounds",
     ),
     Mutant(
         name="a filter by a local time is taken for one in UTC",
@@ -453,5 +453,23 @@ PLANTED_IN_TABLES = (
         new="    if False:\n",
         tests=(CLOUDS,),
         by="test_a_store_without_credentials_is_refused_before_anything_opens",
+    ),
+    Mutant(
+        name="bounds of long decimals are rounded",
+        rule="R14",
+        file="tables/iceberg/task_writer.py",
+        old="else _unscaled(value, kind.scale)",
+        new="else int(value.scaleb(kind.scale))",
+        tests=(TASK_WRITER,),
+        by="test_written_bounds_are_readable_by_iceberg",
+    ),
+    Mutant(
+        name="zero and minus zero differ in a list",
+        rule="R22",
+        file="tables/filters.py",
+        old="and 0.0 in self.value else []",
+        new="and not self.value else []",
+        tests=(FILTERS,),
+        by="test_rows_that_meet_a_filter_are_kept_and_lie_within_bounds",
     ),
 )

@@ -189,6 +189,14 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
         [dt.datetime(1960, 1, 1, tzinfo=dt.UTC), dt.datetime(2013, 1, 1, tzinfo=dt.UTC)],
     ),
     (pa.decimal128(9, 2), [Decimal("-200.00"), Decimal("1.23")]),
+    (
+        pa.decimal128(38, 18),
+        [
+            Decimal("12345678901.123456789012345678"),
+            Decimal("-99999999999999999999.999999999999999999"),
+            None,
+        ],
+    ),
     (pa.decimal128(30, 0), [Decimal(10**28), Decimal(-(10**28))]),
 ]
 

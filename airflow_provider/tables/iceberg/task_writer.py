@@ -14,6 +14,7 @@ import struct
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
@@ -305,10 +306,17 @@ def _packed(value: Any, kind: pa.DataType) -> bytes | None:
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return struct.pack("<q", value)
     if pa.types.is_decimal(kind):
-        unscaled = value if isinstance(value, int) else int(value.scaleb(kind.scale))
+        unscaled = value if isinstance(value, int) else _unscaled(value, kind.scale)
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
         return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
     return None
+
+
+def _unscaled(value: Decimal, scale: int) -> int:
+    """Return *value* in units of its last digit; Decimal's own arithmetic would round it to 28 digits."""
+    sign, digits, exponent = value.as_tuple()
+    number: int = int("".join(map(str, digits))) * 10 ** (int(exponent) + scale)
+    return -number if sign else number
 
 
 def _shortened(value: bytes, *, text: bool, upper: bool) -> bytes | None:
