@@ -318,7 +318,8 @@ def test_cluster_mode_with_a_store_for_one_host_is_refused(tmp_path: Path, servi
     assert states(service) == []
 
 
-@pytest.mark.parametrize("batch", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [False, True])
 def test_a_run_within_a_restatement_stages_its_epochs(
     tmp_path: Path, service: EpochService, *, batch: bool
 ) -> None:

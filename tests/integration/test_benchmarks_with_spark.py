@@ -38,6 +38,7 @@ def test_the_share_of_one_epoch_is_measured(
     assert "figure bench.protocol.share.day " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runtime_jar")
 def test_reads_are_measured(classic_session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     read.measure(Size.SMALLEST, classic_session)

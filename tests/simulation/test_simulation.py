@@ -19,7 +19,7 @@ from tests.simulator.run import Outcome, simulate
 from tests.simulator.scheduler import Process, Scheduler
 from tests.simulator.totals import Totals, simulate_all
 
-FAULTS = 10_000
+FAULTS = 6_000
 BY_ANOTHER_PROCESS = """
 import json, sys
 from tests.simulator.run import simulate
@@ -29,7 +29,7 @@ print(json.dumps([simulate(int(seed)).trace for seed in sys.argv[1:]]))
 
 def test_faults_without_end_violate_nothing() -> None:
     """R1, R2, R3, R5, R7, R9, R10, R11, R13, R14, R15, R16, R18, R19, R20, R22, R23, R24, R28, R29, R30, R40, I1, I2,
-    I3, I4, I5, I6, I7, I8, I9, I10, I11: ten thousand faults; seven eighths of the kinds of trouble were met.
+    I3, I4, I5, I6, I7, I8, I9, I10, I11: six thousand faults; seven eighths of the kinds of trouble were met.
     """
     totals = simulate_all(_all_seeds(), faults=FAULTS, processes=2, told=_show)
     assert [(one.seed, one.violation) for one in totals.broken] == []

@@ -196,6 +196,7 @@ def test_names_and_notes_are_shown_as_plain_text(viewer: Visitor) -> None:
     viewer.picture("odd-names")
 
 
+@pytest.mark.slow
 def test_many_epochs_are_scrolled_under_names_that_stay(viewer: Visitor) -> None:
     """Only what is on the screen is asked for and drawn; the keyboard reaches the rest all the same."""
     asked = list[str]()
@@ -583,6 +584,7 @@ def test_page_of_an_unreadable_store_names_a_next_step(
         expect(problem).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_page_keeps_its_content_while_the_server_is_away(
     browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
 ) -> None:
