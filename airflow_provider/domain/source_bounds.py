@@ -149,6 +149,8 @@ class BoundsRequest:
     :param before: bounds at earlier barriers, the nearest first, each in its newest revision: those within the source's
         window, and of a source with spans the nearest in any case. :param after: likewise at later barriers.
     :param beyond: the nearest bounds before those. :param past: the nearest bounds after those.
+    :param also_read: earlier revisions at these barriers that committed epochs have read, with files that the newest
+        lack: of a source of files with ``late="next"``.
     :param now: time by the store's clock; None if the request does not depend on it.
     :param cadence: calendar of the epoch; None if it is unknown.
     :param committed: the newest span of an increment at the barrier that the asking job has committed. A revision ends
@@ -161,6 +163,7 @@ class BoundsRequest:
     after: tuple[SourceRecord, ...] = ()
     beyond: SourceRecord | None = None
     past: SourceRecord | None = None
+    also_read: tuple[SourceRecord, ...] = ()
     now: datetime | None = None
     cadence: Cadence | None = None
     committed: Span | None = None

@@ -108,7 +108,10 @@ class FileReader(SourceReader):
         # Epochs may share a location: a file that another epoch has read is not read twice.
         mine = [file for file in own.files if file.uri not in known]
         _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
-        return SourceBounds(source=own.source, files=tuple(sorted([*mine, *late], key=lambda file: file.uri)))
+        # Nor are those of epochs that are behind: once these are computed again, a later epoch reads the files.
+        held = {file.uri for record in asked.also_read for file in record.whole.files}
+        unread = [file for file in (*mine, *late) if file.uri not in held]
+        return SourceBounds(source=own.source, files=tuple(sorted(unread, key=lambda file: file.uri)))
 
     @_answering
     def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:

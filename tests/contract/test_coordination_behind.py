@@ -459,6 +459,30 @@ def test_source_is_bound_back_to_earlier_bounds(world: World, tmp_path: Path) ->
     assert world.rows("d", "e") == {"d": [(1, 1)], "e": [(1, 1)]}
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["one job", "another job has caught up"])
+def test_files_that_an_epoch_behind_has_read_are_no_late_files(
+    world: World, tmp_path: Path, shared: bool
+) -> None:
+    """I11: a file that was gone at `bind` comes back: its epoch reads it again, or a later one does, never both."""
+    jobs = [world.job(name, inputs=[feed(tmp_path, "next")]) for name in ("d", "e")[: 1 + shared]]
+    land(tmp_path, 1, x="1", y="10")
+    for job in jobs:
+        compute(world, job, 1)
+    (tmp_path / f"{day(1).start:%Y-%m-%d}" / "y").unlink()
+    bound(world)
+    for job in jobs[1:]:
+        compute(world, job, 1, owner("again"))
+    land(tmp_path, 1, y="10")
+    land(tmp_path, 2, z="100")
+    compute(world, jobs[0], 2)
+    assert world.rows("d") == {"d": [(1, 11), (2, 100)]}
+    compute(world, jobs[0], 1, owner("again"))
+    land(tmp_path, 3, last="1000")
+    compute(world, jobs[0], 3)
+    first, third = (1, 1010) if shared else (11, 1000)
+    assert world.rows("d") == {"d": [(1, first), (2, 100), (3, third)]}
+
+
 def test_two_files_that_come_late_for_the_same_reason(world: World, tmp_path: Path) -> None:
     """I11: the second one is bound, too; the same without a change is told from it."""
     d, e, _ = two_jobs(world, tmp_path)

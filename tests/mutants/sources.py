@@ -115,6 +115,15 @@ PLANTED_IN_SOURCES = (
         by="test_a_late_file_of_a_revision_that_failed_is_named",
     ),
     Mutant(
+        name="files that an epoch behind has read are read as late files, too",
+        rule="I11",
+        file="coordination/attempts/bounds_around.py",
+        old="        return read_by_commits(self.store, self.job.domain, source.name, lacking)\n",
+        new="        return ()\n",
+        tests=(BEHIND,),
+        by="test_files_that_an_epoch_behind_has_read_are_no_late_files",
+    ),
+    Mutant(
         name="epochs that share a folder read all its files each",
         rule="I11",
         file="coordination/attempts/bounds.py",

@@ -7,10 +7,11 @@ one decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider.coordination.attempts.bounds_around import BoundsAround, Side
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.renamed_sources import refuse_reading_twice
@@ -31,8 +32,8 @@ from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.interval import Cadence, Interval, shifted, time_key
-from airflow_provider.domain.records import Key, Stamped, chain_key, source_key
+from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.records import Key, chain_key, source_key
 from airflow_provider.domain.source_bounds import (
     BoundsRequest,
     Late,
@@ -46,9 +47,8 @@ from airflow_provider.domain.source_bounds import (
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.version import RewriteLog
 from airflow_provider.sources.locations import location_of
-from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading, pages, scan
+from airflow_provider.stores.base import Absent, Exists, MetadataReader, Reading
 
-_PAGE = 100
 _PACKED_SINCE = 2
 """First format of a store with packed lists of files."""
 
@@ -293,65 +293,26 @@ class Bounding:
             return BoundsRequest(
                 source=source, interval=self.interval, now=reading.now, cadence=self.job.cadence
             ), {}
-        own, after, past = self._from_here_on(source)
+        around = BoundsAround(store=self.store, job=self.job, interval=self.interval, source=source)
+        own, after = around.from_here_on()
         for recorded in own:
             self._refuse_other_interval(source, recorded)
-        before, beyond = self._before(source) if source.looks_around else ((), None)
+        before = around.before() if source.looks_around else Side()
         if source.looks_around:
-            for record in (*before, *after):
+            for record in (*before.newest, *after.newest):
                 self._refuse_overlap(source, record)
         asked = BoundsRequest(
             source=source,
             interval=self.interval,
-            before=before,
-            after=after,
-            beyond=beyond,
-            past=past,
+            before=before.newest,
+            after=after.newest,
+            beyond=before.beyond,
+            past=after.beyond,
+            also_read=around.also_read(before, after),
             now=reading.now,
             cadence=self.job.cadence,
         )
         return asked, {recorded.bounds.revision: recorded for recorded in own}
-
-    def _from_here_on(
-        self, source: Source
-    ) -> tuple[list[SourceRecord], tuple[SourceRecord, ...], SourceRecord | None]:
-        """Return the records at this barrier, the newest revisions at the later barriers within reach, and the first
-        record beyond them.
-        """
-        here = time_key(self.interval.end)
-        last = time_key(shifted(self.interval.end, source.reach(self.job.cadence)))
-        own: list[SourceRecord] = []
-        later: dict[str, SourceRecord] = {}
-        for stamped in pages(self.store, self.job.domain, SourceRecord, source.name, start=here, size=_PAGE):
-            barrier = _barrier_of(stamped)
-            if barrier == here:
-                own.append(stamped.record)
-            elif barrier not in later and (not source.looks_around or (barrier > last and later)):
-                return own, tuple(later.values()), stamped.record
-            else:
-                later[barrier] = stamped.record
-        return own, tuple(later.values()), None
-
-    def _before(self, source: Source) -> tuple[tuple[SourceRecord, ...], SourceRecord | None]:
-        """Return the newest revisions at earlier barriers within reach, nearest first, and the record before them."""
-        first = time_key(shifted(self.interval.end, -source.reach(self.job.cadence)))
-        earlier: dict[str, SourceRecord] = {}
-        for stamped in self._backwards(source, time_key(self.interval.end)):
-            barrier = _barrier_of(stamped)
-            if barrier not in earlier and barrier < first and (earlier or not source.has_spans):
-                return tuple(earlier.values()), stamped.record
-            earlier.setdefault(barrier, stamped.record)
-        return tuple(earlier.values()), None
-
-    def _backwards(self, source: Source, end: str) -> Iterator[Stamped[SourceRecord]]:
-        while True:
-            page = scan(
-                self.store, self.job.domain, SourceRecord, source.name, end=end, limit=_PAGE, reverse=True
-            )
-            yield from page
-            if len(page) < _PAGE:
-                return
-            end = page[-1].key.item
 
     def _refuse_other_interval(self, source: Source, record: SourceRecord) -> None:
         if record.interval not in (None, self.interval):
@@ -397,10 +358,6 @@ def _refuse_shared(source: Source, cadence: Cadence, interval: Interval) -> None
                 next_step="let the location say more of the interval; or declare late='next', by which each file is "
                 "read by one of them, or late='ignore', by which each epoch reads what lies there.",
             )
-
-
-def _barrier_of(stamped: Stamped[SourceRecord]) -> str:
-    return stamped.key.item.partition(":")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -100,6 +100,25 @@ def committed_source(epoch: EpochRecord | None, source: str) -> int:
     return 0 if epoch is None or epoch.committed is None else epoch.committed.revision_of(source)
 
 
+def read_by_commits(
+    reader: MetadataReader, domain: DomainName, source: str, records: Collection[SourceRecord]
+) -> tuple[SourceRecord, ...]:
+    """Return those of *records* of *source* that committed epochs have read."""
+    intervals = dict.fromkeys(record.interval for record in records if record.interval is not None)
+    if not intervals:
+        return ()
+    jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
+    names = [job.name for job in jobs if source in job.all_sources]
+    read: set[tuple[Interval | None, int]] = set()
+    for interval in intervals:
+        found = reader.read(domain, [epoch_key(domain, name, interval.start) for name in names])
+        epochs = [stamped.record for stamped in found.records.values()]
+        read |= {
+            (interval, committed_source(epoch, source)) for epoch in epochs if epoch.interval == interval
+        }
+    return tuple(record for record in records if (record.interval, record.bounds.revision) in read)
+
+
 def same_bounds(recorded: Mapping[int, SourceRecord], bounds: SourceBounds) -> frozenset[int]:
     """Return the revisions of *recorded* that have the same bounds as *bounds*."""
     return frozenset(revision for revision, record in recorded.items() if record.whole.same_as(bounds))

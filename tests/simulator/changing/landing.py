@@ -111,7 +111,8 @@ class LandingSource:
             raise NotReady("nothing has landed.", next_step="wait.", missing=(missing,))
         late: list[BoundFile] = []
         if asked.source.late in (Late.NEXT, Late.REFUSE):
-            known = {file.uri for one in (*asked.before, *asked.after) for file in one.bounds.files}
+            around = (*asked.before, *asked.after, *asked.also_read)
+            known = {file.uri for one in around for file in one.whole.files}
             earlier = [one.interval for one in asked.before if one.interval is not None]
             late = [file for one in earlier for file in self.landing.at(one.start, one.end)]
             late = [file for file in late if file.uri not in known]
