@@ -450,7 +450,7 @@ PLANTED_IN_SOURCES = (
     Mutant(
         name="late files are looked for at the last 31 barriers only",
         rule="I11",
-        file="coordination/attempts/bounds.py",
+        file="coordination/attempts/bounds_around.py",
         old="if barrier not in earlier and barrier < first and (earlier or not source.has_spans):",
         new="if barrier not in earlier and len(earlier) == 31:",
         tests=(LANDING,),
@@ -523,7 +523,7 @@ PLANTED_IN_SOURCES = (
         name="an epoch goes on in the midst of what another calendar has read",
         rule="I11",
         file="coordination/attempts/bounds.py",
-        old="            for record in (*before, *after):\n",
+        old="            for record in (*before.newest, *after.newest):\n",
         new="            for record in ():\n",
         tests=(GIVING_BACK,),
         by="test_bounds_recorded_in_another_calendar_refuse_the_declaration",
