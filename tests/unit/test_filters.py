@@ -10,7 +10,6 @@ from itertools import product
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -78,7 +77,7 @@ NOON = datetime.fromisoformat("2024-01-01T12:00:00")
         ([("n", "in", b"ab")], "a list of values"),
         (5, "a list of tuples"),
         (iter([]), "a list of tuples"),
-        (np.array([1, 2]), "a list of tuples"),
+        (pd.Series([1, 2]).to_numpy(), "a list of tuples"),
     ],
 )
 def test_a_filter_that_does_not_fit_is_refused(filters: Any, expected: str) -> None:
