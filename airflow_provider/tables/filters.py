@@ -21,6 +21,7 @@ from airflow_provider.domain.errors import InvalidInput
 
 FilterTuple = tuple[str, str, object]
 """Column, operator and value; for ``in`` a list of values."""
+_PARTS = 3
 OPERATORS: dict[str, Callable[[Any, Any], pc.Expression]] = {
     "=": lambda column, value: column == value,
     "!=": lambda column, value: column != value,
@@ -116,11 +117,7 @@ def _compared_as(kind: pa.DataType) -> pa.DataType:
 
 
 def _condition(given: FilterTuple, columns: pa.Schema) -> Condition:
-    if (
-        isinstance(given, str)
-        or not isinstance(given, Sequence)
-        or len(given) != len(("column", "=", "value"))
-    ):
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != _PARTS:
         _refuse(given, "a tuple: (column, operator, value)")
     column, operator, value = given
     if column not in columns.names:
@@ -136,7 +133,7 @@ def _condition(given: FilterTuple, columns: pa.Schema) -> Condition:
 
 
 def _value(given: FilterTuple, value: object, kind: pa.DataType) -> Any:
-    """Return *value* as Arrow gives values of *kind*: Arrow itself would take a time without a zone for one in UTC."""
+    """Return *value* as Arrow gives values of *kind*. Arrow itself would read an instant without a zone as UTC."""
     classes, words = _classes(given, kind)
     fits = isinstance(value, classes) and (isinstance(value, bool) == (classes == (bool,)))
     if fits and isinstance(value, (float, datetime)) and value != value:  # noqa: PLR0124  (NaN, and pandas' NaT)
@@ -158,9 +155,7 @@ def _value(given: FilterTuple, value: object, kind: pa.DataType) -> Any:
 
 def _classes(given: FilterTuple, kind: pa.DataType) -> tuple[tuple[type, ...], str]:
     if pa.types.is_timestamp(kind):
-        return (
-            datetime,
-        ), "a datetime without a time zone" if kind.tz is None else "a datetime with a time zone"
+        return (datetime,), f"a datetime {'without' if kind.tz is None else 'with'} a time zone"
     found = [(classes, words) for is_kind, classes, words in _KINDS if is_kind(kind)]
     if not found:
         _refuse(given, f"a column that filters know, not the type {kind}: filter the rows that are returned")

@@ -21,6 +21,6 @@ PINS = {
 
 @functools.cache
 def jars() -> tuple[Path, ...] | None:
-    """What YARN's servers need beside Spark's jars, 50 MB; None where it cannot be had."""
+    """Return the jars of YARN's servers that Spark lacks, 50 MB; None where Maven Central does not answer."""
     found = [fetched(pin, name) for pin, name in PINS.items()]
     return tuple(jar for jar in found if jar is not None) if all(found) else None

@@ -217,7 +217,7 @@ class World(Site):
         )
 
     def lags(self, tables: Collection[str]) -> bool:
-        """Whether the catalog is behind what was committed of any of *tables*."""
+        """Return whether the catalog is behind the commits of any of *tables*."""
         found = {table: self.tables.describe(TABLES[table]) for table in self._refs if table in tables}
         return any(info is None or info.version != self._refs[table].version for table, info in found.items())
 

@@ -109,8 +109,8 @@ def test_a_file_is_replaced_and_read_in_parts(cloud: GoogleEmulator, bucket: str
 def test_a_bucket_that_is_missing_is_told_by_name(cloud: GoogleEmulator) -> None:
     with (
         quick_directory("epochs-tables-") as folder,
-        CloudBackend(folder, cloud, "nobody-made-it") as backend,
+        CloudBackend(folder, cloud, "no-such-bucket") as backend,
     ):
         publisher = new_publisher(backend)
-        with pytest.raises(WarehouseUnavailable, match="nobody-made-it"):
+        with pytest.raises(WarehouseUnavailable, match="no-such-bucket"):
             publisher.create(publisher.table())
