@@ -52,6 +52,12 @@ def test_the_checkouts_own_place_is_not_tracked() -> None:
     assert _lines_with(re.compile("|".join(re.escape(place) for place in places) or r"(?!)")) == []
 
 
+def test_files_that_are_no_text_are_pictures_and_recordings() -> None:
+    """A wheel or a server that a command left in the checkout is one `git add` away from the history."""
+    others = [path for path in tracked_files() if b"\0" in path.read_bytes()[:8192]]
+    assert [path.name for path in others if path.suffix not in (".png", ".xz")] == []
+
+
 def test_texts_end_with_one_newline_and_hold_no_trailing_space() -> None:
     untidy = [
         name
