@@ -430,6 +430,17 @@ def test_a_store_of_another_incarnation_is_noticed(store: ZookeeperStore, zookee
     assert publish(store, DOMAIN, "second", incarnation="restored").csn == 2
 
 
+def test_a_connection_that_outlives_a_new_incarnation_is_told(store: ZookeeperStore, url: str) -> None:
+    """R20, R33: a reader that only reads meets `epochs db restored` of another process without losing its session."""
+    before = store.read(DOMAIN, []).head.incarnation
+    with open_store(url) as other:
+        after = other.new_incarnation()
+    deadline = Deadline(10)
+    while (found := store.read(DOMAIN, []).head.incarnation) == before and deadline.left_s():
+        pass
+    assert found == after
+
+
 def test_time_goes_on_between_writes(store: ZookeeperStore) -> None:
     receipt = write(store, put(counter_key(DOMAIN)))
     first = store.read(DOMAIN, []).now

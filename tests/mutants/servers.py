@@ -153,4 +153,14 @@ PLANTED_IN_SERVERS = (
         servers=True,
         by="test_an_older_version_reads_tables_that_this_one_writes_on_zookeeper",
     ),
+    Mutant(
+        name="a connection that is open goes on with the identity that the store had",
+        rule="R33",
+        file="stores/zookeeper/store.py",
+        old="        self._is_renamed.set()\n",
+        new="        self._is_renamed.clear()\n",
+        tests=("tests/contract/test_zookeeper_store.py",),
+        servers=True,
+        by="test_a_connection_that_outlives_a_new_incarnation_is_told",
+    ),
 )

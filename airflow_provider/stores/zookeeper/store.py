@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from threading import Event
 from time import time_ns
 from typing import Any, TypeVar
 
+from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from kazoo.protocol.states import WatchedEvent
 
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible
@@ -69,6 +72,7 @@ class ZookeeperStore(MetadataStore):
         self._process = os.getpid()
         self._generation = -1
         self._reads_only = False
+        self._is_renamed = Event()
         self._known = Known()
         self._clock = ServerClock()
         self._records = Records(self._session, self._paths, self._known)
@@ -231,9 +235,10 @@ class ZookeeperStore(MetadataStore):
         """
         generation = self._session.generation
         known = self._known.incarnation
-        fresh = known is not None and generation == self._generation
+        fresh = known is not None and generation == self._generation and not self._is_renamed.is_set()
         if known is not None and fresh and not self._clock.is_stale(generation):
             return known
+        self._is_renamed.clear()
         clock, answer = self._look_at_clock(deadline, touch=touch)
         if clock is None or answer is None:
             self.schema_status().require_usable()
@@ -256,9 +261,16 @@ class ZookeeperStore(MetadataStore):
             (lambda client: client.set_async(self._paths.clock, b"")) if writes else Get(self._paths.clock)
         )
         try:
-            return self._session.ask(deadline, [asked, Get(self._paths.incarnation)])
+            return self._session.ask(deadline, [asked, self._identity])
         except StoreIncompatible as error:
             if not writes or error.found != NoAuthError.__name__:
                 raise
             self._reads_only = True
             return self._look_at_clock(deadline, touch=touch)
+
+    def _identity(self, client: KazooClient) -> Any:
+        """Request the store's identity, and word of a change: one connection may outlive `epochs db restored`."""
+        return client.get_async(self._paths.incarnation, watch=self._renamed)
+
+    def _renamed(self, event: WatchedEvent) -> None:  # noqa: ARG002 - what happened is looked at anew
+        self._is_renamed.set()
