@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,9 +36,29 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
+def profile(
+    browser: Browser, base_url: str, *, scheme: str = "light", cookies: StorageState | None = None
+) -> BrowserContext:
+    """Make a browser's profile: cookies and a cache of its own, which live until it is closed.
+
+    :param scheme: ``light`` or ``dark``, as the person's system has it.
+    :param cookies: of an earlier login; None for a stranger.
+    """
+    context = browser.new_context(
+        base_url=base_url,
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": WINDOW["width"], "height": WINDOW["height"]},
+        timezone_id="America/New_York",
+        locale="en-US",
+        storage_state=cookies,
+    )
+    context.set_default_timeout(LIMIT_MS)
+    return context
+
+
 @dataclass(kw_only=True)
 class Visitor:
-    """One person at a browser, with cookies of their own.
+    """A person at a browser.
 
     :param errors: what the page's scripts complained of. :param hosts: what was asked for anything.
     """
@@ -51,22 +71,16 @@ class Visitor:
     @classmethod
     @contextmanager
     def come(
-        cls, browser: Browser, base_url: str, *, scheme: str = "light", cookies: StorageState | None = None
+        cls, browser: Browser, base_url: str, *, cookies: StorageState | None = None
     ) -> Iterator[Visitor]:
-        """Open a window.
+        """Open a window of a new profile, whose cache is empty."""
+        with closing(profile(browser, base_url, cookies=cookies)) as own, cls.open(own, base_url) as visitor:
+            yield visitor
 
-        :param scheme: ``light`` or ``dark``, as the person's system has it.
-        :param cookies: of an earlier login; None for a stranger.
-        """
-        context: BrowserContext = browser.new_context(
-            base_url=base_url,
-            color_scheme="dark" if scheme == "dark" else "light",
-            viewport={"width": WINDOW["width"], "height": WINDOW["height"]},
-            timezone_id="America/New_York",
-            locale="en-US",
-            storage_state=cookies,
-        )
-        context.set_default_timeout(LIMIT_MS)
+    @classmethod
+    @contextmanager
+    def open(cls, context: BrowserContext, base_url: str) -> Iterator[Visitor]:
+        """Open a window of a profile, and close it at the end."""
         page = context.new_page()
         visitor = cls(page=page, base_url=base_url)
         page.on("console", visitor._said)
@@ -75,7 +89,7 @@ class Visitor:
         try:
             yield visitor
         finally:
-            context.close()
+            page.close()
 
     def sign_in(self, user: str, password: str) -> None:
         """Fill in the form that Airflow shows to a stranger, and wait until it lets in."""

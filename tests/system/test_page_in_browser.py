@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
 
 from airflow_provider.plugins import grid as grid_package
 from airflow_provider.plugins.grid.app import router
 from benchmarks.page import first_paint_ms
 from benchmarks.page_world import HOUR, ORIGIN
-from tests.system.browser import LIMIT_MS, Visitor, chromium
+from tests.system.browser import LIMIT_MS, Visitor, chromium, profile
 from tests.system.page_views import faint, log_of, look, row, said, tables
 from tests.system.page_world import (
     DOMAIN,
@@ -39,6 +40,7 @@ from tests.system.page_world import (
 
 expect.set_options(timeout=LIMIT_MS)
 SIGNED_OUT = 401
+Visit = Callable[..., AbstractContextManager[Visitor]]
 STATIC = Path(grid_package.__file__).parent / "static"
 
 
@@ -71,10 +73,25 @@ def cookies(browser: Browser, world: PageWorld) -> dict[str, StorageState]:
     return kept
 
 
+@pytest.fixture(scope="module")
+def visit(browser: Browser, world: PageWorld, cookies: dict[str, StorageState]) -> Iterator[Visit]:
+    """Open a window for a signed in user; those of a user and scheme share a cache of Airflow's scripts."""
+    profiles = dict[tuple[str, str], BrowserContext]()
+
+    def open_window(user: str, scheme: str = "light") -> AbstractContextManager[Visitor]:
+        if (user, scheme) not in profiles:
+            profiles[user, scheme] = profile(browser, world.base_url, scheme=scheme, cookies=cookies[user])
+        return Visitor.open(profiles[user, scheme], world.base_url)
+
+    yield open_window
+    for own in profiles.values():
+        own.close()
+
+
 @pytest.fixture
-def viewer(browser: Browser, world: PageWorld, cookies: dict[str, StorageState]) -> Iterator[Visitor]:
+def viewer(visit: Visit, world: PageWorld) -> Iterator[Visitor]:
     """Signed in; at the end nothing was complained of, and no other host was asked."""
-    with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:
+    with visit("viewer") as visitor:
         yield visitor
         assert visitor.errors == []
         assert visitor.hosts == {world.base_url}
@@ -118,10 +135,8 @@ def test_a_task_leads_to_its_epochs_and_an_epoch_to_its_run(viewer: Visitor, wor
 
 
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
-def test_every_state_is_shown_and_can_be_read(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
-) -> None:
-    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+def test_every_state_is_shown_and_can_be_read(visit: Visit, world: PageWorld, scheme: str) -> None:
+    with visit("viewer", scheme) as viewer:
         page = look(viewer, domain=DOMAIN)
         assert tables(page) == ["flights", "cancelled_flights", "weather", ODD_TABLE]
         assert said(page, "flights") == STATES
@@ -143,10 +158,8 @@ def test_every_state_is_shown_and_can_be_read(
 
 
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
-def test_page_tells_skips_failed_checks_and_retention(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
-) -> None:
-    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+def test_page_tells_skips_failed_checks_and_retention(visit: Visit, scheme: str) -> None:
+    with visit("viewer", scheme) as viewer:
         page = look(viewer, domain=HARBOUR)
         assert said(page, "ships") == SHIPS_STATES
         expect(row(page, "ships").locator(".ep-over")).to_have_count(1)
@@ -306,10 +319,8 @@ def look_at_restatements(visitor: Visitor, domain: str) -> Page:
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_restatements_of_every_state_are_listed_and_can_be_read(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
-) -> None:
-    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+def test_restatements_of_every_state_are_listed_and_can_be_read(visit: Visit, scheme: str) -> None:
+    with visit("viewer", scheme) as viewer:
         page = look_at_restatements(viewer, TANDEMS)
         entries = page.get_by_role("region", name="Restatements").locator("tbody tr")
         expect(entries).to_have_count(3)
@@ -385,11 +396,9 @@ def test_who_may_not_decide_is_told_so(viewer: Visitor) -> None:
     expect(viewer.page.get_by_role("button", name="Count rows")).to_be_enabled()
 
 
-def test_restatement_is_counted_approved_published_and_reverted(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
-) -> None:
+def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, world: PageWorld) -> None:
     """By keyboard where it matters: the dialog takes the focus, Escape leaves everything as it was."""
-    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+    with visit("admin") as admin:
         page = look_at_restatements(admin, RIDES)
         page.get_by_role("link", name="harbour", exact=True).click()
         decisions = page.get_by_role("region", name="Decisions")
@@ -438,11 +447,9 @@ def test_restatement_is_counted_approved_published_and_reverted(
         assert admin.hosts == {world.base_url}
 
 
-def test_refused_decision_shows_the_packages_words(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
-) -> None:
+def test_refused_decision_shows_the_packages_words(visit: Visit) -> None:
     """An open restatement has one of its epochs: the dialog stays, with the words and the reason as they are."""
-    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+    with visit("admin") as admin:
         admin.page.goto(f"/plugin/epochs?domain={TANDEMS}&restatement=museum")
         decisions = admin.page.get_by_role("region", name="Decisions")
         decisions.get_by_role("button", name="Revert").click()
@@ -466,10 +473,8 @@ def test_closing_phase_is_told(viewer: Visitor) -> None:
 
 
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
-def test_panel_has_inputs_attempts_leases_and_delay(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
-) -> None:
-    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+def test_panel_has_inputs_attempts_leases_and_delay(visit: Visit, scheme: str) -> None:
+    with visit("viewer", scheme) as viewer:
         page = look(viewer, domain=TANDEMS)
         row(page, "station_totals").get_by_role("button").nth(1).click()
         detail = page.get_by_role("region", name="Epoch")
@@ -494,10 +499,8 @@ def test_panel_has_inputs_attempts_leases_and_delay(
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_topology_is_drawn_and_leads_to_epochs(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], scheme: str
-) -> None:
-    with Visitor.come(browser, world.base_url, scheme=scheme, cookies=cookies["viewer"]) as viewer:
+def test_topology_is_drawn_and_leads_to_epochs(visit: Visit, scheme: str) -> None:
+    with visit("viewer", scheme) as viewer:
         page = viewer.page
         page.goto(f"/plugin/epochs?view=topology&domain={TANDEMS}")
         graph = page.get_by_role("group", name="Graph of jobs and tables")
@@ -518,11 +521,9 @@ def test_topology_is_drawn_and_leads_to_epochs(
         assert viewer.errors == []
 
 
-def test_epoch_is_skipped_and_another_restated(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
-) -> None:
+def test_epoch_is_skipped_and_another_restated(visit: Visit) -> None:
     """By keyboard; what stands in the way of a decision is told in the package's words."""
-    with Visitor.come(browser, world.base_url, cookies=cookies["admin"]) as admin:
+    with visit("admin") as admin:
         page = look(admin, domain=OTHER_DOMAIN, to="2013-02-04T00:00:00Z")
         detail, dialog = page.get_by_role("region", name="Epoch"), page.get_by_role("dialog")
         actions = detail.get_by_role("region", name="Actions")
@@ -567,10 +568,8 @@ def test_epoch_is_skipped_and_another_restated(
 
 
 @pytest.mark.parametrize(("user", "told"), [("viewer", False), ("admin", True)])
-def test_page_of_an_unreadable_store_names_a_next_step(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState], user: str, told: bool
-) -> None:
-    with Visitor.come(browser, world.base_url, cookies=cookies[user]) as visitor:
+def test_page_of_an_unreadable_store_names_a_next_step(visit: Visit, user: str, told: bool) -> None:
+    with visit(user) as visitor:
         page = look(visitor, domain=DOMAIN)
         page.get_by_label("Connection").select_option("epochs_broken")
         problem = page.get_by_role("alert")
@@ -585,10 +584,8 @@ def test_page_of_an_unreadable_store_names_a_next_step(
 
 
 @pytest.mark.slow
-def test_page_keeps_its_content_while_the_server_is_away(
-    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
-) -> None:
-    with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:
+def test_page_keeps_its_content_while_the_server_is_away(visit: Visit) -> None:
+    with visit("viewer") as visitor:
         page = look(visitor, domain=DOMAIN)
         page.context.set_offline(True)
         problem = page.locator(".ep [role=alert]")
