@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import (
     against,
+    cascade,
     catalog,
     compact,
     cut,
     files,
     group,
     growth,
+    handover,
     keep,
     page,
     parse,
@@ -48,10 +50,12 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
 SLOW: Mapping[str, Callable[[Store, Size], None]] = {"cut": cut.measure_slow}
 """What takes too long for every day."""
 ONCE: Mapping[str, Callable[[Size], None]] = {
+    "cascade": cascade.measure,
     "catalog": catalog.measure,
     "compact": compact.measure,
     "files": files.measure,
     "growth": growth.measure,
+    "handover": handover.measure,
     "keep": keep.measure,
     "page": page.measure,
     "parse": parse.measure,

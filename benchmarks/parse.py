@@ -27,8 +27,6 @@ LOADED = {
     "cli.definition": "import airflow.cli.cli_config",
 }
 """Modules that Airflow loads in each task process or at each command, and what it has loaded before."""
-_FRESH = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30"}
-"""Airflow's default, instead of the demo's."""
 
 
 def measure(size: Size = Size.FULL) -> None:
@@ -36,7 +34,7 @@ def measure(size: Size = Size.FULL) -> None:
     runs = size.of(RUNS, 1)
     with directory("parse") as path:
         cluster = AirflowCluster(
-            home=path, dags=ROOT / "dags", port=free_port(), python_path=[ROOT], environment=_FRESH
+            home=path, dags=ROOT / "dags", port=free_port(), python_path=[ROOT], quick=False
         )
         cluster.migrate()
         spent: defaultdict[bool, list[float]] = defaultdict(list)

@@ -30,6 +30,13 @@ COMPONENTS: dict[str, list[str]] = {
 """Airflow's commands, with their arguments."""
 WARM = {"scheduler": "demo.scheduler"}
 """Of a command: the module that is the same, but spares tasks their imports."""
+QUICK = {
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+    "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+}
+"""A scheduler that looks more often than once a second, and files that are not parsed again, for a short run."""
 
 WORKER_PYTHON = Path(__file__).resolve().parent.parent / "scripts" / "worker-python"
 """The interpreter of Spark's workers: PYSPARK_DRIVER_PYTHON, but it starts sooner."""
@@ -42,6 +49,8 @@ class AirflowCluster:
     :param dags: folder of the DAG files.
     :param port: of the API server and the UI.
     :param parallelism: tasks that run at the same time.
+    :param quick: as a demo wants it: a scheduler that looks more often, and has imported what its tasks need; False
+        for Airflow's defaults.
     :param environment: added to every component's environment, and so to every task's.
     :param python_path: folders that DAGs, tasks and triggers import from.
     """
@@ -53,6 +62,7 @@ class AirflowCluster:
         dags: Path,
         port: int,
         parallelism: int = 12,
+        quick: bool = True,
         environment: Mapping[str, str] | None = None,
         python_path: list[Path] | None = None,
     ) -> None:
@@ -63,9 +73,11 @@ class AirflowCluster:
         self.base_url = f"http://127.0.0.1:{port}"
         self.rest = AirflowRest(self.base_url)
         self._secret = self._kept_secret()
+        self._warm = WARM if quick else {}
         self.environment = {
             **own_environment(python_path or []),
             **self._settings(dags=dags, parallelism=parallelism),
+            **(QUICK if quick else {}),
             **(environment or {}),
         }
         self.components = {name: self._process(name, arguments) for name, arguments in COMPONENTS.items()}
@@ -134,7 +146,7 @@ class AirflowCluster:
         end(self.components.values())
 
     def _process(self, command: str, arguments: list[str], *, log: str | None = None) -> ManagedProcess:
-        started = [WARM[command]] if command in WARM else ["airflow", command]
+        started = [self._warm[command]] if command in self._warm else ["airflow", command]
         return ManagedProcess(
             name=log or f"airflow-{command}",
             command=[sys.executable, "-m", *started, *arguments],
@@ -161,11 +173,6 @@ class AirflowCluster:
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__API__SECRET_KEY": self._secret,
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}",
-            # A scheduler and files that look more often than once a second or in minutes, for a short run.
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
-            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             # Airflow 3.3.2 marks waiting tasks failed when a late message arrives; this makes it rare.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             # A busy machine's API server may answer a task late; the default of 5 s fails it.

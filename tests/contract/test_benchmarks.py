@@ -17,8 +17,8 @@ pytestmark = pytest.mark.thorough
 
 WITH_SPARK = {"first_row", "object_store", "read", "share", "write"}
 """Parts that the integration tier runs, beside its Spark, and the slow tier, with jars of 640 MB."""
-WITH_AIRFLOW = {"parse"}
-"""A DAG processor of Airflow runs: three quarters of a minute."""
+WITH_AIRFLOW = {"cascade", "handover", "parse"}
+"""Airflow runs, or its DAG processor alone: a minute or two each."""
 WITH_BROWSER = {"page"}
 """The part that the browser's tests run, on the Airflow that they have started."""
 SERVERS = {"sqlite": None, "postgresql": "postgresql", "zookeeper_1": "zookeeper", "zookeeper_3": "zookeeper"}
