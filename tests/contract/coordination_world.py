@@ -311,6 +311,16 @@ class World:
             (body.decode(), key.domain, key.kind, key.partition, key.item),
         )
 
+    def restore(self) -> None:
+        """Give the store another incarnation, as a restore does."""
+        if isinstance(self.store, MemoryStore):
+            self.store._server.incarnation = "restored"
+        elif self.server is not None:
+            self.server.restored()
+        else:
+            assert self.path is not None
+            execute(self.path, "UPDATE epochs_store SET incarnation = ?", ("restored",))
+
     def lose(self, uri: str) -> None:
         """Delete one file behind everybody's back."""
         if self.warehouse is not None:

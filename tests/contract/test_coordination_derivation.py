@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.client.epochs import Epochs
 from airflow_provider.coordination.reading.wait import Readiness, check, wait_for
 from airflow_provider.coordination.upkeep.explain import explain, watermarks
 from airflow_provider.domain.defaults import DEFAULTS
@@ -16,7 +17,7 @@ from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.topology import increment, previous, state
+from airflow_provider.domain.topology import Table, increment, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows
 from airflow_provider.testing.faults import Call, FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, side_by_side
@@ -55,6 +56,22 @@ def test_der5_a_reader_waits_for_all_that_it_lists(world: World) -> None:
     assert ready.csn == 1
     with pytest.raises(UnknownName):
         world.cut("d", "nobody")
+
+
+def test_der11_tables_of_a_domain_meet_at_a_barrier_and_two_domains_do_not(world: World) -> None:
+    """R3: D is a barrier ahead of E, which has nothing to do with it; a job or a cut of two domains is refused."""
+    ahead, behind = world.job("d"), world.job("e")
+    for number in (1, 2):
+        world.run(ahead, day(number), [number])
+    world.run(behind, day(1), [1])
+    cut = world.cut("d", "e")
+    assert cut.barrier == barrier(1)
+    assert world.rows_of(cut) == {"d": [(1, 1)], "e": [(1, 1)]}
+    elsewhere = Table("e", domain="other", format=world.table_format)
+    with pytest.raises(InvalidInput, match="other"):
+        world.job("reader", inputs=[world.table("d"), elsewhere])
+    with pytest.raises(InvalidInput, match="tables of one domain"):
+        Epochs(world.coordinator).cut([world.table("d"), elsewhere])
 
 
 def test_wait_for_ends_by_the_callers_clock(world: World) -> None:

@@ -23,9 +23,8 @@ from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceB
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import previous, state
 from airflow_provider.stores.base import Receipt, Transaction
-from airflow_provider.stores.memory import MemoryStore
 from airflow_provider.testing.faults import FaultyStore
-from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, execute, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.lakes import Lake, prices
 
@@ -317,7 +316,7 @@ def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
     """R33: tokens carry the incarnation: after a restore, an attempt of before changes nothing, by no call."""
     attempt = world.begin(world.job("d", [world.table("d"), world.table("d2")]), day(1))
     committable = world.write(attempt, sinks=["d"])["d"]
-    restored(world)
+    world.restore()
     own: EpochService = world.coordinator
     before = world.exactly()
     for call in (
@@ -333,15 +332,3 @@ def test_an_attempt_of_a_restored_store_is_over(world: World) -> None:
     assert world.exactly() == before
     world.clock.advance(timedelta(hours=1))
     world.run(world.job("d", [world.table("d"), world.table("d2")]), day(1), [2], owner(try_number=2))
-
-
-def restored(world: World) -> None:
-    """Give the store another incarnation, as a restore does."""
-    if isinstance(world.store, MemoryStore):
-        world.store._server.incarnation = "restored"
-        return
-    if world.server is not None:
-        world.server.restored()
-        return
-    assert world.path is not None
-    execute(world.path, "UPDATE epochs_store SET incarnation = ?", ("restored",))

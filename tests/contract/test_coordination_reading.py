@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import Fenced, InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.read_options import Consistency, Level, ReadDefaults
@@ -114,6 +114,26 @@ def test_r20_a_session_of_another_store_or_domain_is_refused(world: World) -> No
         world.cuts.cut(DOMAIN, ["d"], session=Session.of("other"))
     with pytest.raises(InvalidInput, match="domain"):
         Session.of("other").after(cut)
+
+
+def test_der2_a_reader_who_was_ahead_of_a_backup_is_told(world: World) -> None:
+    """R20, R33: R has read day 2 in a session; the store comes back without it, and gives its CSNs out again."""
+    d, _ = jobs(world)
+    read = Session.of(DOMAIN).after(world.cut("d"))
+    attempt = world.begin(d, day(3))
+    world.restore()
+    for _ in range(1000):  # ZooKeeper tells a connection that is open, within milliseconds
+        if world.store.read(DOMAIN, []).head.incarnation != read.incarnation:
+            break
+    with pytest.raises(Unavailable, match="incarnation"):
+        world.cuts.cut(DOMAIN, ["d"], session=read)
+    with pytest.raises(Fenced):
+        world.coordinator.publish(attempt)
+    world.clock.advance(timedelta(hours=1))
+    world.run(d, day(3), [3], owner(try_number=2))
+    with pytest.raises(Unavailable, match="incarnation"):
+        world.cuts.cut(DOMAIN, ["d"], session=read)
+    assert world.cuts.cut(DOMAIN, ["d"], session=Session.of(DOMAIN)).barrier == barrier(3), "a new session"
 
 
 # --- age -----------------------------------------------------------------------------------------------------

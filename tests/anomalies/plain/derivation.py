@@ -127,6 +127,16 @@ def der10(cascade: Cascade) -> Observed:
     return observed(sorted(d) == list(range(1, max(d) + 1)), hours_of_d=sorted(d))
 
 
+def der11(cascade: Cascade) -> Observed:
+    """D is an epoch ahead of E, which another team writes; R joins both, and must see the same epochs of each."""
+    tables = cascade.tables
+    for table, last in (("d", 2), ("e", 1)):
+        for epoch in range(1, last + 1):
+            tables.replace(table, tables.frame([(epoch, epoch, "")]))
+    d, e = (sorted(epoch for epoch, _, _ in cascade.rows(name)) for name in ("d", "e"))
+    return observed(d == e, epochs_of_d=d, epochs_of_e=e)
+
+
 def der12(cascade: Cascade) -> Observed:
     """A job dies when D2 is shown and D is not; its new version, without D2, retries. Nothing of the dead may stay."""
     for table in ("d", "d2"):

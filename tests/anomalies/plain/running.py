@@ -44,12 +44,16 @@ NO_STORE = (
 NO_TOKENS = "There are no attempts and no tokens: both children write, as in ATT1."
 NO_RECORD = "There is no lock and no record of one that could be damaged: whoever comes writes, as in ATT2."
 ONE_STATE = "It keeps no versions: the table has one state, of which nothing can go."
+NO_INCARNATION = (
+    "There is no store beside the tables that could come back older than they are. Tables that come back from a "
+    "backup are older tables, and no reader is told."
+)
 NO_DATE = (
     "It is Airflow that says which day a run is of, and Spark is told. A run that an asset's event has started has "
     "neither a logical date nor a data interval, so that nothing says which day is meant, unless producer and consumer "
     "agree on a partition key."
 )
-_OF_STORES = {"HA1": NO_STORE, "HA2": NO_STORE, "FORK1": NO_TOKENS}
+_OF_STORES = {"DER2": NO_INCARNATION, "HA1": NO_STORE, "HA2": NO_STORE, "FORK1": NO_TOKENS}
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "parquet": {
         "ATT7": "Nothing is timed: there are no locks, no versions that age, and the epochs are Airflow's data "
