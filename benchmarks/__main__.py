@@ -28,6 +28,7 @@ from benchmarks import (
     stale,
     starve,
     swap,
+    swap_reads,
     waiters,
     wake,
     write,
@@ -44,6 +45,7 @@ PARTS: Mapping[str, Callable[[Store, Size], None]] = {
     "starve": starve.measure,
     "cut": cut.measure,
     "swap": swap.measure,
+    "swap_reads": swap_reads.measure,
     "group": group.measure,
     "stale": stale.measure,
 }
