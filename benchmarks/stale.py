@@ -89,7 +89,9 @@ def _write(writer: MetadataStore, domain: DomainName, epochs: int, csn: int, bat
         for first in range(0, epochs, batch):
             numbers = range(first, min(first + batch, epochs))
             records = [_epoch(job, number, csn) for number in numbers]
-            puts = tuple(Put(epoch_key(domain, job.name, one.interval.start), one) for one in records)
+            puts = tuple(
+                Put(epoch_key(domain, job.name, record.interval.start), record) for record in records
+            )
             writer.transact(Transaction(domain=domain, updates=puts))
     rewrite = Rewrite(csn=_REWRITTEN, low=ORIGIN, high=ORIGIN + HOUR)
     log = Put(rewrite_log_key(domain, jobs[0].outputs[0].name), RewriteLog(earlier=(rewrite,)))

@@ -51,9 +51,9 @@ ASK_EVERY_S = 0.2
 
 def stage_of(log: Log, token: int) -> Stage:
     """Judge by an epoch's state log how far the attempt with *token* is; a newer attempt's entries end it."""
-    own = [one.record for one in log if one.record.token == token]
+    own = [entry.record for entry in log if entry.record.token == token]
     ended = any(one.state in (EpochState.COMMIT, EpochState.ABORTED) for one in own)
-    if ended or any(one.record.token > token for one in log):
+    if ended or any(entry.record.token > token for entry in log):
         return Stage.OVER
     if completed(own, token):
         return Stage.COMPLETE
@@ -63,7 +63,7 @@ def stage_of(log: Log, token: int) -> Stage:
 
 def committed_at(log: Log) -> datetime | None:
     """When an epoch became visible first, by the store's time; None when it did not."""
-    return min((one.at for one in log if one.record.state is EpochState.COMMIT), default=None)
+    return min((entry.at for entry in log if entry.record.state is EpochState.COMMIT), default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,7 +162,7 @@ class FaultInjector:
     @property
     def counted(self) -> int:
         """Number of strikes that met an epoch in publish."""
-        return sum(one.in_publish for one in list(self._strikes))
+        return sum(strike.in_publish for strike in list(self._strikes))
 
     @property
     def strikes(self) -> int:
@@ -244,7 +244,7 @@ class FaultInjector:
         return None
 
     def _least_struck_first(self) -> list[JobName]:
-        struck = Counter(one.job for one in self._strikes)
+        struck = Counter(strike.job for strike in self._strikes)
         return sorted(self._aim.jobs, key=lambda job: struck[job])
 
     def _open(self, reader: MetadataReader, job: JobName) -> EpochRecord | None:
@@ -262,7 +262,7 @@ class FaultInjector:
             log = self._barriers(reader, job, epoch.interval)
             before, seen = seen, stage_of(log, epoch.token)
             if seen is Stage.COMPLETE and before in FOLLOW_EVERY_S:
-                return Target(job=job, interval=epoch.interval, complete_at=max(one.at for one in log))
+                return Target(job=job, interval=epoch.interval, complete_at=max(entry.at for entry in log))
             if seen not in FOLLOW_EVERY_S:
                 return None
             self._told.wait(FOLLOW_EVERY_S[seen])

@@ -171,11 +171,11 @@ class DemoStack:
     def clear(self) -> None:
         """Make the home empty but for the plan: a demo starts from nothing. The home itself stays, it is locked."""
         self.plan.save(self.home)
-        for one in self.home.iterdir():
-            if one.is_dir():
-                shutil.rmtree(one)
-            elif one.name != PLAN:
-                one.unlink()
+        for path in self.home.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != PLAN:
+                path.unlink()
         self.reads.mkdir()
 
     def land(self) -> int:

@@ -40,8 +40,8 @@ def pages() -> list[Path]:
 def blocks(page: Path, language: str | None = None) -> list[Block]:
     """Return the page's fenced blocks, those of one language or all."""
     found = [
-        Block(language=one["language"], file=one["file"] or "", text=one["text"])
-        for one in _FENCE.finditer(page.read_text(encoding="utf-8"))
+        Block(language=match["language"], file=match["file"] or "", text=match["text"])
+        for match in _FENCE.finditer(page.read_text(encoding="utf-8"))
     ]
     return [one for one in found if language in (None, one.language)]
 

@@ -150,8 +150,8 @@ def _required(transaction: Transaction, place: str) -> tuple[str, ...]:
 
 
 def _written(transaction: Transaction, place: str) -> tuple[str, ...]:
-    puts = {named(one.key) for one in transaction.updates if isinstance(one, Put)}
-    gone = {f"~~{named(one.key)}~~" for one in transaction.updates if isinstance(one, Delete)}
+    puts = {named(update.key) for update in transaction.updates if isinstance(update, Put)}
+    gone = {f"~~{named(update.key)}~~" for update in transaction.updates if isinstance(update, Delete)}
     commit = ["commit"] if transaction.number else []
     return (*_at(place), *sorted(puts | _pointers(transaction)), *sorted(gone), *commit)
 
@@ -161,7 +161,7 @@ def _at(place: str) -> list[str]:
 
 
 def _pointers(transaction: Transaction) -> set[str]:
-    return {f"pointer {one.table}" for one in transaction.updates if isinstance(one, CatalogSwap)}
+    return {f"pointer {update.table}" for update in transaction.updates if isinstance(update, CatalogSwap)}
 
 
 def named(key: Key) -> str:

@@ -120,6 +120,6 @@ def _by_store(counts: Mapping[str, int]) -> dict[str, int]:
 def load(path: Path = RECORD) -> list[Verdict]:
     """What the last run whose record was kept says."""
     return [
-        Verdict(**{**one, "plain": {column: Observed(**said) for column, said in one["plain"].items()}})
-        for one in json.loads(path.read_text())
+        Verdict(**{**load, "plain": {column: Observed(**said) for column, said in load["plain"].items()}})
+        for load in json.loads(path.read_text())
     ]

@@ -29,8 +29,8 @@ def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
 
 
 def test_there_are_enough_mutants_with_names_of_their_own() -> None:
-    assert len({one.name for one in PLANTED}) == len(PLANTED) >= FEWEST
-    assert {one.file.split("/")[0] for one in PLANTED} == {
+    assert len({mutant.name for mutant in PLANTED}) == len(PLANTED) >= FEWEST
+    assert {mutant.file.split("/")[0] for mutant in PLANTED} == {
         "domain",
         "coordination",
         "hooks",
@@ -48,7 +48,7 @@ def test_a_run_without_an_end_is_ended_with_all_that_it_started(tmp_path: Path) 
     """A hang is told as such, and leaves no process."""
     endless = "import os, pathlib, time; pathlib.Path(f'at-{os.fork()}').touch(); time.sleep(600)"
     assert run(tmp_path, ("-c", endless), limit_s=5).failure == "did not end within 5 s"
-    (child,) = {int(one.name[3:]) for one in tmp_path.iterdir()} - {0}
+    (child,) = {int(path.name[3:]) for path in tmp_path.iterdir()} - {0}
     with contextlib.suppress(psutil.NoSuchProcess):
         while psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.05)

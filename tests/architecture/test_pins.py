@@ -50,9 +50,11 @@ def test_constraints_are_exact_and_name_no_address() -> None:
 def test_constraints_satisfy_setup_cfg() -> None:
     pins = _constraints()
     unmet = [
-        f"{one}: pinned is {pins.get(canonicalize_name(one.name), 'nothing')}"
-        for one in _requirements()
-        if not one.specifier.contains(pins.get(canonicalize_name(one.name), ""), prereleases=True)
+        f"{requirement}: pinned is {pins.get(canonicalize_name(requirement.name), 'nothing')}"
+        for requirement in _requirements()
+        if not requirement.specifier.contains(
+            pins.get(canonicalize_name(requirement.name), ""), prereleases=True
+        )
     ]
     assert unmet == [], "run: make constraints"
 
@@ -70,7 +72,9 @@ def test_what_is_installed_apart_satisfies_setup_cfg() -> None:
 
 def test_environment_has_the_pinned_versions() -> None:
     pins = _constraints()
-    installed = {one.name: importlib.metadata.version(one.name) for one in _requirements()}
+    installed = {
+        requirement.name: importlib.metadata.version(requirement.name) for requirement in _requirements()
+    }
     other = {name: found for name, found in installed.items() if found != pins[canonicalize_name(name)]}
     assert other == {}, "run: make prepare"
 
@@ -100,7 +104,11 @@ def _mixed(distribution: importlib.metadata.Distribution) -> list[str]:
 def test_pyspark_is_of_one_version(name: str) -> None:
     """Two distributions own the folder ``pyspark/``; where their versions differ, UDFs fail at run time."""
     distribution = importlib.metadata.distribution(name)
-    pins = {str(one.specifier) for one in _requirements() if one.name.startswith("pyspark")}
+    pins = {
+        str(requirement.specifier)
+        for requirement in _requirements()
+        if requirement.name.startswith("pyspark")
+    }
     assert pins == {f"=={distribution.version}"}
     mixed = _mixed(distribution)
     assert mixed == [], f"{len(mixed)} files are mixed; run: rm -rf .venv && make prepare"

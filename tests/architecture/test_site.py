@@ -69,8 +69,8 @@ def test_signatures_are_shown_of_every_name_in_the_groups_of_the_front_door() ->
 def test_pictures_are_small_and_used() -> None:
     texts = [page.read_text() for page in (ROOT / "README.md", *DOCS.rglob("*.md"))]
     pictures = list((DOCS / "pictures").iterdir())
-    assert [one.name for one in pictures if one.stat().st_size > 250_000] == []
-    assert [one.name for one in pictures if not any(one.name in text for text in texts)] == []
+    assert [picture.name for picture in pictures if picture.stat().st_size > 250_000] == []
+    assert [picture.name for picture in pictures if not any(picture.name in text for text in texts)] == []
 
 
 def test_pictures_that_pages_show_exist() -> None:

@@ -401,7 +401,7 @@ class World:
         """Everything that the store and the catalog hold, with stamps and ids."""
         names = self.pointers.tables(DOMAIN)
         moved = {name: self.pointers.pointer(DOMAIN, name) for name in names}
-        return {**{one.key: one for one in self.records()}, "pointers": moved}
+        return {**{record.key: record for record in self.records()}, "pointers": moved}
 
     def records(self) -> Iterator[Any]:
         """Every record of the domain."""

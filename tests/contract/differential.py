@@ -129,7 +129,7 @@ class Twin:
         def ask(side: Side) -> Any:
             reading = side.store.read(domain, keys)
             assert side.at is None or reading.now >= side.at, "the store's time went back"
-            return reading.head.csn, {side.stamp(one) for one in reading.records.values()}
+            return reading.head.csn, {side.stamp(record) for record in reading.records.values()}
 
         self.both(ask)
 
@@ -150,7 +150,9 @@ class Twin:
 
     def changes(self, domain: DomainName) -> None:
         after, limit = self.rng.randrange(-1, 8), self.rng.choice((1, 3, 1000))
-        self.both(lambda side: [side.stamp(one) for one in side.store.changes(domain, after, limit=limit)])
+        self.both(
+            lambda side: [side.stamp(change) for change in side.store.changes(domain, after, limit=limit)]
+        )
 
     def domains(self, _: DomainName) -> None:
         self.both(lambda side: side.store.domains())
@@ -177,7 +179,7 @@ class Twin:
             own = Transaction(
                 domain=domain,
                 store=self.store_of(side, decided_in),
-                requires=tuple(self.of(side, one) for one in requires),
+                requires=tuple(self.of(side, requirement) for requirement in requires),
                 updates=(*updates, *swaps),
                 number=number,
             )
@@ -273,6 +275,6 @@ def everything(side: Side, domain: DomainName) -> object:
         for partition in PARTITIONS
         for one in side.store.scan(domain, kind, partition)
     ]
-    commits = [side.stamp(one) for one in side.store.changes(domain, 0)]
+    commits = [side.stamp(change) for change in side.store.changes(domain, 0)]
     assert [commit[3] for commit in commits] == list(range(1, head.csn + 1))
     return head.csn, records, commits

@@ -48,7 +48,7 @@ class PyicebergEngine(Engine):
             opened(draft).delete(In("id", wanted))
 
     def files_below(self, uri: str) -> list[str]:
-        return [f"file://{one}" for one in sorted(folder_of(uri).rglob("*")) if one.is_file()]
+        return [f"file://{path}" for path in sorted(folder_of(uri).rglob("*")) if path.is_file()]
 
     def misuse(self, draft: Draft, name: str) -> None:
         _MISUSES[name](draft)

@@ -52,8 +52,8 @@ def loaded(
     folder = place_in(directory)
     with tarfile.open(RECORDED) as archive:
         members = [one for one in archive.getmembers() if one.name.startswith(f"{name}/")]
-        for one in members:
-            one.name = one.name.removeprefix(f"{name}/")
+        for member in members:
+            member.name = member.name.removeprefix(f"{name}/")
         archive.extractall(folder, members, filter="data")
     _replace(folder, _PLACE, str(folder))
     if isinstance(server, PostgresqlServer):

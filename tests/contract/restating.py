@@ -120,7 +120,10 @@ def sound(world: World) -> bool:
 def members(world: World) -> Members:
     """Days of each job that the restatement computes."""
     record = world.coordinator.restatements.status(DOMAIN, NAME).record
-    return {found.job: [(one.end - barrier(0)).days for one in found.intervals] for found in record.members}
+    return {
+        found.job: [(interval.end - barrier(0)).days for interval in found.intervals]
+        for found in record.members
+    }
 
 
 def all_restated(world: World, *jobs: Job, values: Sequence[int] | None = None) -> None:

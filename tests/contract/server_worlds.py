@@ -81,7 +81,7 @@ class TimedStore(MetadataStore):
         return [self._timed(one) for one in self._inner.scan(domain, kind, partition, **options)]
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
-        return [self._timed(one) for one in self._inner.changes(domain, after, limit=limit)]
+        return [self._timed(change) for change in self._inner.changes(domain, after, limit=limit)]
 
     def domains(self) -> list[DomainName]:
         return self._inner.domains()

@@ -83,7 +83,7 @@ def test_rows_that_another_program_committed_count_as_a_change(world: World) -> 
         change_set=ChangeSetId("adopted"), members=(), by="another program", tables=(delta,)
     )
     world.store.transact(Transaction(domain=DOMAIN, number=Number(record)))
-    assert [one.interval for one in stale_reads(world.store, DOMAIN)] == [day(1)]
+    assert [stale_read.interval for stale_read in stale_reads(world.store, DOMAIN)] == [day(1)]
 
 
 def test_the_copy_of_a_skipped_epoch_is_an_input(world: World) -> None:
@@ -93,7 +93,9 @@ def test_the_copy_of_a_skipped_epoch_is_an_input(world: World) -> None:
     world.coordinator.skip(DOMAIN, "totals", day(2), reason="nothing came", by="me")
     assert told(world, "inputs of totals") == ""
     revise(world, "totals", "totals", day(1))
-    assert [(one.interval, one.changed) for one in stale_reads(world.store, DOMAIN)] == [(day(2), day(1))]
+    assert [(stale_read.interval, stale_read.changed) for stale_read in stale_reads(world.store, DOMAIN)] == [
+        (day(2), day(1))
+    ]
     assert str(day(2)) in told(world, "inputs of totals")
 
 
@@ -124,7 +126,7 @@ def test_two_revisions_of_a_source_at_one_barrier(world: World) -> None:
     epoch = world.store.read(DOMAIN, [key]).records[key].record
     later = replace(epoch.committed, source_revisions=(("landing", 2),))
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(epoch, committed=later)),)))
-    assert [(one.job, one.subject) for one in stale_reads(world.store, DOMAIN)] == [
+    assert [(stale_read.job, stale_read.subject) for stale_read in stale_reads(world.store, DOMAIN)] == [
         ("left", "source landing")
     ]
     assert "revision 2" in told(world, "inputs of left")
@@ -177,7 +179,7 @@ def test_a_history_finds_the_newest_commit_of_any_range(number: int) -> None:
     history = TableHistory(changes)
     for low, high in ((None, 0), (None, number), (0, number), (3, 600), (255, 257), (256, 512), (900, 901)):
         start = None if low is None else barrier(low)
-        meant = [one for one in changes if one.interval.meets(start, barrier(high))]
+        meant = [change for change in changes if change.interval.meets(start, barrier(high))]
         assert history.newest(start, barrier(high)) == max(meant, key=lambda one: one.csn, default=None)
         assert (history.has_rows(start, barrier(high)) is None) == (not any(one.rows for one in meant))
 

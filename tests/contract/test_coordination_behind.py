@@ -46,7 +46,7 @@ def behind(world: World) -> list[tuple[str, int, int]]:
     """Jobs that are behind, each with the revision that it has read and the newest."""
     key = topology_key(DOMAIN)
     entries = world.store.read(DOMAIN, [key]).records[key].record.behind
-    return sorted((str(one.job), one.read, one.revision) for one in entries if not one.until)
+    return sorted((str(entry.job), entry.read, entry.revision) for entry in entries if not entry.until)
 
 
 def two_jobs(world: World, directory: Path, **options: Any) -> tuple[Job, Job, Job]:
@@ -556,7 +556,11 @@ def test_where_they_are_told(world: World, tmp_path: Path) -> None:
     reader = explain(world.store, DOMAIN, "f", day(1), source_readers=FILES)
     assert any("bound anew as revision 2" in line for line in reader.waiting_for)
     assert reader.next_step.startswith("clear the task of job d")
-    told = [one for one in examine(world.store, world.formats, DOMAIN).symptoms if "bound anew" in one.found]
+    told = [
+        symptom
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+        if "bound anew" in symptom.found
+    ]
     assert [(one.subject, one.urgent) for one in told] == [(f"d {day(1)}", True)]
     compute(world, d, 1, owner("again"))
     assert examine(world.store, world.formats, DOMAIN, source_readers=FILES).symptoms == ()

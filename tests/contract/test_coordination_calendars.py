@@ -57,7 +57,7 @@ def test_der15_a_change_of_cadence_then_old_days_run_again(table_world: World) -
     assert world.rows("d", at=barrier(3)) == {"d": [(1, 1), (2, 22), (3, 3)]}
     with pytest.raises(InvalidInput, match="until 2024-01-04"):
         world.begin(job, Interval(barrier(1), barrier(1) + HOUR))
-    assert [one.record.by for one in world.commits()].count("registration") == 1
+    assert [commit.record.by for commit in world.commits()].count("registration") == 1
     (row,) = grid(world.store, DOMAIN).rows
     assert [cell.interval for cell in row.cells][:5] == [day(1), day(2), day(3), hour(1), hour(2)]
     assert explain(world.store, DOMAIN, "d").interval == hour(3)
@@ -301,7 +301,7 @@ def test_an_attempt_of_the_old_calendar_publishes_nothing(world: World) -> None:
     world.run(job, day(3))
     attempt = world.begin(job, day(4))
     world.write(attempt)
-    lock = next(one for one in world.records() if one.key.kind == "lock")
+    lock = next(record for record in world.records() if record.key.kind == "lock")
     taken = Transaction(
         domain=DOMAIN, requires=(Exists(lock.key, lock.version),), updates=(Delete(lock.key),)
     )

@@ -124,7 +124,7 @@ def test_output_that_passes_its_checks_is_published(table_world: World) -> None:
     )
     assert published.csn == 1
     log = explain(table_world.store, DOMAIN, "flights", day(1)).log
-    notes = {one.record.state: one.record.note for one in log}
+    notes = {entry.record.state: entry.record.note for entry in log}
     assert notes[EpochState.CHECKED] == f"{len(PASSING)} checks passed"
 
 
@@ -166,7 +166,7 @@ def test_the_rows_of_all_participants_are_looked_at(table_world: World) -> None:
         write_rows(world.coordinator, writer, "flights", flights(part))
     with pytest.raises(CheckFailed) as told:
         world.coordinator.publish(attempt)
-    assert [one.figure for one in told.value.findings] == [
+    assert [finding.figure for finding in told.value.findings] == [
         "1 nulls in 3 rows",
         "1 keys of 3 rows occur more than once",
     ]
@@ -176,7 +176,7 @@ def test_equal_rows_and_nan_are_found(table_world: World) -> None:
     """R14: equal keys across files of one slice; a NaN is in no range, and no statistics know it."""
     checks = (unique("flights", "id", "carrier"), in_range("flights", "miles", at_least=0, at_most=10))
     error = refused(table_world, *checks, rows=[(1, None, 1.0), (1, None, float("nan")), (2, "UA", 2.0)])
-    assert [one.figure for one in error.findings] == [
+    assert [finding.figure for finding in error.findings] == [
         "1 keys of 3 rows occur more than once",
         "1 values in 3 rows",
     ]
@@ -449,6 +449,6 @@ def test_a_lost_reply_to_a_verdict_is_resolved(
     else:
         with pytest.raises(CheckFailed):
             worker.publish(attempt)
-    states = [one.record.state for one in world.coordinator.barriers(DOMAIN, declared.name, day(1))]
+    states = [barrier.record.state for barrier in world.coordinator.barriers(DOMAIN, declared.name, day(1))]
     assert states.count(verdict) == 1
     assert len(world.commits()) == (verdict is EpochState.CHECKED)

@@ -68,7 +68,7 @@ def schema_ids(world: World, table: str = "t") -> list[int]:
 
 def changes_of(world: World) -> int:
     """How many commits have changed columns."""
-    return sum(one.record.change_set.endswith("#columns") for one in world.commits())
+    return sum(commit.record.change_set.endswith("#columns") for commit in world.commits())
 
 
 def test_a_change_is_a_commit_of_its_own_before_the_epoch(table_world: World) -> None:

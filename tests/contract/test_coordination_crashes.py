@@ -114,13 +114,13 @@ def ahead_and_behind(world: World) -> tuple[list[str], list[str]]:
     """Tables whose pointers are ahead of the store, or of no version that it knows (I10), and those that lag."""
     records = world.store.scan(DOMAIN, Kind.TABLE, "")
     ahead, behind = [], []
-    for one in records:
-        ref, pointer = one.record.ref, world.pointers.pointer(DOMAIN, one.key.item)
-        published = {None, *(moved.ref.location for moved in one.record.earlier if moved.ref)}
+    for record in records:
+        ref, pointer = record.record.ref, world.pointers.pointer(DOMAIN, record.key.item)
+        published = {None, *(moved.ref.location for moved in record.record.earlier if moved.ref)}
         version = world.pointers.objects[pointer] if pointer else None
         if version is None or (ref is None and version.version == 0) or (ref and ref.location == pointer):
             continue
-        (behind if version.version == 0 or pointer in published else ahead).append(one.key.item)
+        (behind if version.version == 0 or pointer in published else ahead).append(record.key.item)
     return ahead, behind
 
 

@@ -284,7 +284,7 @@ def readable(world: World) -> dict[str, object]:
 
 def check(world: World, *, engines: bool) -> None:
     """I4, I6, and what engines see: all that must be so at any moment."""
-    assert [str(one) for one in stale_reads(world.store, DOMAIN)] == []
+    assert [str(stale_read) for stale_read in stale_reads(world.store, DOMAIN)] == []
     assert list(missing_files(world.store, world.formats, DOMAIN)) == []
     for table in world.pointers.tables(DOMAIN) if engines else ():
         try:

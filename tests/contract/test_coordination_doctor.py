@@ -37,9 +37,11 @@ def told(world: World) -> dict[str, Symptom]:
     before = world.exactly()
     found = examine(world.store, world.formats, DOMAIN)
     assert world.exactly() == before
-    assert len({one.subject for one in found.symptoms}) == len(found.symptoms)
-    assert all("`airflow epochs" in one.next_step for one in found.symptoms if one.urgent), found.symptoms
-    return {one.subject: one for one in found.symptoms}
+    assert len({symptom.subject for symptom in found.symptoms}) == len(found.symptoms)
+    assert all("`airflow epochs" in symptom.next_step for symptom in found.symptoms if symptom.urgent), (
+        found.symptoms
+    )
+    return {symptom.subject: symptom for symptom in found.symptoms}
 
 
 def test_a_healthy_domain_has_no_symptom(table_world: World) -> None:
@@ -67,7 +69,7 @@ def test_doctor_reports_foreign_commits(table_world: World) -> None:
     assert "recover" in right.next_step
     recover(world.coordinator.context, DOMAIN)
     commit(world, "left", "append", {1: [7]})
-    (left,) = (one for one in examine(world.store, world.formats, DOMAIN).symptoms)
+    (left,) = (symptom for symptom in examine(world.store, world.formats, DOMAIN).symptoms)
     assert "append" in left.found
     assert "roll the table back" in left.next_step
 
@@ -84,12 +86,14 @@ def test_doctor_does_not_advise_recovery_of_rows_it_would_refuse(table_world: Wo
     commit(world, "gone", "append", {1: [7]})
     commit(world, "early", "append", {3: [7]})
     commit(world, "read", "append", {1: [7]})
-    found = {one.subject: one.next_step for one in examine(world.store, world.formats, DOMAIN).symptoms}
+    found = {
+        symptom.subject: symptom.next_step for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+    }
     assert "it does not come from version" in found["table gone"]
     assert "no committed epoch of the table ends at" in found["table early"]
     assert "r [2024-01-01T00:00:00+00:00, 2024-01-02T00:00:00+00:00) read read" in found["table read"]
     assert all("recover" not in step for step in found.values())
-    problems = {one.name: one.problem for one in recover(world.coordinator.context, DOMAIN).tables}
+    problems = {table.name: table.problem for table in recover(world.coordinator.context, DOMAIN).tables}
     assert {name for name, problem in problems.items() if problem} == {"gone", "early", "read"}
 
 
@@ -248,7 +252,7 @@ def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
         move = Move(state=state, place="elsewhere", incarnation="x")
         world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(record, move=move)),)))
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        assert [one.found for one in symptoms] == ["it has moved to elsewhere"] * urgent
+        assert [symptom.found for symptom in symptoms] == ["it has moved to elsewhere"] * urgent
 
 
 def test_orphans_and_ended_leases_are_reported_and_vacuumed(table_world: World) -> None:
@@ -299,7 +303,7 @@ def test_a_restored_store_is_told_before_work_is_done(
             assert refused.value.table == ahead.outputs[0].name
         world.worker(restored).register(other)
         found = examine(restored, world.formats, DOMAIN)
-        assert [one.subject for one in found.symptoms] == ["table late", "table t"]
+        assert [symptom.subject for symptom in found.symptoms] == ["table late", "table t"]
         assert all("db restored" in one.next_step for one in found.urgent)
         beyond = [(table.name, there.csn) for table, there, _ in tables_ahead(restored, world.formats)]
         assert beyond == [("late", 4), ("t", 3)]

@@ -54,7 +54,7 @@ def test_recover_registers_a_dropped_table_again(table_world: World) -> None:
     dropped(world, "e")
     found = recover(world.coordinator.context, DOMAIN).tables
     assert [(one.name, one.restored, one.problem) for one in found] == [("d", True, ""), ("e", True, "")]
-    assert [one.restored for one in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
+    assert [table.restored for table in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
     assert (world.engine_rows("d"), world.engine_rows("e")) == ([(1, 1), (2, 2)], [(2, 2)])
     world.coordinator.publish(open_attempt)
     world.run(job, day(4), [4])

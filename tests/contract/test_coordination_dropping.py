@@ -93,7 +93,9 @@ def test_a_dropped_name_is_free_for_another_declaration(table_world: World) -> N
     assert (told.jobs, told.tables, told.left) == (("d",), ("d",), ())
     assert without(world, "d")
     assert world.pointers.tables(DOMAIN) == []
-    assert [one for one in world.records() if one.key.kind in (Kind.JOB, Kind.TABLE, Kind.EPOCH)] == []
+    assert [
+        record for record in world.records() if record.key.kind in (Kind.JOB, Kind.TABLE, Kind.EPOCH)
+    ] == []
 
     new = other_declaration(world)
     attempt = world.begin(new, hour(1))
@@ -129,7 +131,7 @@ def test_a_dropped_table_goes_with_its_only_job_and_its_readers_when_asked(world
     world.coordinator.revive(DOMAIN, "r")
     assert {key: one for key, one in before.items() if key not in world.exactly()} == {}
     plan = world.coordinator.plan_drop(DOMAIN, "table", "d", cascade=True)
-    assert [(one.name, one.job, one.epochs, one.rows, one.files) for one in plan.tables] == [
+    assert [(table.name, table.job, table.epochs, table.rows, table.files) for table in plan.tables] == [
         ("d", "d", 2, 2, 2),
         ("d2", "d", 2, 2, 2),
         ("r", "r", 2, 2, 2),

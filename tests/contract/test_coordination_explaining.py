@@ -72,7 +72,7 @@ def test_only_valid_dag_ids_are_called_dags(world: World, name: str, dag: str) -
     assert [str(one) for one in told.brought_by] == [
         f"orders: brought by job orders{dag}, begun by run 1 and not ended"
     ]
-    assert [one.names_dag for one in told.holders] == [bool(dag)]
+    assert [holder.names_dag for holder in told.holders] == [bool(dag)]
 
 
 def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> None:
@@ -87,9 +87,9 @@ def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> Non
         "orders: brought by job orders of DAG dag, begun by run marked and not ended",
         "order: no job that writes it has run; is 'orders' meant?",
     ]
-    assert [one.run_id for one in told.holders] == ["marked"]
+    assert [holder.run_id for holder in told.holders] == ["marked"]
     own = explain(world.store, DOMAIN, "orders", day(2))
-    assert ([one.run_id for one in own.holders], own.brought_by) == (["marked"], ())
+    assert ([holder.run_id for holder in own.holders], own.brought_by) == (["marked"], ())
     assert explain(world.store, DOMAIN, "orders", day(1)).holders == ()
 
 
@@ -248,7 +248,7 @@ def test_doctor_names_an_epoch_that_later_ones_have_passed(world: World) -> None
 
     def told() -> list[tuple[str, str]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.subject, one.next_step) for one in symptoms]
+        return [(symptom.subject, symptom.next_step) for symptom in symptoms]
 
     assert told() == [], "its epochs may come in any order"
     job = world.job("add_up", [total], inputs=[previous(total)])

@@ -58,7 +58,7 @@ class Load:
         attempt = self.world.begin(job, epoch, owner(by), sources=FILES)
         read = [read_rows(coordinator, attempt, one.table) for one in attempt.inputs]
         values = sum(sum(rows["value"].to_pylist()) for rows in read if rows is not None)
-        self.world.write(attempt, [values + sum(len(one.files) for one in attempt.sources)])
+        self.world.write(attempt, [values + sum(len(source.files) for source in attempt.sources)])
         coordinator.complete(attempt)
         return [name for name, _ in coordinator.publish(attempt).tables]
 
@@ -215,7 +215,9 @@ def test_an_epoch_that_is_no_fill_is_kept_where_its_job_says_so(load: Load) -> N
     load.rolls_back(old, new)
     assert isinstance(world.coordinator.begin(new, day(2), owner("cleared"), sources=FILES), AlreadyCommitted)
     (found,) = [
-        one for one in examine(world.store, world.formats, DOMAIN).symptoms if one.subject == "table t2"
+        symptom
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+        if symptom.subject == "table t2"
     ]
     assert "with on_rerun='new_revision' where the job reads other sources since" in found.next_step
 

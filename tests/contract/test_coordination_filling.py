@@ -101,7 +101,7 @@ def test_chg4_nothing_else_stops_without_a_word(world: World) -> None:
 
     def found() -> list[tuple[str, str]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.found, one.next_step) for one in symptoms if one.subject == "table t2"]
+        return [(symptom.found, symptom.next_step) for symptom in symptoms if symptom.subject == "table t2"]
 
     ((what, step),) = found()
     assert "has committed 1 epochs in [2024-01-04" in what

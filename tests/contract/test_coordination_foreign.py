@@ -100,7 +100,7 @@ def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> N
     world.write(writing, [3])
     commit(world, "t", "replace", {1: [2, 1]})
     assert world.rows("t") == {"t": [(1, 1), (1, 2)]}
-    assert [one.problem for one in recover(world.coordinator.context, DOMAIN).tables] == [""]
+    assert [table.problem for table in recover(world.coordinator.context, DOMAIN).tables] == [""]
     assert isinstance(world.coordinator.publish(reading), Published)
     assert isinstance(world.coordinator.publish(writing), Published)
     assert world.rows("t") == {"t": [(1, 1), (1, 2), (2, 3)]}
@@ -266,7 +266,7 @@ def test_an_adoption_is_a_rewrite_for_its_readers(table_world: World) -> None:
     assert (recovered.adopted, recovered.problem, recovered.csn) == (True, "", 2)
     with pytest.raises(Conflict, match="computed again"):
         world.coordinator.publish(attempt)
-    assert [one.adopted for one in recover(world.coordinator.context, DOMAIN).tables] == [False]
+    assert [table.adopted for table in recover(world.coordinator.context, DOMAIN).tables] == [False]
 
 
 def test_rows_are_not_adopted_into_an_epoch_with_committed_readers(table_world: World) -> None:
@@ -281,7 +281,7 @@ def test_rows_are_not_adopted_into_an_epoch_with_committed_readers(table_world: 
     before = world.exactly()
     with pytest.raises(DependentReaders) as refused:
         world.coordinator.publish(attempt)
-    assert [one.job for one in refused.value.readers] == ["r"]
+    assert [reader.job for reader in refused.value.readers] == ["r"]
     assert world.exactly() == before
 
 
@@ -342,11 +342,11 @@ def test_declaration_of_a_retired_job_does_not_decide_adoption(table_world: Worl
         world.coordinator.retire(DOMAIN, f"old {name}", reason="renamed", by="ada")
         commit(world, name, "append", {1: [7]})
     world.coordinator.register(world.job("successor", [world.table("taken")]))
-    problems = {one.name: one.problem for one in recover(world.coordinator.context, DOMAIN).tables}
+    problems = {table.name: table.problem for table in recover(world.coordinator.context, DOMAIN).tables}
     assert all(problem.startswith("ForeignCommit") for problem in problems.values()), problems
     assert set(problems) == {"left", "taken"}
     world.coordinator.register(world.job("successor", [adopting(world, "taken")]))
-    adopted = {one.name: one.adopted for one in recover(world.coordinator.context, DOMAIN).tables}
+    adopted = {table.name: table.adopted for table in recover(world.coordinator.context, DOMAIN).tables}
     assert adopted == {"left": False, "taken": True}
 
 

@@ -105,7 +105,11 @@ class Orders:
     def told(self) -> list[tuple[str, str]]:
         """What doctor says of bounds that came to nothing, and what to do."""
         symptoms = examine(self.world.store, self.world.formats, DOMAIN).symptoms
-        return [(one.found, one.next_step) for one in symptoms if one.found.startswith("bounds that came")]
+        return [
+            (symptom.found, symptom.next_step)
+            for symptom in symptoms
+            if symptom.found.startswith("bounds that came")
+        ]
 
 
 def test_next_epoch_reads_the_rows_recorded_for_a_skipped_one(world: World) -> None:
@@ -379,7 +383,7 @@ def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: W
     found = world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
     assert [str(one) for one in found.unread] == [f"source landing, {day(2)}: 1 files, such as {second}"]
     assert read(job, 3) == [late, third]
-    symptoms = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    symptoms = [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
     assert symptoms == [f"1 are of skipped epochs and are read by no epoch, such as {second}"]
     assert read(job, 2, owner("after all")) == [second]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
@@ -440,7 +444,7 @@ def test_a_late_file_of_a_revision_that_failed_is_named(world: World, tmp_path: 
     def ends(attempt: Attempt) -> list[str]:
         world.write(attempt)
         world.coordinator.publish(attempt)
-        return [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+        return [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
 
     assert ends(begun("a.csv", "first")) == []
     world.coordinator.abort(begun("late.csv", "again"), "it failed")
@@ -492,5 +496,5 @@ def test_files_of_a_skipped_epoch_stay_named_after_later_runs(
     computes(job, 3)
     if then.startswith("another job"):
         computes(world.job("other", inputs=[source], on_rerun="fail"), 3)
-    found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    found = [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
     assert any(one.startswith("1 are of skipped epochs and are read by no epoch") for one in found), found

@@ -49,7 +49,7 @@ def run_of(cell: Cell) -> str | None:
 
 def days(world: World, table: str = "d", **wish: Any) -> list[float]:
     """The numbers of the days that are shown."""
-    return [(one.end - barrier(0)) / DAY for one in cells(world, table, **wish)]
+    return [(cell.end - barrier(0)) / DAY for cell in cells(world, table, **wish)]
 
 
 def test_cell_tells_the_newest_attempts_progress_and_the_readable_revision(world: World) -> None:
@@ -240,8 +240,8 @@ def test_delay_counts_to_the_first_publish_of_an_epoch(world: World) -> None:
     world.run(world.job("d"), day(2), [1, 2], owner("again", generation=1))
     found = delays(world.store, DOMAIN, TableName("d"), end=None, limit=9)
     assert found == before
-    assert [one.end for one in found.epochs] == [barrier(1), barrier(2), barrier(3)]
-    assert [one.at - one.delay for one in found.epochs] == [one.end for one in found.epochs]
+    assert [epoch.end for epoch in found.epochs] == [barrier(1), barrier(2), barrier(3)]
+    assert [epoch.at - epoch.delay for epoch in found.epochs] == [epoch.end for epoch in found.epochs]
     assert delays(world.store, DOMAIN, TableName("d"), end=None, limit=1).epochs == found.epochs[2:]
     assert delays(world.store, DOMAIN, TableName("d"), end=barrier(2), limit=9).epochs == found.epochs[:2]
     for number in (1, 2):

@@ -134,9 +134,9 @@ def test_released_epochs_stay_and_their_rows_carry_a_label(table_world: World) -
     told = explain(world.store, DOMAIN, "h", day(2)).outdated
     assert any("h: rows" in line and "before b was computed again" in line for line in told)
     found = examine(world.store, world.formats, DOMAIN)
-    assert [(one.subject, one.found) for one in found.symptoms if "computed again" in one.found] == [
-        (f"table {label.table}", str(label)) for label in world.cut("h", "a").outdated
-    ]
+    assert [
+        (symptom.subject, symptom.found) for symptom in found.symptoms if "computed again" in symptom.found
+    ] == [(f"table {label.table}", str(label)) for label in world.cut("h", "a").outdated]
     assert found.urgent == ()
     assert sound(world)
 

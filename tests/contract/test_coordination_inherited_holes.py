@@ -307,10 +307,12 @@ def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Pat
     assert run(world.job("k", tables, inputs=[feed if reads == "feed" else other]), 4) == ["4.csv"]
     assert follow(world) == [("t2", day(2))]
     symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-    assert [one for one in symptoms if one.subject.startswith("source ")] == []
+    assert [symptom for symptom in symptoms if symptom.subject.startswith("source ")] == []
     (tmp_path / f"{day(2).start:%Y-%m-%d}" / "late.csv").touch()
     told = [
-        one.found for one in examine(world.store, world.formats, DOMAIN).symptoms if "source" in one.subject
+        symptom.found
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+        if "source" in symptom.subject
     ]
     assert told, "for the source that the job has, and for the one that it has left"
     assert all("late.csv" in one and "2.csv" not in one for one in told)

@@ -328,7 +328,9 @@ def test_src1_unread_files_are_named(world: World, tmp_path: Path, late: str) ->
 
     def found() -> list[tuple[str, bool]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.found, one.urgent) for one in symptoms if one.subject == "source landing"]
+        return [
+            (symptom.found, symptom.urgent) for symptom in symptoms if symptom.subject == "source landing"
+        ]
 
     assert found() == []
     assert "late" not in told(1)
@@ -361,7 +363,7 @@ def test_a_begin_looks_at_the_epoch_before_however_short_the_window_is(
             world.begin(job, day(2), sources=FILES)
         return
     symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-    assert [one.urgent for one in symptoms if one.subject == "source landing"] == [False], (
+    assert [symptom.urgent for symptom in symptoms if symptom.subject == "source landing"] == [False], (
         "the next begin reads it"
     )
     assert run(world, job, day(4)) == ["2024-01-04/a.csv"]
@@ -414,7 +416,9 @@ def test_files_of_a_skipped_epoch_are_named(world: World, tmp_path: Path, late: 
 
     def told() -> list[tuple[str, bool]]:
         symptoms = examine(world.store, world.formats, DOMAIN).symptoms
-        return [(one.found, one.urgent) for one in symptoms if one.subject == "source landing"]
+        return [
+            (symptom.found, symptom.urgent) for symptom in symptoms if symptom.subject == "source landing"
+        ]
 
     file = f"file://{place(tmp_path, 2, 'a.csv')}"
     assert told() == [(f"1 are of skipped epochs and are read by no epoch, such as {file}", False)]
@@ -470,6 +474,6 @@ def test_src3_late_ids(world: World, postgresql: PostgresqlServer) -> None:
         assert "bind orders 2024-01-01T00:00:00+00:00/2024-01-02" in refused.value.next_step
         assert world.exactly() == before
         symptoms = examine(world.store, world.formats, DOMAIN, source_readers=readers).symptoms
-        assert any("2 rows with id in (…, 51]" in one.found for one in symptoms)
+        assert any("2 rows with id in (…, 51]" in symptom.found for symptom in symptoms)
         bind(world.coordinator.context, DOMAIN, "orders", day(1), readers, reason="they are late", by="ada")
         assert world.begin(job, day(3), sources=readers).sources[0].span == Span(low=101, high=151, rows=1)

@@ -78,7 +78,7 @@ def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
     run(first, job("j", RIGHT), 2, 2)
     first.retire(DOMAIN, "j", table="left", reason="it is another's", by="ada")
     assert moved(places, "first", "second").tables == ("left", "right")
-    assert [one.problem for one in recover(second.context, DOMAIN).tables] == ["", ""]
+    assert [table.problem for table in recover(second.context, DOMAIN).tables] == ["", ""]
     run(second, job("successor", LEFT), 2, 22)
     assert (numbers(second, "left"), numbers(second, "right")) == ([1, 22], [1, 2])
 

@@ -205,9 +205,9 @@ def test_chg3_no_reader_makes_a_hole_permanent(world: World, origin: int | None,
     waiting = check_inputs(world.store, DOMAIN, JobInputs.of(reader, day(12)))
     assert not waiting.ready
     step = next(
-        one.next_step
-        for one in examine(world.store, world.formats, DOMAIN).symptoms
-        if one.subject == "table d"
+        symptom.next_step
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+        if symptom.subject == "table d"
     )
     assert "airflow epochs skip d 2024-01-05T00:00:00+00:00/2024-01-11T00:00:00+00:00" in step
     world.coordinator.skip(DOMAIN, "d", Interval(barrier(4), barrier(10)), "closed", by="me")

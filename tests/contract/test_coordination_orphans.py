@@ -52,7 +52,7 @@ def places(world: World) -> list[StagingFolder]:
 
 def staged(world: World) -> set[int]:
     """Tokens under which something lies."""
-    return {one.token for one in places(world)}
+    return {place.token for place in places(world)}
 
 
 def vacuum(world: World) -> Vacuumed:
@@ -282,7 +282,7 @@ def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
     )
     assert not [one for one in found if isinstance(one, Exception)], found
     assert staged(world) == {1, 2}
-    assert {one.barrier for one in places(world) if one.token == 1} == {day(4).end}
+    assert {place.barrier for place in places(world) if place.token == 1} == {day(4).end}
     assert world.rows("t") == {"t": [(number, number) for number in (1, 2, 3, 4)]}
 
 
@@ -405,7 +405,7 @@ def test_places_that_were_named_by_their_end_are_read_adopted_and_vacuumed(table
     lost = world.begin(job, day(3))
     write_rows(before, lost, "t", rows([99], lost.token))
     world.coordinator.abort(lost, "the task failed")
-    assert [one.start for one in places(world)] == [None] * 3
+    assert [place.start for place in places(world)] == [None] * 3
     world.clock.advance(PAST_GRACE)
     hour = Cadence("@hourly", since=barrier(2), before=Cadence("@daily"))
     last = world.begin(world.job("t", cadence=hour), Interval(day(3).end - timedelta(hours=1), day(3).end))

@@ -142,9 +142,9 @@ def test_a_drop_is_told_of_each_table(world: World) -> None:
     plan = service.plan_drop(DOMAIN, "job", "job")
     service.drop(DOMAIN, plan, reason="the declarations were wrong", by="ada")
     pair(world, 1)
-    found = [(one.table, one.interval, one.rows) for one in events(world.store, DOMAIN)]
+    found = [(event.table, event.interval, event.rows) for event in events(world.store, DOMAIN)]
     pairs = [(table, day(1), 1) for table in ("left", "right")]
     assert found == [*pairs, ("left", None, 0), ("right", None, 0), *pairs]
-    (drop,) = {one.csn for one in events(world.store, DOMAIN) if one.interval is None}
-    csns = {one.csn for one in events(world.store, DOMAIN)}
+    (drop,) = {event.csn for event in events(world.store, DOMAIN) if event.interval is None}
+    csns = {event.csn for event in events(world.store, DOMAIN)}
     assert min(csns) < drop < max(csns)

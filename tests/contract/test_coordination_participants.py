@@ -352,9 +352,9 @@ def test_all_participants_join_at_once(world: World) -> None:
     newest = {number: max(one for participant, one in tries if participant == number) for number in range(2)}
     log = world.coordinator.barriers(DOMAIN, attempt.job, attempt.interval)
     assert sorted(
-        (one.record.participant, one.record.participant_attempt)
-        for one in log
-        if one.record.participant_attempt
+        (entry.record.participant, entry.record.participant_attempt)
+        for entry in log
+        if entry.record.participant_attempt
     ) == [(number, one) for number in range(2) for one in range(1, newest[number] + 1)]
     for one in joined:
         if isinstance(one, Attempt) and one.participant_attempt == newest[one.participant]:

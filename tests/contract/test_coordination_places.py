@@ -207,7 +207,7 @@ def test_files_at_parts_of_a_skipped_epoch_are_named(world: World, tmp_path: Pat
         else:
             world.write(attempt)
             world.coordinator.publish(attempt)
-    found = [one.found for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    found = [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
     assert len(found) == 2
     assert "1 lie at locations of parts of epochs" in found[0]
     assert "2024-01-02T05.csv" in found[0]

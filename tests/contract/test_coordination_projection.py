@@ -133,7 +133,7 @@ def test_epochs_publish_while_pointers_lag(world: World) -> None:
             interrupted(world, die, "table.published").publish(attempt)
     assert not reached(world, "t")
     assert world.rows("t") == {"t": [(number, number) for number in range(1, 5)]}
-    assert [one.moved for one in recover(world.coordinator.context, DOMAIN).tables] == [True]
+    assert [table.moved for table in recover(world.coordinator.context, DOMAIN).tables] == [True]
     assert reached(world, "t")
 
 
@@ -143,13 +143,13 @@ def test_recover_moves_and_reports_lagging_pointers(world: World) -> None:
     world.coordinator.register(world.job("never run"))
     found = recover(world.coordinator.context, DOMAIN)
     assert found.csn == 1
-    assert [(one.name, one.csn, one.moved, one.problem) for one in found.tables] == [
+    assert [(table.name, table.csn, table.moved, table.problem) for table in found.tables] == [
         ("left", 1, True, ""),
         ("right", 1, True, ""),
     ]
     assert all(reached(world, name) for name in ("left", "right"))
     again = recover(world.coordinator.context, DOMAIN)
-    assert [one.moved for one in again.tables] == [False, False]
+    assert [table.moved for table in again.tables] == [False, False]
 
 
 def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
@@ -164,7 +164,7 @@ def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
     with suppress(Died):
         recover(interrupted(world, die, "store.read", 3).context, DOMAIN)  # all is done, and nobody is told
     assert (reached(world, "left"), reached(world, "right")) == (True, True)
-    assert [one.moved for one in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
+    assert [table.moved for table in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
 
 
 def test_recover_of_an_unknown_domain_is_refused(world: World) -> None:

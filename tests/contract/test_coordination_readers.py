@@ -72,7 +72,7 @@ def test_a_retrying_reader_returns_the_answers_of_the_store(world: World) -> Non
     assert reader.scan(DOMAIN, Kind.EPOCH, "t", limit=1) == [first]
     assert reader.scan(DOMAIN, Kind.EPOCH, "t", start=second.key.item) == [second, third]
     assert second not in reader.scan(DOMAIN, Kind.EPOCH, "t", end=first.key.item)
-    assert [one.csn for one in reader.changes(DOMAIN, 1, limit=1)] == [2]
+    assert [change.csn for change in reader.changes(DOMAIN, 1, limit=1)] == [2]
     assert reader.domains() == [DOMAIN]
 
 

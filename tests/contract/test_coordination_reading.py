@@ -154,7 +154,7 @@ def test_r21_staleness_names_the_table_and_why(world: World) -> None:
     assert (lag.staleness.wall_clock, lag.staleness.local, lag.staleness.global_) == (age, age, timedelta(0))
     with pytest.raises(NotReady) as refused:
         world.cuts.cut(DOMAIN, ["d", "e"], max_staleness=HOUR)
-    lags = {one.table: one for one in refused.value.details["missing"]}
+    lags = {detail.table: detail for detail in refused.value.details["missing"]}
     assert list(lags) == ["e", "d"], "the slowest first"
     assert lags["d"].staleness.global_ == 2 * DAY, "e holds d back by two days"
     assert lags["d"].staleness.local == age - 2 * DAY

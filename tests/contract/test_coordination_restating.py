@@ -26,7 +26,7 @@ def test_a_read_day_is_computed_again_with_all_that_has_read_it(table_world: Wor
     assert before["t"] == [(1, 12), (2, 34), (3, 78)]
     opened(world, "b", 2)
     record = world.coordinator.restatements.status(DOMAIN, NAME).record
-    assert {found.job: [one.end for one in found.intervals] for found in record.members} == {
+    assert {found.job: [interval.end for interval in found.intervals] for found in record.members} == {
         "b": [barrier(2)],
         "d": [barrier(2)],
         "t": [barrier(2), barrier(3)],

@@ -195,7 +195,7 @@ def test_a_normal_revision_of_a_member_that_is_not_begun(world: World) -> None:
     finished(world, (base, daily, total))
     published(world)
     assert seen(world) == NEW
-    assert [one.revision for one in world.commits()[-1].record.members if one.job == "t"] == [2, 3]
+    assert [member.revision for member in world.commits()[-1].record.members if member.job == "t"] == [2, 3]
     assert sound(world)
 
 

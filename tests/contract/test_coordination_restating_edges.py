@@ -125,7 +125,7 @@ def test_ignoring_readers_outside_of_the_set_get_a_label(world: World) -> None:
     assert world.cut("i", "a").outdated == ()
     csn = published(world)
     labels = world.cut("i", "a").outdated
-    assert [(one.table, one.source, one.csn, one.start) for one in labels] == [
+    assert [(label.table, label.source, label.csn, label.start) for label in labels] == [
         ("a", "b", csn, barrier(1)),
         ("i", "b", csn, barrier(1)),
     ]

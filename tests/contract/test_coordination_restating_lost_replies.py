@@ -81,7 +81,7 @@ def after(prepared: Prepared, plan: Plan) -> tuple[Any, list[Call]]:
         len(world.commits()),
         len(world.staged()),
         (str(record.state), record.members, record.approved, record.ended),
-        [(one.job, one.interval, str(one.state), one.owner) for one in status.members],
+        [(member.job, member.interval, str(member.state), member.owner) for member in status.members],
         status.csn,
     )
     world.close()

@@ -138,7 +138,8 @@ def test_members_of_two_revisions_of_a_source_are_not_published(world: World, tm
     with pytest.raises(Conflict, match="revision 3 of source"):
         published(world)
     states = {
-        str(one.job): str(one.state) for one in world.coordinator.restatements.status(DOMAIN, NAME).members
+        str(member.job): str(member.state)
+        for member in world.coordinator.restatements.status(DOMAIN, NAME).members
     }
     assert states["d"] == "outdated"
     assert sourced(world, d, 1).sources[0].revision == 3

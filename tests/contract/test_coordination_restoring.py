@@ -53,7 +53,7 @@ def test_restore_check_includes_tables_of_retired_jobs(world: World) -> None:
     for name in ("t", "idle"):
         world.coordinator.retire(DOMAIN, name, reason="replaced", by="ada")
     assert tables_ahead(world.store, world.formats) == []
-    assert [one.problem for one in recover(world.coordinator.context, DOMAIN).tables] == [""]
+    assert [table.problem for table in recover(world.coordinator.context, DOMAIN).tables] == [""]
     assert examine(world.store, world.formats, DOMAIN).symptoms == ()
     world.clock.advance(timedelta(days=30))
     world.retention.vacuum(DOMAIN)

@@ -144,7 +144,7 @@ def test_an_attempt_that_began_meanwhile_publishes_nothing(world: World) -> None
     """R7: between the look at the locks and the end of the job."""
     attempt = world.begin(world.job("d"), day(1))
     world.write(attempt)
-    (lock,) = [one for one in world.records() if one.key.kind == "lock"]
+    (lock,) = [record for record in world.records() if record.key.kind == "lock"]
     taken = Transaction(
         domain=DOMAIN, requires=(Exists(lock.key, lock.version),), updates=(Delete(lock.key),)
     )
@@ -543,4 +543,4 @@ def test_a_lost_reply_is_settled(world: World) -> None:
         return Fault.REPLY_LOST if call.method == "transact" and lost and lost.pop() else None
 
     world.worker(FaultyStore(world.store, plan)).retire(DOMAIN, "d", **WHY)
-    assert [one.record.by for one in world.commits()][1:] == ["registration"]
+    assert [commit.record.by for commit in world.commits()][1:] == ["registration"]

@@ -59,7 +59,7 @@ def test_a_declared_origin_stays_where_a_reader_found_nothing_before_it(world: W
     before = world.exactly()
     with pytest.raises(TopologyError, match="there was nothing of 'd' before 2024-01-06") as refused:
         world.coordinator.register(world.job("d", origin=barrier(0)))
-    assert [str(one.job) for one in refused.value.details["readers"]] == ["r"]
+    assert [str(detail.job) for detail in refused.value.details["readers"]] == ["r"]
     assert world.exactly() == before
 
 
@@ -152,7 +152,8 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
         with pytest.raises(DependentReaders) as refused:
             world.begin(job, day(number), owner("manual"))
         readers = {
-            (str(one.job), one.interval, *map(str, one.tables)) for one in refused.value.details["readers"]
+            (str(detail.job), detail.interval, *map(str, detail.tables))
+            for detail in refused.value.details["readers"]
         }
         named = {("r", day(number), "d")}
         later = {("r", day(2), "d")} if number == 1 and edge.kind.value != "increment" else set()
@@ -172,7 +173,9 @@ def test_reader_with_a_lag_is_named(world: World) -> None:
     world.run(world.job("r", inputs=[late], origin=barrier(1)), day(2))
     with pytest.raises(DependentReaders) as refused:
         world.begin(job, day(1), owner("manual"))
-    assert [(str(one.job), one.interval) for one in refused.value.details["readers"]] == [("r", day(2))]
+    assert [(str(detail.job), detail.interval) for detail in refused.value.details["readers"]] == [
+        ("r", day(2))
+    ]
     assert world.begin(job, day(2), owner("manual")).revision == 2, "nobody has read it yet"
 
 
@@ -185,7 +188,9 @@ def test_a_reader_that_reads_it_no_more_is_named(world: World) -> None:
     world.coordinator.register(world.job("r", inputs=[other]))
     with pytest.raises(DependentReaders) as refused:
         world.begin(job, day(1), owner("manual"))
-    assert [(str(one.job), one.interval) for one in refused.value.details["readers"]] == [("r", day(1))]
+    assert [(str(detail.job), detail.interval) for detail in refused.value.details["readers"]] == [
+        ("r", day(1))
+    ]
 
 
 def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
@@ -204,7 +209,9 @@ def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
     ):
         with pytest.raises(DependentReaders) as told:
             refused()
-        assert [(str(one.job), one.interval) for one in told.value.details["readers"]] == [("w", week)]
+        assert [(str(detail.job), detail.interval) for detail in told.value.details["readers"]] == [
+            ("w", week)
+        ]
 
 
 def test_a_reader_that_commits_while_a_revision_is_staged_stops_it(world: World) -> None:
@@ -468,7 +475,7 @@ def test_the_newest_of_several_revisions_is_already_committed(world: World) -> N
     found = explain(world.store, DOMAIN, "d", day(1))
     assert (found.csn, found.revision) == (second.csn, 3)
     begun, done, ended = EpochState.OPEN, EpochState.COMMIT, EpochState.ABORTED
-    told = [(one.record.token, one.record.state) for one in found.log]
+    told = [(entry.record.token, entry.record.state) for entry in found.log]
     assert {*told} >= {(1, begun), (1, done), (2, begun), (2, done), (3, begun), (3, ended)}
 
 

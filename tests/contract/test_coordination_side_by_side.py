@@ -29,7 +29,7 @@ def check_commits(world: World, answers: list[object], count: int) -> None:
     """Each answer's CSN is its commit's, all of them differ, and there is no gap (I2)."""
     published = [one for answer in answers for one in answer if isinstance(answer, list)]  # type: ignore[attr-defined]
     assert len(published) == count, answers
-    commits = {one.csn: one.record.change_set for one in world.commits()}
+    commits = {commit.csn: commit.record.change_set for commit in world.commits()}
     assert {one.csn: one.change_set for one in published} == commits
 
 
@@ -130,7 +130,7 @@ def test_readers_see_whole_commits_while_writers_go_on(world: World) -> None:
                 cut = world.cut("d", "e")
             except NotReady:
                 continue
-            assert {one.barrier for one in cut.states.values()} == {cut.barrier}
+            assert {state.barrier for state in cut.states.values()} == {cut.barrier}
             found = world.rows_of(cut)
             assert found["d"] == found["e"], cut
             assert found["d"] == [(n, n) for n in range(1, len(found["d"]) + 1)]

@@ -60,7 +60,7 @@ def test_der10_a_gap_is_ended_by_skip(table_world: World) -> None:
     assert found.state is EpochState.SKIPPED
     assert found.summary.startswith("skipped by skip by ada/")
     assert WHY in found.summary
-    assert [one.record.note for one in found.log if one.record.state is EpochState.COMMIT] == [
+    assert [entry.record.note for entry in found.log if entry.record.state is EpochState.COMMIT] == [
         f"skipped: {WHY}"
     ]
     (row, _) = grid(world.store, DOMAIN).rows
@@ -353,7 +353,7 @@ def test_a_lost_reply_to_a_skip_is_settled(world: World, lost: int) -> None:
 
     worker = world.worker(FaultyStore(world.store, plan))
     worker.skip(DOMAIN, "d", day(1), WHY, by="ada")
-    assert [one.record.members[0].interval for one in world.commits()] == [day(2), day(1)]
+    assert [commit.record.members[0].interval for commit in world.commits()] == [day(2), day(1)]
 
 
 @pytest.mark.parametrize("sent", [True, False])
@@ -379,7 +379,7 @@ def test_a_skip_that_hears_nothing_says_so_and_is_finished_by_the_next(world: Wo
     assert len(world.commits()) == 2 + sent
     done = skip(world, day(3))
     assert (len(done.published), done.left) == ((0, (day(3),)) if sent else (1, ()))
-    assert [one.record.members[0].interval for one in world.commits()] == [day(2), day(1), day(3)]
+    assert [commit.record.members[0].interval for commit in world.commits()] == [day(2), day(1), day(3)]
 
 
 def writes_of_a_skip(world: World, epoch: Interval) -> list[Call]:

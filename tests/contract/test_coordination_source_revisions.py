@@ -58,7 +58,7 @@ def feed(directory: Path, late: str = "revision", **options: Any) -> Source:
 
 def total(attempt: Attempt) -> int:
     """The job: a function of the files that the attempt reads."""
-    return sum(int(Path(one.uri.removeprefix("file://")).read_text()) for one in attempt.sources[0].files)
+    return sum(int(Path(file.uri.removeprefix("file://")).read_text()) for file in attempt.sources[0].files)
 
 
 def compute(world: World, job: Job, number: int, by: Owner | None = None) -> int:
@@ -96,7 +96,7 @@ def test_src2_two_revisions_of_a_source(world: World, tmp_path: Path, again: boo
     before = world.exactly()
     with pytest.raises(DependentReaders, match="two jobs would stand on different revisions") as refused:
         world.begin(e, day(1), cleared("other"), sources=FILES)
-    assert [str(one.job) for one in refused.value.readers] == ["d"]
+    assert [str(reader.job) for reader in refused.value.readers] == ["d"]
     assert "airflow epochs bind feed" in refused.value.next_step
     assert world.exactly() == before
     f = world.job("f", inputs=[increment(world.table("d")), increment(world.table("e"))])
@@ -148,7 +148,7 @@ def test_a_revision_that_came_to_nothing_binds_no_other_job(world: World, tmp_pa
     world.coordinator.abort(again, "it failed")
     with pytest.raises(DependentReaders, match="since revision 1 .* different revisions") as refused:
         world.begin(e, day(1), sources=FILES)
-    assert [str(one.job) for one in refused.value.readers] == ["d"]
+    assert [str(reader.job) for reader in refused.value.readers] == ["d"]
     assert "airflow epochs bind feed" in refused.value.next_step
     assert compute(world, d, 1, cleared("once more")) == 2
     assert compute(world, e, 1) == 2

@@ -103,7 +103,10 @@ def test_a_late_file_that_only_rows_of_a_left_table_have_read_is_named(
     renamed = FileSource("feed_2", source.location, complete=source.complete)
     other = world.job("d", outputs=both[:1] if leaves else both, inputs=[renamed])
     compute(world, other, 3, owner("cleared"))
-    found = [f"{one.found} {one.next_step}" for one in examine(world.store, world.formats, DOMAIN).symptoms]
+    found = [
+        f"{symptom.found} {symptom.next_step}"
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+    ]
     assert any("1 came late" in text and "/late" in text for text in found), found
 
 
@@ -179,7 +182,9 @@ def test_rows_of_an_earlier_revision_carry_a_label(world: World, how: str) -> No
     assert world.cuts.outdated(DOMAIN, before.states, before.csn) == (), "of before the new revision"
     assert "d2: rows from" in explain(world.store, DOMAIN, "d", day(1)).outdated[0]
     [found] = [
-        one for one in examine(world.store, world.formats, DOMAIN).symptoms if one.subject == "table d2"
+        symptom
+        for symptom in examine(world.store, world.formats, DOMAIN).symptoms
+        if symptom.subject == "table d2"
     ]
     assert "an earlier revision" in found.found
     assert not found.urgent

@@ -179,7 +179,7 @@ def folder(quick_path: Path) -> Path:
 
 
 def files(place: Path) -> set[Path]:
-    return {one for one in (place / "warehouse").rglob("*") if one.is_file()}
+    return {path for path in (place / "warehouse").rglob("*") if path.is_file()}
 
 
 def refuse_all(place: Path) -> None:
@@ -351,9 +351,9 @@ def as_it_was(copied: Copied) -> None:
 
 def test_a_copy_takes_the_place_of_its_original(copied: Copied) -> None:
     """R33: every cut, the catalog and the next epochs need nothing of the original, which the move leaves as it was."""
-    before = {one: one.read_bytes() for one in files(copied.original.parent)}
+    before = {file: file.read_bytes() for file in files(copied.original.parent)}
     moved = copied.move()
-    assert {one: one.read_bytes() for one in files(copied.original.parent)} == before
+    assert {file: file.read_bytes() for file in files(copied.original.parent)} == before
     assert moved.tables == ("d", "total")
     assert copied.move() == moved
     as_it_was(copied)
@@ -388,9 +388,9 @@ def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
         ".metadata.json": ref.metadata,
         ".avro": ref.location,
         ".parquet": next(
-            str(one)
-            for one in files(copied.original.parent)
-            if one.suffix == ".parquet" and "/d/" in str(one)
+            str(file)
+            for file in files(copied.original.parent)
+            if file.suffix == ".parquet" and "/d/" in str(file)
         ),
     }[kind]
     path = copied.copy / Path(lost.removeprefix("file://")).relative_to(copied.original)

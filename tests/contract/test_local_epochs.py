@@ -243,7 +243,7 @@ def test_a_path_that_is_no_folder_is_refused(
     with pytest.raises(InvalidInput, match=words) as told, epoch_run(LOAD, DAY, local=local):
         pass
     assert told.value.field == "local"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_folder_is_seen_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

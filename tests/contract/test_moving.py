@@ -313,7 +313,7 @@ def test_every_kind_of_record_is_copied_or_said_to_stay(services: tuple[EpochSer
     }
     updates = tuple(Put(key, sample(kind)) for key, kind in planted.items())
     source.store.transact(Transaction(domain=DOMAIN, updates=updates))
-    found = [one.key for one in records(source.store, DOMAIN)]
+    found = [record.key for record in records(source.store, DOMAIN)]
     assert {key.kind for key in found} | STAYS == set(Kind)
     assert planted.keys() <= set(found)
     assert len(found) == len(set(found))

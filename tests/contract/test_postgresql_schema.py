@@ -128,7 +128,7 @@ def test_a_migration_beside_publishers_waits_for_them_and_they_for_it(
             work.result(20)
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
     with open_store(url) as store:
-        assert [one.csn for one in store.changes(DOMAIN, 0, limit=10_000)] == sorted(numbers)
+        assert [change.csn for change in store.changes(DOMAIN, 0, limit=10_000)] == sorted(numbers)
     deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     assert execute(postgresql, database, deadlocks) == [(0,)]
 
@@ -214,7 +214,7 @@ def test_the_catalogs_tables_are_pyicebergs(postgresql: PostgresqlServer, url: s
 def test_the_how_to_makes_roles_that_can_do_their_work_and_no_more(
     postgresql: PostgresqlServer, tmp_path: Path
 ) -> None:
-    by_file = {one.file: one.text for one in blocks(HOW_TO, "sql")}
+    by_file = {block.file: block.text for block in blocks(HOW_TO, "sql")}
     for file, database in (("roles.sql", "postgres"), ("grants.sql", "epochs")):
         for statement in filter(str.strip, by_file[file].split(";")):
             execute(postgresql, database, statement)

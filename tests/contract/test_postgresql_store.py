@@ -92,7 +92,7 @@ def test_a_read_is_one_message_and_a_transaction_two(far_store: SqlStore, proxy:
     proxy.round_trips = 0
     far_store.read(DOMAIN, keys)
     assert proxy.round_trips == 1
-    requires = [Exists(one.key, one.version) for one in read.records.values()]
+    requires = [Exists(record.key, record.version) for record in read.records.values()]
     write(far_store, *(put(key, 2) for key in keys[::2]), requires=requires, number=commit())
     assert proxy.round_trips == 3
     far_store.scan(DOMAIN, Kind.TOPOLOGY, "")
@@ -265,7 +265,7 @@ def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
             done.set()
         results = [worker.result() for worker in workers]
     acknowledged = sorted(csn for one, _ in results for csn in one)
-    kept = [one.csn for one in store.changes(DOMAIN, 1, limit=100_000)]
+    kept = [change.csn for change in store.changes(DOMAIN, 1, limit=100_000)]
     assert kept == list(range(2, len(kept) + 2))
     assert set(acknowledged) <= set(kept)
     assert len(acknowledged) == len(set(acknowledged))
@@ -401,7 +401,7 @@ def test_transactions_that_require_each_others_records_do_not_deadlock(store: Sq
     with ThreadPoolExecutor(4) as threads:
         done = sum(threads.map(work, range(4)))
     records = store.read(DOMAIN, keys).records
-    assert sum(one.record.generation for one in records.values()) == done > 0
+    assert sum(record.record.generation for record in records.values()) == done > 0
 
 
 # --- who we are ----------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_its_files_are_bound(service: EpochService, recorded: Recorded) -> None:
     before = landed(folder, 4)
     (folder / "landing" / "2024-01-04.csv").write_text("other rows\n")
     attempt = begun(service, first(), 4, tries=2, sources=landed(folder, 4))
-    assert [one.same_as(before["landing"]) for one in attempt.sources] == [True]
+    assert [source.same_as(before["landing"]) for source in attempt.sources] == [True]
 
 
 def test_its_lease_is_renewed_and_read(service: EpochService, recorded: Recorded) -> None:

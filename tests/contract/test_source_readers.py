@@ -96,7 +96,9 @@ def test_rows_that_were_changed_are_no_increment(lake: Lake, change: str, told: 
     with pytest.raises(Unavailable, match=told) as refused:
         asked(lake, source, 2, first)
     if change == "overwrite":
-        assert refused.value.snapshot in {one.snapshot_id for one in lake.table.snapshots()} - {known}
+        assert refused.value.snapshot in {snapshot.snapshot_id for snapshot in lake.table.snapshots()} - {
+            known
+        }
     elif change != "made anew":
         assert refused.value.snapshot == known
     assert refused.value.next_step

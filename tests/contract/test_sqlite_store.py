@@ -348,7 +348,7 @@ def test_a_fork_waits_for_running_transactions(store: MetadataStore) -> None:
         done.set()
         written = sum(writer.result() for writer in writers)
     assert store.read(DOMAIN, []).head.csn == written + 5
-    assert [one.csn for one in store.changes(DOMAIN, 0, limit=100_000)] == list(range(1, written + 6))
+    assert [change.csn for change in store.changes(DOMAIN, 0, limit=100_000)] == list(range(1, written + 6))
 
 
 def test_the_clock_may_be_given(url: str) -> None:
@@ -382,7 +382,7 @@ def test_operators_read_times_and_states(store: MetadataStore, path: Path) -> No
     found = execute(path, "SELECT domain, interval_start, interval_end, csn FROM epochs_slices")
     assert found == [("d", *ends, 2)]
     assert [csn for (csn,) in execute(path, "SELECT csn FROM epochs_commits ORDER BY csn")] == [1, 2]
-    times = [(f"{one.at:%Y-%m-%dT%H:%M:%S.%f}Z",) for one in store.changes(DOMAIN, 0)]
+    times = [(f"{change.at:%Y-%m-%dT%H:%M:%S.%f}Z",) for change in store.changes(DOMAIN, 0)]
     assert execute(path, "SELECT updated_at FROM epochs_commits ORDER BY csn") == times
 
 

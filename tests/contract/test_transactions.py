@@ -32,6 +32,6 @@ def test_each_written_record_is_required_by_its_transaction(rows: list[Row]) -> 
     """R3, R15: one that may be there already is required as it was read; new entries belong to what is required."""
     beside = ("log", "slice", "schema", "lock", "job", "pointer", "commit", "*in", "~~", "fence", "chain")
     for row in rows:
-        required = {one.removeprefix("no ") for one in row.requires}
+        required = {requirement.removeprefix("no ") for requirement in row.requires}
         changed = {one for one in row.writes if not one.startswith(beside)}
         assert row.made_in[0] == "upkeep/move" or changed <= required, row

@@ -68,7 +68,7 @@ def test_a_lost_reply_is_asked_about(far_store: ZookeeperStore, store: Zookeeper
     stamped = store.read(DOMAIN, [KEY]).records[KEY]
     assert (receipt.csn, receipt.versions) == (2, {KEY: stamped.version})
     assert (stamped.csn, stamped.at, stamped.record.generation) == (2, receipt.at, 2)
-    assert [one.record.change_set for one in store.changes(DOMAIN, 0)] == ["first", "second"]
+    assert [change.record.change_set for change in store.changes(DOMAIN, 0)] == ["first", "second"]
     assert publish(far_store, DOMAIN, "third").csn == 3
 
 
@@ -82,7 +82,7 @@ def test_a_lost_request_is_an_unknown_outcome(
         publish(far_store, DOMAIN, "lost")
     assert "read what the transaction" in unknown.value.next_step
     assert publish(far_store, DOMAIN, "second").csn == 2
-    assert [one.record.change_set for one in store.changes(DOMAIN, 0)] == ["first", "second"]
+    assert [change.record.change_set for change in store.changes(DOMAIN, 0)] == ["first", "second"]
 
 
 def test_transaction_with_overwritten_traces_has_an_unknown_outcome(

@@ -68,14 +68,14 @@ def test_a_restored_backup_is_read_although_it_gives_versions_again(backed_up: Z
             write(other, put_table(TABLES[7], "instead"), put(COUNTER, 3), number=commit())
             for number in range(3 * SEGMENT):  # a server that is behind what a client has seen lets it wait
                 publish(other, DOMAIN, f"instead {number}")
-            instead = {one.record.change_set for one in other.changes(DOMAIN, 2)}
+            instead = {change.record.change_set for change in other.changes(DOMAIN, 2)}
             expected = other.read(DOMAIN, [*TABLES, COUNTER]).records
         found = store.read(DOMAIN, [*TABLES, COUNTER]).records
         assert found[TABLES[7]].version == lost[TABLES[7]].version, "the case that is tested"
         assert found[COUNTER].version == lost[COUNTER].version
         assert (found[TABLES[7]].record.job, found[COUNTER].record.generation) == ("instead", 3)
         assert found == expected
-        assert {one.record.change_set for one in store.changes(DOMAIN, 2)} == instead
+        assert {change.record.change_set for change in store.changes(DOMAIN, 2)} == instead
 
 
 def test_tables_of_another_head_of_the_same_version_are_read_again(url: str) -> None:

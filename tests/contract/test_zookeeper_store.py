@@ -276,7 +276,7 @@ def test_remembered_tables_equal_the_nodes_while_others_commit(
             while not done.is_set() or not reads:
                 reading = client.read(DOMAIN, keys)
                 assert len(reading.records) >= 2
-                stamps = [one.csn or 0 for one in reading.records.values()]
+                stamps = [record.csn or 0 for record in reading.records.values()]
                 commits = client.changes(DOMAIN, 0, limit=1000)
                 assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
                 assert max(stamps) <= commits[-1].csn

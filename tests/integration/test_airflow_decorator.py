@@ -113,7 +113,7 @@ def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
     assert service.store.read(HOURLY.domain, []).head.csn == csn
     noon = Interval(SEVENTH.start + timedelta(hours=12), SEVENTH.start + timedelta(hours=18))
     log = service.barriers("default", "hourly", noon)
-    assert EpochState.ABORTED in {one.record.state for one in log}
+    assert EpochState.ABORTED in {entry.record.state for entry in log}
     again = made(hours, job=HOURLY, batch="@daily", commit=commit)
     assert again.execute(task_context(try_number=2)) == ["12", "18"]
     assert service.cuts.cut("default", ["hours"]).barrier == SEVENTH.end

@@ -67,7 +67,7 @@ def audited(rides: Rides, event: str) -> list[dict[str, Any]]:
     """What Airflow's audit log has of *event* in the domain, all of it by ann."""
     with create_session() as session:
         entries = session.query(Log).filter(Log.event == event, Log.owner == "ann").all()
-        return [json.loads(str(one.extra)) for one in entries if rides.domain in (one.extra or "")]
+        return [json.loads(str(entry.extra)) for entry in entries if rides.domain in (entry.extra or "")]
 
 
 def test_skip_lets_readers_go_on(client: TestClient, rides: Rides) -> None:
@@ -81,7 +81,7 @@ def test_skip_lets_readers_go_on(client: TestClient, rides: Rides) -> None:
     assert "skip by ann" in json.dumps(after["log"])
     again = decide(client, rides, "epoch/skip", **epoch("load_rides", 3)).json()
     assert (again["skipped"], again["left"]) == (0, 1), "a second time changes nothing"
-    assert [one["reason"] for one in audited(rides, "epochs_epoch_skip")] == [WHY, WHY]
+    assert [entry["reason"] for entry in audited(rides, "epochs_epoch_skip")] == [WHY, WHY]
     names = [row["table"] for row in get(client, rides, "grid").json()["rows"]]
     assert names == ["station_totals", "rides"], "its author is no DAG, and hides no table"
 
@@ -112,7 +112,7 @@ def test_retire_ends_the_job(client: TestClient, rides: Rides) -> None:
     assert record.retired == f"{WHY} (ann)"
     shown = get(client, rides, "epoch", **epoch("load_rides", 2)).json()
     assert shown["retired"] == f"{WHY} (ann)"
-    assert [one["job"] for one in audited(rides, "epochs_job_retire")] == ["load_rides"]
+    assert [entry["job"] for entry in audited(rides, "epochs_job_retire")] == ["load_rides"]
 
 
 def test_lease_is_shown_with_the_epoch_and_released(
@@ -173,7 +173,7 @@ def test_restatement_is_planned_and_opened(client: TestClient, rides: Rides) -> 
     assert plan["name"] in " ".join(other["obstacles"])
     refused = decide(client, rides, "restatement/open", **(body | {"name": other["name"]}))
     assert (refused.status_code, refused.json()["error"]) == (409, "TopologyError")
-    assert [one["name"] for one in audited(rides, "epochs_restatement_open")][:1] == [plan["name"]]
+    assert [entry["name"] for entry in audited(rides, "epochs_restatement_open")][:1] == [plan["name"]]
 
 
 def test_restatement_is_opened_by_users_who_may_change_all_its_dags(

@@ -194,7 +194,7 @@ def test_many_triggers_share_one_watch_and_leave_nothing_open(service: EpochServ
     async def wait() -> int:
         waiting = [asyncio.create_task(anext(trigger(poll_interval=3600).run())) for _ in range(50)]
         readers = shared_reader.of_this_loop().readers
-        while sum(one.users for one in readers.values()) < len(waiting):
+        while sum(reader.users for reader in readers.values()) < len(waiting):
             await asyncio.sleep(0.01)
         shared = len(readers)
         await asyncio.to_thread(publish, service, "b", 6, 7)

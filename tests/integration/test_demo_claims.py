@@ -118,7 +118,7 @@ def test_a_second_demo_in_the_same_home_is_refused(tmp_path: Path, started: Star
     with second.claimed():
         (second.home / "old").mkdir()
         second.clear()
-        assert sorted(one.name for one in second.home.iterdir()) == ["plan.json", "reads"]
+        assert sorted(path.name for path in second.home.iterdir()) == ["plan.json", "reads"]
         with pytest.raises(StillRunningError), second.claimed():
             pass
 

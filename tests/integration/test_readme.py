@@ -68,7 +68,7 @@ def _run_tasks(dag: Any, run_date: datetime) -> None:
 
 
 def _outputs(page: Path) -> list[str]:
-    return [one.text for one in blocks(page, "text")]
+    return [block.text for block in blocks(page, "text")]
 
 
 def test_python_of_the_readme_prints_the_stated_output_twice(
@@ -77,7 +77,7 @@ def test_python_of_the_readme_prints_the_stated_output_twice(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    declarations, by_hand, dag = (one.text for one in blocks(README, "python"))
+    declarations, by_hand, dag = (block.text for block in blocks(README, "python"))
     _connect_to(connect_server, monkeypatch)
     for _ in range(2):
         names: dict[str, Any] = {"__name__": "__main__"}

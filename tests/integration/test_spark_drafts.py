@@ -170,7 +170,7 @@ def test_a_statement_that_fails_leaves_nothing_and_the_block_may_be_tried_again(
     with pytest.raises(Exception, match="no"):
         fails()
     assert states(service, hour(1))[-1] == (EpochState.ABORTED, "")
-    files = [one for one in (tmp_path / "warehouse").rglob("*.parquet") if "T020000" in str(one)]
+    files = [path for path in (tmp_path / "warehouse").rglob("*.parquet") if "T020000" in str(path)]
     assert files == []
 
 

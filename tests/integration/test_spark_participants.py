@@ -69,7 +69,7 @@ def write_share(epoch: EpochRun) -> None:
 
 def ids(service: EpochService, *tables: Table) -> list[list[int]]:
     cut = service.cuts.cut("default", tables)
-    return [sorted(service.cuts.read(cut, one, ["id"]).column("id").to_pylist()) for one in tables]
+    return [sorted(service.cuts.read(cut, table, ["id"]).column("id").to_pylist()) for table in tables]
 
 
 WHOLE = [list(range(1, ROWS, 2)), list(range(0, ROWS, 2))]
@@ -119,7 +119,9 @@ def test_a_part_that_never_came_ends_the_attempt_of_a_program(
         epoch_participant(SHARE, epoch.handles[0], settings=settings, spark=classic_session) as part,
     ):
         write_share(part)
-    assert EpochState.ABORTED in {one.record.state for one in service.barriers("default", SHARE.name, DAY)}
+    assert EpochState.ABORTED in {
+        barrier.record.state for barrier in service.barriers("default", SHARE.name, DAY)
+    }
     with (
         pytest.raises(Fenced, match="it has ended: NotReady"),
         epoch_participant(SHARE, epoch.handles[1], settings=settings),

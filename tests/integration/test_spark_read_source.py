@@ -103,7 +103,7 @@ def test_a_job_reads_two_sources_of_others(
     assert {(one["Amount"], one["at"], one["naive"]) for one in sold} == {
         (Decimal("1.50"), datetime(2024, 5, 1, 10, tzinfo=UTC), datetime.fromisoformat("2024-05-01T12:00"))
     }
-    quoted = {(one["value"], one["_epoch"].hour) for one in rows(settings, "quoted")}
+    quoted = {(row["value"], row["_epoch"].hour) for row in rows(settings, "quoted")}
     assert quoted == {(0, 1), (1, 2), (100, 2)}
 
 
@@ -131,7 +131,7 @@ def test_rows_that_come_late_end_the_epoch(
     with pytest.raises(Unavailable, match=r"3 rows with id in \(…, 4\], 2 rows"):
         load(before=[1])
     load()
-    assert [one["id"] for one in rows(settings, "sold")] == [1, 2, 4]
+    assert [row["id"] for row in rows(settings, "sold")] == [1, 2, 4]
 
 
 @on_classic
@@ -152,7 +152,7 @@ def test_each_kind_of_source_has_its_own_reader(
             epoch.read_source("nothing")
         epoch.write(QUOTED, epoch.read_source("prices"))
     lake.close()
-    assert [one["value"] for one in rows(settings, "quoted")] == [1]
+    assert [row["value"] for row in rows(settings, "quoted")] == [1]
 
 
 def test_a_session_without_the_driver_is_told_where_to_find_it(
@@ -301,7 +301,7 @@ def test_a_table_that_spark_writes(
         with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
             df = epoch.read_source("prices")
             epoch.write(QUOTED, df.select("id"))
-            return sorted(tuple(one) for one in df.drop("day").collect())
+            return sorted(tuple(row) for row in df.drop("day").collect())
 
     spark.sql(
         "INSERT INTO theirs.market.prices VALUES (1, DATE'2024-05-01', 'a'), (2, DATE'2024-05-02', 'b')"
@@ -318,4 +318,4 @@ def test_a_table_that_spark_writes(
     spark.sql("DELETE FROM theirs.market.prices WHERE id = 1")
     with pytest.raises(Unavailable, match="operation '(overwrite|delete)', no append"):
         load(2)
-    assert [one["id"] for one in rows(settings, "quoted")] == [1, 2, 3, 4]
+    assert [row["id"] for row in rows(settings, "quoted")] == [1, 2, 3, 4]

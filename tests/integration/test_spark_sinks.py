@@ -76,7 +76,7 @@ def place_in(table: Table, table_format: TableFormat) -> StagingLocation:
 
 
 def rows_in(files: Iterable[WrittenFile]) -> pa.Table:
-    tables = [pq.read_table(one.uri.removeprefix("file://"), partitioning=None) for one in files]
+    tables = [pq.read_table(file.uri.removeprefix("file://"), partitioning=None) for file in files]
     return pa.concat_tables(tables)
 
 
@@ -209,7 +209,7 @@ def test_odd_column_names_work_as_partition_and_sort_columns(
     table = Table("odd", partition_by=("a.b c",), sort_by=("naïve`tick",))
     df = spark.range(6).selectExpr("id % 2 as `a.b c`", "-id as `naïve``tick`")
     _, files = staged(df, table, iceberg)
-    assert sum(one.rows for one in files) == 6
+    assert sum(file.rows for file in files) == 6
 
 
 @on_connect
@@ -282,9 +282,9 @@ def test_large_output_arrives_whole(spark: SparkSession, iceberg: TableFormat) -
     df = spark.range(0, 400_000, 1, 4).selectExpr("id", "repeat('x', 50) as filler")
     _, files = staged(df, TABLE, iceberg)
     rows = rows_in(files)
-    assert sum(one.rows for one in files) == 400_000
+    assert sum(file.rows for file in files) == 400_000
     assert len(set(rows["id"].to_pylist())) == 400_000
-    assert all(Path(one.uri.removeprefix("file://")).stat().st_size == one.size_bytes for one in files)
+    assert all(Path(file.uri.removeprefix("file://")).stat().st_size == file.size_bytes for file in files)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def test_files_of_a_failed_try_are_never_heard_of(spark: SparkSession, iceberg: 
     place = place_in(TABLE, iceberg)
     files = sinks.stage(df, place, info, FailsAfterWriting(iceberg))  # type: ignore[arg-type]
     on_disk = set(Path(place.uri.removeprefix("file://")).rglob("*.parquet"))
-    heard_of = {Path(one.uri.removeprefix("file://")) for one in files}
+    heard_of = {Path(file.uri.removeprefix("file://")) for file in files}
     assert heard_of < on_disk
     assert len(on_disk) == 2 * len(heard_of) == 4
     committable = iceberg.describe_output(place, info, files)

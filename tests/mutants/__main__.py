@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="mutants whose name or rule contains this")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    chosen = [one for one in PLANTED if options.only in one.name or options.only == one.rule]
+    chosen = [mutant for mutant in PLANTED if options.only in mutant.name or options.only == mutant.rule]
     signal.signal(signal.SIGTERM, _interrupt)
     with (
         tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory,
@@ -212,7 +212,7 @@ def _known_tests(chosen: Sequence[Mutant]) -> list[Command]:
 def _first_failure(said: str) -> str:
     """The seed that violates something, or the test that fails."""
     lines = said.splitlines()
-    return next((one for one in lines if one.startswith(("seed ", "FAILED", "ERROR"))), said[-150:])[:150]
+    return next((line for line in lines if line.startswith(("seed ", "FAILED", "ERROR"))), said[-150:])[:150]
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,8 +212,8 @@ class Attempts(RuleBasedStateMachine):
 
     def commits_have_no_gap(self) -> None:
         commits = list(pages(self.cascade.store, DOMAIN, CommitRecord))
-        assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
-        assert {one.record.change_set: one.csn for one in commits} == self.published
+        assert [commit.csn for commit in commits] == list(range(1, len(commits) + 1))
+        assert {commit.record.change_set: commit.csn for commit in commits} == self.published
 
     def watermarks_do_not_go_back(self) -> None:
         for stamped in self.cascade.store.scan(DOMAIN, Kind.TABLE, ""):

@@ -351,7 +351,7 @@ class Changes(RuleBasedStateMachine):
         if version == self.checked:
             return
         self.checked = version
-        assert [str(one) for one in stale_reads(self.world.store, DOMAIN)] == []
+        assert [str(stale_read) for stale_read in stale_reads(self.world.store, DOMAIN)] == []
         assert list(missing_files(self.world.store, self.world.formats, DOMAIN)) == []
         self.rows_fit()
         self.tables_are_whole()

@@ -55,7 +55,7 @@ def tables(draw: st.DrawFn) -> VersionedTables:
 
 def own(stood: tuple[TableRecord, TableVersion], barrier: datetime) -> datetime | None:
     """The last barrier at or before *barrier* that a table has reached."""
-    return max((one for one in MOMENTS if one <= barrier and reached(*stood, one)), default=None)
+    return max((moment for moment in MOMENTS if moment <= barrier and reached(*stood, moment)), default=None)
 
 
 def searched(found: VersionedTables, at: datetime | None, max_lag: timedelta) -> datetime | None:
@@ -94,9 +94,9 @@ def test_r3_exact_is_the_greatest_common_barrier(found: VersionedTables, at: dat
     """R3: all tables have reached it, and no later one."""
     answer = aligned(found, at, Align.EXACT, None)
     common = [
-        one
-        for one in MOMENTS
-        if (at is None or one <= at) and all(reached(*stood, one) for stood in found.values())
+        moment
+        for moment in MOMENTS
+        if (at is None or moment <= at) and all(reached(*stood, moment) for stood in found.values())
     ]
     assert (answer.barrier if answer else None) == max(common, default=None)
 
@@ -120,10 +120,10 @@ def test_der4_barriers_published_by_the_whole_domain(found: VersionedTables) -> 
 @given(tables(), st.data())
 def test_r24_the_nearest_barriers_that_are_kept(found: VersionedTables, data: st.DataObject) -> None:
     """R24: of the common barriers that are not expired, the last before and the first after."""
-    common = [one for one in MOMENTS if all(reached(*stood, one) for stood in found.values())]
+    common = [moment for moment in MOMENTS if all(reached(*stood, moment) for stood in found.values())]
     retention, expired = RetentionRecord(), set()
     for name, (record, _) in found.items():
-        barriers = [one for one in MOMENTS[1:] if record.cadence.is_barrier(one)]
+        barriers = [moment for moment in MOMENTS[1:] if record.cadence.is_barrier(moment)]
         for barrier in data.draw(st.lists(st.sampled_from(barriers), max_size=12), label=name):
             retention = retention.expiring(name, record.cadence.ending_at(barrier))
             expired.add((name, barrier))

@@ -104,7 +104,7 @@ class World:
         """Make a cut at the barrier that the model says; return it and the model's rows. None when there is none."""
         models = [self.models[name] for name in names]
         moments = [START + number * HALF_DAY for number in range(2 * DAYS + 1)]
-        common = [one for one in moments if all(model.reached(one) for model in models)]
+        common = [moment for moment in moments if all(model.reached(moment) for model in models)]
         wanted = max((one for one in common if at is None or one <= at), default=None)
         tables, cuts = [self.tables[name] for name in names], self.epochs.service.cuts
         if wanted is None:

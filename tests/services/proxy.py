@@ -100,6 +100,6 @@ class _Relay:
             self._end(self._client, self._server)
 
     def _end(self, *ends: socket.socket) -> None:
-        for one in ends:
+        for end in ends:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)

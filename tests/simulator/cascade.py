@@ -76,7 +76,7 @@ class SimulatedJob:
     def epochs(self, length: int) -> list[Interval]:
         """Its epochs in the first *length* hours."""
         starts = range(self.skips, min(length, self.hours_at_most) - self.hours + 1, self.hours)
-        return [Interval(ORIGIN + one * HOUR, ORIGIN + (one + self.hours) * HOUR) for one in starts]
+        return [Interval(ORIGIN + start * HOUR, ORIGIN + (start + self.hours) * HOUR) for start in starts]
 
 
 def _job(name: str, **declared: Any) -> Job:
@@ -289,7 +289,7 @@ def _hours(table: str, moment: datetime, slowed: bool) -> int:
 
 def within(rows: Rows, low: datetime | None, high: datetime) -> Rows:
     """Those of *rows* whose epochs lie in ``[low, high)`` of time: their barriers are above *low*."""
-    return tuple(one for one in rows if one[0] <= high and (low is None or one[0] > low))
+    return tuple(row for row in rows if row[0] <= high and (low is None or row[0] > low))
 
 
 def output(

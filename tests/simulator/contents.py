@@ -40,7 +40,7 @@ class Contents(History):
         """What a reader gets of *table*: all rows up to *barrier*, of a full table those of its last slice."""
         rows = self.visible(table, None, barrier, csn)
         full = KINDS[table] is TableKind.FULL
-        return tuple(one for one in rows if one[0] == barrier) if full else rows
+        return tuple(row for row in rows if row[0] == barrier) if full else rows
 
     def visible(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
         """The rows of *table* in ``[low, high)`` that its readers see: none of before its origin."""
@@ -77,7 +77,7 @@ class Contents(History):
     def common_barrier(self, tables: Iterable[str], csn: int, at: datetime | None) -> datetime | None:
         """The greatest barrier up to *at* that all *tables* have reached at *csn*."""
         chains = [self.chain(table, csn) for table in tables]
-        known = [one for one in chains if one is not None]
+        known = [chain for chain in chains if chain is not None]
         if len(known) < len(chains):
             return None
         origin, highest = max(low for low, _ in known), min(high for _, high in known)

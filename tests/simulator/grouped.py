@@ -105,7 +105,7 @@ class Grouped:
         ]
         expect(len(names) < 2, "R40", f"one commit publishes {names}")
         for name in names:
-            found = {(str(one.job), one.interval.start) for one in members}
+            found = {(str(member.job), member.interval.start) for member in members}
             wanted = set(self.members(name))
             expect(found <= wanted, "R40", f"{name} publishes {found - wanted}, which are not its own")
             left = {one for one in wanted - found if one not in committed}
@@ -117,7 +117,7 @@ class Grouped:
 
     def taken_back(self, gone: set[Epoch]) -> None:
         """A rollback has ended each barrier of which it takes an epoch back: the next begin opens it anew (R30)."""
-        for name in [one for one in self.csns if gone & {*self.members(one)}]:
+        for name in [csn for csn in self.csns if gone & {*self.members(csn)}]:
             state = self.records[name].state
             expect(
                 state is RestatementState.ABANDONED, "R30", f"{name} is {state}, and epochs of it are gone"

@@ -115,8 +115,11 @@ class Model(Contents):
 
     def is_refused(self, name: str) -> bool:
         """Whether checks have refused a member of the restatement *name*."""
-        attempts = [self.epochs[one].attempt for one in self.restated.members(name)]
-        return any(one is not None and one.restatement == name and one.check_failed for one in attempts)
+        attempts = [self.epochs[member].attempt for member in self.restated.members(name)]
+        return any(
+            attempt is not None and attempt.restatement == name and attempt.check_failed
+            for attempt in attempts
+        )
 
     def read_by(self, job: str, interval: Interval, *, minds: bool = False) -> set[Epoch]:
         """The committed epochs that *job* reads for *interval*, by the tables' first owners.
@@ -250,7 +253,7 @@ class Model(Contents):
         """How far the domain had come when *table* first committed, or came back: so far nobody waits for it."""
         came = max(min(one.csn for one in self.slices(table)), self._joined.get(table, 0))
         chains = [self.chain(one, came - 1) for one in list(self._slices)]
-        return max((one[1] for one in chains if one is not None), default=None)
+        return max((chain[1] for chain in chains if chain is not None), default=None)
 
     def refused(self) -> list[tuple[str, Interval]]:
         """Epochs that have no commit, and of which checks have refused an output."""
@@ -260,7 +263,7 @@ class Model(Contents):
         return [(job, self.epochs[job, start].interval) for job, start in names]
 
     def _source(self, key: Key[Any], record: SourceRecord) -> None:
-        uris = tuple(one.uri for one in record.bounds.files)
+        uris = tuple(file.uri for file in record.bounds.files)
         self.bounds[moment_of(key.item.partition(":")[0])] = uris
 
     # --- what is written ---------------------------------------------------------------------------------------
@@ -274,7 +277,7 @@ class Model(Contents):
         if commit is not None:
             expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
             self.csn += 1
-        puts = [one for one in transaction.updates if isinstance(one, Put)]
+        puts = [update for update in transaction.updates if isinstance(update, Put)]
         rollback = self.rolled.watch(transaction, receipt)
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             if put.key.kind is Kind.EPOCH:

@@ -107,7 +107,7 @@ class Operating:
                 raise
             return  # others have ended it meanwhile
         if abandons:
-            left = [one for one in groups.members(name) if self.model.is_staged_at(*one)]
+            left = [member for member in groups.members(name) if self.model.is_staged_at(*member)]
             gone = groups.is_open(name) or name in groups.csns or not left
             expect(gone, "R40", f"{name} was abandoned, and has {left} staged")
         elif (job, start) not in self.model.committed and not JOBS[job].job.sources:

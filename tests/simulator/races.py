@@ -99,5 +99,5 @@ def _publishes(transaction: Transaction) -> bool:
 
 def _token(transaction: Transaction) -> int:
     """The token of the attempt that publishes, as its log says."""
-    puts = [one for one in transaction.updates if isinstance(one, Put)]
-    return next(int(one.record.token) for one in puts if one.key.kind is Kind.EVENT)
+    puts = [update for update in transaction.updates if isinstance(update, Put)]
+    return next(int(put.record.token) for put in puts if put.key.kind is Kind.EVENT)

@@ -175,7 +175,7 @@ class Reading:
             self._check_rows(lease.cut)
             self.count(Event.CUT_READ)
             since = self.model.rolled.seen(
-                {str(one): [lease.cut.csn] for one in lease.cut.states}, self.model.csn
+                {str(state): [lease.cut.csn] for state in lease.cut.states}, self.model.csn
             )
             if since:
                 self.count(Event.TAKEN_BACK_READ)
@@ -189,7 +189,7 @@ class Reading:
     def _check_cut(self, cut: Cut, before: int, at: datetime | None) -> None:
         """It is as new as it can be, at the greatest barrier that all its tables had reached (R3)."""
         expect(before <= cut.csn <= self.model.csn, "R3", f"a cut at CSN {cut.csn} after {before}")
-        barrier = self.model.common_barrier([str(one) for one in cut.states], cut.csn, at)
+        barrier = self.model.common_barrier([str(state) for state in cut.states], cut.csn, at)
         expect(
             cut.barrier == barrier,
             "R3",

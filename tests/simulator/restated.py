@@ -120,7 +120,7 @@ class Restated:
         ]
         expect(len(ended) == 1 or (len(members) == 1 and not ended), "R2", f"members {members}")
         for name, record in ended:
-            found = [(one.job, one.interval) for one in members]
+            found = [(member.job, member.interval) for member in members]
             expect(sorted(found) == sorted(record.epochs), "R28", f"{name} is published in part: {found}")
             output = digest_of(
                 StagedEpoch(job=one.job, interval=one.interval, revision=one.revision, token=token)

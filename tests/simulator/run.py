@@ -65,7 +65,7 @@ def _live(world: World, supervisor: Supervisor) -> None:
     deadline = world.scheduler.clock.now() + _TIMEOUT
     while not supervisor.finished:
         late = world.scheduler.clock.now() > deadline
-        waiting = [f"{one.name} {one.interval} {one.run}" for one in supervisor.tasks if not one.done]
+        waiting = [f"{task.name} {task.interval} {task.run}" for task in supervisor.tasks if not task.done]
         expect(not late, "I9", f"40 TTLs after the last fault: {waiting}")
         world.step()
     expect(supervisor.left() == 0, "I9", f"{supervisor.left()} epochs were never published")

@@ -113,7 +113,7 @@ class Supervisor:
     @property
     def finished(self) -> bool:
         """Whether all tasks are done, their processes have ended, and nothing is left for a person to do."""
-        ended = all(task.done for task in self.tasks) and all(one.over for one in self._attempts)
+        ended = all(task.done for task in self.tasks) and all(attempt.over for attempt in self._attempts)
         corrected = all(one.settled for one, _ in self.corrections) and self._regret is None
         return ended and corrected and self._intentions.settled and not self.world.model.refused()
 
@@ -121,7 +121,7 @@ class Supervisor:
         """How many epochs that must be committed are not."""
         committed = self.world.model.committed
         if self._counted != self.world.model.csn:
-            wanted = {(one.name, one.interval.start) for one in self.tasks if one.job.certain}
+            wanted = {(task.name, task.interval.start) for task in self.tasks if task.job.certain}
             self._counted, self._left = self.world.model.csn, sum(one not in committed for one in wanted)
         return self._left
 
@@ -140,7 +140,7 @@ class Supervisor:
             self._keep_group()
             if self.world.model.rolled.intended:
                 self._keep_regretting()
-            self._attempts = [one for one in self._attempts if not one.over]
+            self._attempts = [attempt for attempt in self._attempts if not attempt.over]
             process.sleep(timedelta(seconds=self.random.uniform(1, 6)))
 
     @property
@@ -305,7 +305,9 @@ class Supervisor:
     def _read_by_others(self) -> Task | None:
         """A task that restates what others have read, of a DAG that has an open restatement if there is one."""
         model = self.world.model
-        opened = [one for one in model.restated.records.values() if one.state is RestatementState.OPEN]
+        opened = [
+            record for record in model.restated.records.values() if record.state is RestatementState.OPEN
+        ]
         dags = {one.rerun_of for one in opened}
         members = {(str(job), interval) for one in opened for job, interval in one.epochs}
         some = [task for task in self.tasks if task.restates and (task.name, task.interval) not in members]
@@ -317,7 +319,7 @@ class Supervisor:
         return None
 
     def _keep_readers(self) -> None:
-        self._readers = [one for one in self._readers if not one.over]
+        self._readers = [reader for reader in self._readers if not reader.over]
         while len(self._readers) < _READERS:
             self._readers.append(self._spawn("reader", self._read))
 

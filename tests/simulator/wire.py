@@ -98,7 +98,7 @@ class Weather:
         if self._random.random() >= self._rate:
             return None
         kinds = list(self._mix)
-        return self._random.choices(kinds, [self._mix[one] for one in kinds])[0]
+        return self._random.choices(kinds, [self._mix[kind] for kind in kinds])[0]
 
     def happened(self, event: Event) -> None:
         """Count a fault that took place."""

@@ -79,14 +79,14 @@ class World(Site):
                 self.consult_doctor(DOMAIN)
 
     def _refused(self, transaction: Transaction) -> None:
-        for put in (one for one in transaction.updates if isinstance(one, Put)):
+        for put in (update for update in transaction.updates if isinstance(update, Put)):
             fenced = put.key.kind in (Kind.LOCK, Kind.EPOCH, Kind.EVENT)
             if fenced and put.record.token < self.model.newest_token(put.key):
                 self.count(Event.ZOMBIE_WROTE)
                 break
 
     def _events_of(self, transaction: Transaction, line: Line) -> None:
-        for put in (one for one in transaction.updates if isinstance(one, Put)):
+        for put in (update for update in transaction.updates if isinstance(update, Put)):
             if isinstance(put.record, TableRecord):
                 self._event_of_table(put.key.item, put.record)
             if isinstance(put.record, EpochRecord):
@@ -114,7 +114,7 @@ class World(Site):
         restated = self.model.restated
         published, abandoned = RestatementState.PUBLISHED, RestatementState.ABANDONED
         known = restated.records[name].decisions if name in restated.records else ()
-        made = {one.decision for one in now.decisions[len(known) :]}
+        made = {decision.decision for decision in now.decisions[len(known) :]}
         happened = {
             Event.RESTATED: now.state is published,
             Event.RESTATED_REPLY_LOST: now.state is published and lost,
@@ -138,7 +138,7 @@ class World(Site):
             Event.GROUP_REPLY_LOST: published and lost,
             Event.GROUP_UPSTREAM_LAST: published and last is not None and last != groups.jobs[-1],
             Event.GROUP_WITHOUT: published
-            and any(one in self.model.committed for one in groups.members(name)),
+            and any(member in self.model.committed for member in groups.members(name)),
             Event.GROUP_ABANDONED: now.state is RestatementState.ABANDONED,
             Event.GROUP_ANEW: before is not None and not groups.is_open(name) and not published,
         }
@@ -227,7 +227,9 @@ class World(Site):
         """Every version that was ever published still holds what it held (I2, I6, R19); no lock is left over (I9)."""
         commits = list(pages(self.store, DOMAIN, CommitRecord))
         expect(
-            [one.csn for one in commits] == list(range(1, self.model.csn + 1)), "I2", "the CSNs have a gap"
+            [commit.csn for commit in commits] == list(range(1, self.model.csn + 1)),
+            "I2",
+            "the CSNs have a gap",
         )
         for csn, deltas in self.model.deltas.items():
             for delta in deltas:

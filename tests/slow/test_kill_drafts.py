@@ -56,10 +56,12 @@ def test_the_drivers_jvm_alone(submitted: Task, capsys: pytest.CaptureFixture[st
     with EpochService.open(submitted.settings) as service:
         cut = service.cuts.cut("default", ["hourly", "totals"])
         live = {one.removeprefix("file://") for table in cut.states for one in service.cuts.files(cut, table)}
-        barriers = [one.record.members[0].interval.end for one in service.store.changes(DRAFTED.domain, 0)]
+        barriers = [
+            change.record.members[0].interval.end for change in service.store.changes(DRAFTED.domain, 0)
+        ]
         for barrier in barriers:
             earlier = service.cuts.cut("default", ["totals"], at=barrier)
-            live |= {one.removeprefix("file://") for one in service.cuts.files(earlier, "totals")}
+            live |= {file.removeprefix("file://") for file in service.cuts.files(earlier, "totals")}
     warehouse = Path(submitted.settings.warehouse)
-    assert {str(one) for one in warehouse.rglob("*.parquet")} == live
+    assert {str(path) for path in warehouse.rglob("*.parquet")} == live
     assert not [one for draft in warehouse.rglob("draft-*") for one in draft.rglob("*.metadata.json")]

@@ -204,7 +204,7 @@ def check_commits(settings: Settings, epochs: int, *, together: bool = False) ->
     """Each epoch was published once, in its first revision, and both tables hold exactly its rows."""
     with EpochService.open(settings) as service:
         commits = service.store.changes(JOB.domain, 0)
-        assert [one.csn for one in commits] == ([1] if together else list(range(1, epochs + 1)))
+        assert [commit.csn for commit in commits] == ([1] if together else list(range(1, epochs + 1)))
         members = [member for one in commits for member in one.record.members]
         assert [one.interval.start for one in members] == [
             START + timedelta(hours=hour) for hour in range(epochs)

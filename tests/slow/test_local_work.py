@@ -43,14 +43,14 @@ def test_the_program_of_the_other_page(local_connections):
 
 
 def save(folder: Path, page: Path) -> None:
-    for one in blocks(page):
-        if one.file:
-            (folder / one.file).parent.mkdir(exist_ok=True)
-            (folder / one.file).write_text(one.text)
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).parent.mkdir(exist_ok=True)
+            (folder / block.file).write_text(block.text)
 
 
 def console(page: Path) -> str:
-    return "".join(one.text for one in blocks(page, "console"))
+    return "".join(block.text for block in blocks(page, "console"))
 
 
 def run(folder: Path, commands: str) -> subprocess.CompletedProcess[str]:
@@ -68,10 +68,10 @@ def run(folder: Path, commands: str) -> subprocess.CompletedProcess[str]:
 
 def test_notebook_program_and_spark_submit(tmp_path: Path) -> None:
     save(tmp_path, WORK)
-    cells = "".join(one.text for one in blocks(WORK, "python") if not one.file)
+    cells = "".join(block.text for block in blocks(WORK, "python") if not block.file)
     (tmp_path / "cells.py").write_text(cells)
     done = run(tmp_path, "python cells.py")
-    assert [done.stdout] == [one.text for one in blocks(WORK, "text")], done.stderr
+    assert [done.stdout] == [block.text for block in blocks(WORK, "text")], done.stderr
 
     done = run(tmp_path, console(WORK))
     assert done.returncode == 0, done.stderr

@@ -168,8 +168,8 @@ def test_driver_in_a_container_finds_the_launch_spec(
         for path in yarn.home.rglob("*")
         if path.is_file() and not path.is_symlink() and password.encode() in path.read_bytes()
     ]
-    assert [one for one in holders if not one.name.startswith("launch-spec-")] == []
-    assert [one for one in holders if readable_by_others(one, yarn.home)] == []
+    assert [holder for holder in holders if not holder.name.startswith("launch-spec-")] == []
+    assert [holder for holder in holders if readable_by_others(holder, yarn.home)] == []
 
 
 def test_driver_that_died_is_not_started_again_but_by_the_next_try(

@@ -44,7 +44,7 @@ class World:
         with EpochService.open(self.settings) as service:
             start = datetime(2013, 2, day, tzinfo=UTC)
             records = service.store.scan("default", Kind.EPOCH, job)  # type: ignore[arg-type]
-            return next(one.record for one in records if one.record.interval.start == start)
+            return next(record.record for record in records if record.record.interval.start == start)
 
     def log(self, job: str, day: int) -> list[EpochState]:
         with EpochService.open(self.settings) as service:
@@ -120,7 +120,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     shutil.copytree(
         Path(__file__).parent / "airflow_dags", dags, ignore=shutil.ignore_patterns("__pycache__")
     )
-    (page,) = [one for one in blocks(HOW_TO / "correct-a-day.md") if one.file == "publish_restatement.py"]
+    (page,) = [
+        block for block in blocks(HOW_TO / "correct-a-day.md") if block.file == "publish_restatement.py"
+    ]
     (dags / page.file).write_text(page.text.replace("poke_interval=60", "poke_interval=10"), encoding="utf-8")
     cluster = AirflowCluster(
         home=home,
@@ -259,8 +261,8 @@ def _events_tell_what_was_published(world: World) -> None:
 
 def _cleared_tasks_restate_a_day_that_was_read(world: World) -> None:
     """R28: both tasks are cleared at once; the reader waits for what the other one stages; one commit shows both."""
-    made = next(one["dag_run_id"] for one in world.rest.dag_runs("make") if "2013-02-08" in one["dag_run_id"])
-    (copied,) = [one["dag_run_id"] for one in world.rest.dag_runs("copy")]
+    made = next(run["dag_run_id"] for run in world.rest.dag_runs("make") if "2013-02-08" in run["dag_run_id"])
+    (copied,) = [run["dag_run_id"] for run in world.rest.dag_runs("copy")]
     with EpochService.open(world.settings) as service:
         service.restatements.open("default", ["rows"], "2013-02-07", name="fix", reason="wrong", by="me")
     world.rest.clear("copy", copied, ["copy"])

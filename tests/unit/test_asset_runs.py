@@ -38,7 +38,7 @@ def days(first: int, last: int | None = None) -> Interval:
 
 
 def told(table: str, *intervals: Interval, domain: str = "default") -> dict[str, Any]:
-    return published(table, *((one.start, one.end) for one in intervals), domain=domain)
+    return published(table, *((interval.start, interval.end) for interval in intervals), domain=domain)
 
 
 DAILY = Job("daily", inputs=[A, B, state(D, as_of=timedelta(0)), previous(C)], outputs=[C], cadence="@daily")

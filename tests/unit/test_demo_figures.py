@@ -350,8 +350,8 @@ def test_the_table_has_a_column_for_each_half_that_ran(
     facts = [("days computed", 8, twin_days or None)]
     table = figures.side_by_side(counts, counts if twin_days else None, facts)
     cells = [list(column.cells) for column in table.columns]
-    assert [one[0] for one in cells] == ["days computed", "8", "2"][:columns]
-    assert {len(one) for one in cells} == {10}
+    assert [cell[0] for cell in cells] == ["days computed", "8", "2"][:columns]
+    assert {len(cell) for cell in cells} == {10}
 
 
 def test_a_file_has_no_server_that_could_be_broken(

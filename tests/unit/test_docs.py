@@ -204,7 +204,7 @@ def test_every_command_of_the_package_that_is_named_exists() -> None:
     from airflow_provider.cli.definition import get_cli_commands
 
     (group,) = get_cli_commands()
-    known = {one.name for one in group.subcommands}
+    known = {subcommand.name for subcommand in group.subcommands}
     for page in pages():
         named = set(re.findall(r"airflow epochs ([a-z]+)", page.read_text()))
         assert named <= known, page

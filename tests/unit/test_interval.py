@@ -233,7 +233,7 @@ def test_a_calendar_that_changes_is_one_chain(moment: datetime) -> None:
     )
     assert changed.next_after(moment) == piece.next_after(moment)
     epochs = changed.split(Interval(since - timedelta(days=2), since + timedelta(days=5)))
-    assert [one.start for one in epochs[1:]] == [one.end for one in epochs[:-1]]
+    assert [epoch.start for epoch in epochs[1:]] == [epoch.end for epoch in epochs[:-1]]
     assert len(epochs) == 2 + 4 * 24 + 4
     assert changed.changes == (changed.since, since)
 

@@ -100,8 +100,8 @@ def test_days_of_23_and_25_hours_keep_every_hour_once(run_date: str, hours: int)
     found = run_interval(NEW_YORK_HOURLY, run_date=at(run_date), batch=NEW_YORK)
     epochs = NEW_YORK_HOURLY.split(found)
     assert len(epochs) == hours
-    assert all(one.end - one.start == timedelta(hours=1) for one in epochs)
-    assert [one.end for one in epochs[:-1]] == [one.start for one in epochs[1:]]
+    assert all(epoch.end - epoch.start == timedelta(hours=1) for epoch in epochs)
+    assert [epoch.end for epoch in epochs[:-1]] == [epoch.start for epoch in epochs[1:]]
 
 
 # --- partition keys ------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def checked(*checks: Check) -> Job:
 
 
 def records(*jobs: Job) -> dict[Any, JobRecord]:
-    return {one.name: declared(one, None) for one in jobs}
+    return {job.name: declared(job, None) for job in jobs}
 
 
 def register(new: Job, *others: Job) -> None:

@@ -87,7 +87,7 @@ class Cell:
         pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
         uv = Path.home() / ".local/share/uv/python"
         for folder, pattern in ((pyenv, f"versions/{self.python}.*"), (uv, f"cpython-{self.python}.*")):
-            yield from (str(one) for one in sorted(folder.glob(f"{pattern}/bin/{program}")))
+            yield from (str(path) for path in sorted(folder.glob(f"{pattern}/bin/{program}")))
 
 
 def _pins(file: Path) -> Iterator[tuple[str, str]]:

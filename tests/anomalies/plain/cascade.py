@@ -111,7 +111,7 @@ def collected(frame: DataFrame) -> list[Row]:
     from pyspark.errors import PySparkException
 
     try:
-        return sorted((one.epoch, one.value, one.by) for one in frame.collect())
+        return sorted((row.epoch, row.value, row.by) for row in frame.collect())
     except (Py4JJavaError, PySparkException) as error:
         raise Unreadable(type(error).__name__) from error
 

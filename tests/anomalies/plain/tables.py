@@ -147,7 +147,7 @@ class ParquetTables(Tables):
         frame.write.mode("append").partitionBy("epoch").parquet(self._target(table))
 
     def add(self, table: str, amount: int) -> None:
-        rows = [(one.epoch, one.value + amount, one.by) for one in self.read(table).collect()]
+        rows = [(row.epoch, row.value + amount, row.by) for row in self.read(table).collect()]
         self.replace(table, self.frame(rows))
 
     def delete_epoch(self, table: str, epoch: int) -> None:
@@ -248,7 +248,7 @@ class IcebergTables(Tables):
 
     def _snapshot(self, table: str) -> int | None:
         found = self.spark.sql(f"SELECT snapshot_id FROM {self._name(table)}.refs WHERE name = 'main'")
-        return next((int(one.snapshot_id) for one in found.collect()), None)
+        return next((int(row.snapshot_id) for row in found.collect()), None)
 
     def held(self, table: str) -> Callable[[], DataFrame]:
         """A tag, which a cleanup leaves alone for a day."""

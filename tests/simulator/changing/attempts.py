@@ -175,7 +175,7 @@ class Try:
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)
         landing = self.world.landing
-        if not all(landing.is_unchanged(one) for one in attempt.sources):
+        if not all(landing.is_unchanged(source) for source in attempt.sources):
             raise Failed
         files = [label for bounds in attempt.sources for label in landing.labels(bounds)]
         for sink in attempt.sinks:

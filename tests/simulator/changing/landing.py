@@ -66,7 +66,7 @@ class Landing:
             if any(epoch.start < barrier <= epoch.end for epoch, _ in recorded):
                 del self.files[uri]
         for _, bounds in recorded:
-            self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
+            self.files.update({file.uri: (_barrier_of(file.uri), file) for file in bounds.files})
         for number in range(1, self.length + 1):
             start, end = hour(number - 1), hour(number)
             known = any(epoch.meets(start, end) and bounds.files for epoch, bounds in recorded)
@@ -77,11 +77,11 @@ class Landing:
         """What an epoch reads within *bounds*."""
         if bounds.span is not None:
             return tuple(f"id {one}" for one in self.ids.read(bounds.span))
-        return tuple(f"{one.uri.rsplit('/', 1)[-1]}:{one.modified}" for one in bounds.files)
+        return tuple(f"{file.uri.rsplit('/', 1)[-1]}:{file.modified}" for file in bounds.files)
 
     def is_unchanged(self, bounds: SourceBounds) -> bool:
         """Whether what was recorded lies there: what a task looks at before it reads it."""
-        same = all(one.uri in self.files and self.files[one.uri][1] == one for one in bounds.files)
+        same = all(file.uri in self.files and self.files[file.uri][1] == file for file in bounds.files)
         return same and self.ids.holds(bounds)
 
     def is_own(self, uri: str, epoch: Interval) -> bool:

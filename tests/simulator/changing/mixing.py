@@ -83,7 +83,7 @@ def check_mixture(truth: Truth, cut: Cut) -> bool:
     mixed = truth.mixing.of(slices)
     labels = [one for one in cut.outdated if one.revision]
     for (barrier, name), labels_read in mixed.items():
-        told = any(one.start < barrier and (one.end is None or barrier <= one.end) for one in labels)
+        told = any(label.start < barrier and (label.end is None or barrier <= label.end) for label in labels)
         what = f"{sorted(cut.states)} at CSN {cut.csn} have {labels_read} of {name} {barrier:%H:%M}: {cut.outdated}"
         expect(told, "R18", what)
     return bool(mixed)

@@ -106,7 +106,7 @@ class Deployment:
         known = [*self.versions, unsure] if unsure is not None else self.versions
         held = [] if stamped is None else [one for one in known if _is_held(one, stamped.record)]
         if held and held[-1] is not self.newest:
-            self.versions = [one for one in self.versions if one is not held[-1]] + held[-1:]
+            self.versions = [version for version in self.versions if version is not held[-1]] + held[-1:]
             self.now = held[-1]
 
 
@@ -330,7 +330,7 @@ class Operator:
     def _keep_name(self, name: str, source: str, coordinator: EpochService) -> None:
         """Let a job read its source by the name by which it has read it before."""
         job = self.deployed[name]
-        known = any(one.source == source for one in job.versions)
+        known = any(version.source == source for version in job.versions)
         if known and job.newest.source != source:
             self._register(job, by_older_name(job.newest, source, job.versions), coordinator)
 
@@ -447,7 +447,7 @@ class Operator:
             world.settle_landing()
         elif random.random() < 0.5:  # and nobody is told
             self._change(epoch)
-            readers = [one.job for one in world.jobs if one.late is not None]
+            readers = [job.job for job in world.jobs if job.late is not None]
             world.regretted.append((random.choice(readers), epoch))
 
     def _bind_to_source(self, epoch: Interval, coordinator: EpochService, process: Process) -> str:
@@ -501,7 +501,7 @@ class Operator:
     def _land(self) -> None:
         landing, random = self.world.landing, self.world.random
         drawn = random.random()
-        readers = [one for one in self.world.jobs if one.late]
+        readers = [job for job in self.world.jobs if job.late]
         if not readers or drawn < 0.2:
             return
         if readers[0].ids:

@@ -112,7 +112,7 @@ class Version:
         return Job(
             self.job,
             inputs=inputs,  # type: ignore[arg-type]
-            outputs=[table_of(one, self.kinds[one]) for one in self.outputs],
+            outputs=[table_of(output, self.kinds[output]) for output in self.outputs],
             cadence=self._cadence,
             origin=None if self.origin is None else hour(self.origin),
             on_rerun="keep" if self.keeps else "new_revision",
@@ -210,7 +210,7 @@ def draw_sharing(random: Random, *, counted: bool = False, renamed: bool = False
     for name in ("c",) if counted else ("c", "d"):
         drawn = _draw_job(random, name, jobs, None, ignoring)
         kinds = {**kinds, **drawn.kinds}
-        tables = [one.outputs[0] for one in jobs[:2]]
+        tables = [job.outputs[0] for job in jobs[:2]]
         both = tuple(_draw_read(random, table, kinds, ignoring) for table in tables)
         reads = both if name == "c" or random.random() < 0.5 else drawn.reads
         jobs.append(replace(drawn, reads=reads, kinds=kinds, steps=((0, step),), origin=0))
@@ -314,13 +314,13 @@ def _other_cadence(
     least = max(after, since + 1, now.origin or 0)
     places = [one for one in range(least, length) if one % new == 0 and one % step == 0]
     if at is not None:
-        places = [one for one in places if one in at]
+        places = [place for place in places if place in at]
     return replace(now, steps=(*now.steps, (random.choice(places[:2]), new))) if places else None
 
 
 def _renamed(random: Random, now: Version, versions: Sequence[Version]) -> Version:
     """Read the source by a new name, now and then by another rule for late data; or by one that the job had before."""
-    known = {one.source: one.late for one in versions}
+    known = {version.source: version.late for version in versions}
     older = [name for name in known if name != now.source]
     if older and random.random() < 0.4:
         return by_older_name(now, random.choice(older), versions)
@@ -330,5 +330,5 @@ def _renamed(random: Random, now: Version, versions: Sequence[Version]) -> Versi
 
 def by_older_name(now: Version, name: str, versions: Sequence[Version]) -> Version:
     """Return a declaration that differs from those before it, so that it is the newest."""
-    late = next(one.late for one in reversed(versions) if one.source == name)
+    late = next(version.late for version in reversed(versions) if version.source == name)
     return replace(now, source=name, late=late, keeps=not now.keeps)

@@ -113,8 +113,8 @@ class Airflow:
         self.world = world
         random = world.random
         self.deployed = {
-            one.job: Deployment([one], one if random.random() < _early(world, one) else None)
-            for one in world.jobs
+            job.job: Deployment([job], job if random.random() < _early(world, job) else None)
+            for job in world.jobs
         }
         self._tasks: dict[tuple[str, Interval], Task] = {}
         self._again: list[Task] = []
@@ -142,13 +142,15 @@ class Airflow:
         habits = [*random.sample(_HABITS, random.choice((1, 2, 3, len(_HABITS)))), *random.choice(_MORE)]
         if world.counts:
             habits = [*habits, *("skip",) * (len(habits) + 1), "land"]
-            changes = [one for one in changes if one not in CALENDARS]
+            changes = [change for change in changes if change not in CALENDARS]
         if world.binds:
             habits = [*habits, *("bind",) * (len(habits) + 2)]
-            changes = [one for one in changes if one not in (*CALENDARS, Change.ORIGIN, Change.RENAMED)]
+            changes = [
+                change for change in changes if change not in (*CALENDARS, Change.ORIGIN, Change.RENAMED)
+            ]
         if world.renames:
             habits = [*habits, *("land",) * (len(habits) + 2), "skip", "skip"]
-            changes = [one for one in changes if one not in (*CALENDARS, Change.RENAMED)]
+            changes = [change for change in changes if change not in (*CALENDARS, Change.RENAMED)]
             changes += [Change.RENAMED] * (2 * len(changes) + 1)
         author = Author(world, self.deployed, changes, lambda: self.quiet)
         quiet, told = (lambda: self.quiet), self.reasons
@@ -165,7 +167,7 @@ class Airflow:
 
     def missing(self) -> list[tuple[Version, Interval]]:
         """Epochs of the newest declarations that some table lacks, and whose inputs are there."""
-        refused = sum(one.refused for one in self._tasks.values()) if self.quiet else 0
+        refused = sum(task.refused for task in self._tasks.values()) if self.quiet else 0
         now = tuple(one.runs for one in self.deployed.values())
         asked = self.world.truth.changes, refused, self.due, len(self.world.unwritten), now
         if asked != self._asked:
@@ -187,20 +189,22 @@ class Airflow:
         for job in self.deployed.values():
             version = job.runs
             if version is not None:
-                found += [(version, one) for one in version.epochs(self.due) if self._lacks(version, one)]
+                found += [
+                    (version, epoch) for epoch in version.epochs(self.due) if self._lacks(version, epoch)
+                ]
         return found
 
     def _lacks(self, version: Version, epoch: Interval) -> bool:
         truth = self.world.truth
         if any(truth.overlapped(table, epoch) for table in version.outputs):
             return False
-        lacking = [one for one in version.outputs if not truth.has(one, epoch)]
+        lacking = [output for output in version.outputs if not truth.has(output, epoch)]
         fresh = [
-            one for one in version.reads if one.table in version.outputs and one.table not in truth.owners
+            read for read in version.reads if read.table in version.outputs and read.table not in truth.owners
         ]
         if fresh and version.origin is not None and epoch.start > hour(version.origin):
             return False  # its own past is to be computed first
-        reads = [one for one in version.reads if one not in fresh]
+        reads = [read for read in version.reads if read not in fresh]
         return bool(lacking) and truth.ready(reads, epoch)
 
     def _look_for_left(self) -> list[tuple[Version, Interval]]:

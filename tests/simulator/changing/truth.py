@@ -158,13 +158,13 @@ class Truth(History):
 
     def ready(self, reads: Iterable[Read], epoch: Interval) -> bool:
         """Whether all that *reads* want for *epoch* is there; what lies before an origin is there as a past only."""
-        for one in reads:
-            wanted, origin = one.range(epoch), self.origin(one.table, self.csn)
-            if one.kind is not EdgeKind.PREVIOUS and origin is not None and wanted.high <= origin:
+        for read in reads:
+            wanted, origin = read.range(epoch), self.origin(read.table, self.csn)
+            if read.kind is not EdgeKind.PREVIOUS and origin is not None and wanted.high <= origin:
                 return False
             known = wanted.low is None or origin is None or origin <= wanted.low
-            known = known or one.table in self.declares
-            if not known or not self._is_ready(one.table, wanted, self.csn):
+            known = known or read.table in self.declares
+            if not known or not self._is_ready(read.table, wanted, self.csn):
                 return False
         return True
 
@@ -232,7 +232,7 @@ class Truth(History):
         if commit is not None:
             expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
             self.csn += 1
-        puts = [one for one in transaction.updates if isinstance(one, Put)]
+        puts = [update for update in transaction.updates if isinstance(update, Put)]
         slices = [one for one in puts if one.key.kind is Kind.SLICE]
         for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
             self._put(put, commit is not None)
@@ -360,15 +360,15 @@ class Truth(History):
         )
         self.reads[job, epoch.start] = kept + tuple(
             HasRead(
-                table=one.table,
-                range=one.range(epoch),
+                table=read.table,
+                range=read.range(epoch),
                 slices=self.seen(
-                    one.table, one.range(epoch), inputs[one.table].csn, stored=bool(done.skipped)
+                    read.table, read.range(epoch), inputs[read.table].csn, stored=bool(done.skipped)
                 ),
                 copies=bool(done.skipped),
-                ignores=one.ignores,
+                ignores=read.ignores,
             )
-            for one in reads
+            for read in reads
         )
         known, fills = self.reads[job, epoch.start], bool(done.fills)
         self.mixing.stayed.commit(job, tables, epoch.end, self.csn, known, fills=fills)
@@ -390,7 +390,7 @@ class Truth(History):
         self, job: str, epoch: Interval, done: Commitment, tables: list[str], where: str
     ) -> list[Read]:
         if done.skipped:
-            full = [one for one in tables if self.kinds[one] is TableKind.FULL]
+            full = [table for table in tables if self.kinds[table] is TableKind.FULL]
             return [Read(table=one, kind=EdgeKind.PREVIOUS) for one in full]
         version = self.begun.get((job, epoch.start, done.output_token))
         expect(version is not None, "R10", f"{where}: nobody has begun it with token {done.output_token}")
@@ -411,18 +411,18 @@ class Truth(History):
 
         :param copies: a skip, which copies one state of a full table, whatever is missing before it.
         """
-        missing = {one.table for one in reads} - set(inputs)
+        missing = {read.table for read in reads} - set(inputs)
         expect(not missing, "R13", f"{where}: read nothing of {missing}")
-        for one in reads:
-            wanted, csn = one.range(epoch), inputs[one.table].csn
-            ready = self._is_ready(one.table, wanted, csn) or (one.table, wanted.high) in self._expired
-            ready = ready or (copies and bool(self.visible(one.table, wanted, csn, stored=True)))
-            chain, origin = self.chain(one.table, csn), self.origin(one.table, csn)
-            expect(ready, "R3", f"{where}: read {one} for {wanted}, complete was {chain}, {origin=}")
-            if one.ignores:
+        for read in reads:
+            wanted, csn = read.range(epoch), inputs[read.table].csn
+            ready = self._is_ready(read.table, wanted, csn) or (read.table, wanted.high) in self._expired
+            ready = ready or (copies and bool(self.visible(read.table, wanted, csn, stored=True)))
+            chain, origin = self.chain(read.table, csn), self.origin(read.table, csn)
+            expect(ready, "R3", f"{where}: read {read} for {wanted}, complete was {chain}, {origin=}")
+            if read.ignores:
                 continue
-            then, now = (self.seen(one.table, wanted, at, stored=copies) for at in (csn, self.csn))
-            expect(then == now, "I4", f"{where}: read {one.table} at CSN {csn}: {_apart(then, now)}")
+            then, now = (self.seen(read.table, wanted, at, stored=copies) for at in (csn, self.csn))
+            expect(then == now, "I4", f"{where}: read {read.table} at CSN {csn}: {_apart(then, now)}")
 
     def _check_disjoint(self, table: str, epoch: Interval, where: str) -> None:
         for one in self._slices[table]:
@@ -439,8 +439,8 @@ class Truth(History):
             return [value for one in copied.values() for value in one.rows]
         version = self.begun[found.job, epoch.start, done.output_token]
         rows = {
-            one.table: self.rows(one.table, one.range(epoch), found.inputs[one.table].csn)
-            for one in version.reads
+            read.table: self.rows(read.table, read.range(epoch), found.inputs[read.table].csn)
+            for read in version.reads
         }
         return output(found.job, table, epoch, rows, found.files)
 
@@ -451,14 +451,14 @@ class Truth(History):
     def _check_closure(self, where: str) -> None:
         """Nothing that stands has read what is no longer so (I4)."""
         for (job, start), reads in self.reads.items():
-            for one in reads:
-                if one.ignores:
+            for read in reads:
+                if read.ignores:
                     continue
-                now = self.seen(one.table, one.range, self.csn, stored=one.copies)
+                now = self.seen(read.table, read.range, self.csn, stored=read.copies)
                 expect(
-                    now == one.slices,
+                    now == read.slices,
                     "I4",
-                    f"{where}: {job} of {start:%H:%M} read {one.table} {one.range}: {_apart(one.slices, now)}",
+                    f"{where}: {job} of {start:%H:%M} read {read.table} {read.range}: {_apart(read.slices, now)}",
                 )
 
 

@@ -122,7 +122,7 @@ class ChangingWorld(Site):
         self.length = random.choice(lengths)
         self.landing = Landing(random, self.length, Ids(random, least=1 if counts else 0))
         kinds["s1"] = TableKind.INCREMENTAL
-        readers = frozenset(one.job for one in self.jobs if one.late is not None)
+        readers = frozenset(job.job for job in self.jobs if job.late is not None)
         counted = Counted(readers, self.landing.is_own)
         self.truth = Truth(kinds=kinds, source=Sourced(self.landing.labels, counted))
         self.forks = random.random() < 0.3
@@ -224,11 +224,15 @@ class ChangingWorld(Site):
 
     def _events_of(self, transaction: Transaction) -> None:
         if codec.MAX_RECORD_BYTES <= SMALL_RECORD_BYTES:
-            grown = (one for one in transaction.updates if isinstance(one, Put) and one.key.kind in _GROW)
+            grown = (
+                update
+                for update in transaction.updates
+                if isinstance(update, Put) and update.key.kind in _GROW
+            )
             if any(len(codec.encode(one.key, one.record)) > _NEARLY * SMALL_RECORD_BYTES for one in grown):
                 self.count(Event.NEARLY_FULL)
         commit = transaction.number.commit if transaction.number else None
-        for put in (one for one in transaction.updates if isinstance(one, Put)):
+        for put in (update for update in transaction.updates if isinstance(update, Put)):
             if isinstance(put.record, EpochRecord) and commit is not None:
                 self._event_of_epoch(put, put.record, commit)
             elif isinstance(put.record, EpochRecord) and put.record.committed is not None:
@@ -247,8 +251,8 @@ class ChangingWorld(Site):
         done = now.committed
         if done is None or not commit.members:
             return
-        tables = [str(one.table) for one in commit.tables]
-        full = any(self.truth.kinds[one] is TableKind.FULL for one in tables)
+        tables = [str(table.table) for table in commit.tables]
+        full = any(self.truth.kinds[table] is TableKind.FULL for table in tables)
         known = before.committed if before else None
         happened = {
             Event.SKIPPED: bool(done.skipped),
@@ -256,7 +260,7 @@ class ChangingWorld(Site):
             Event.REVISION: done.revision > 1,
             Event.CORRECTED: known is not None and bool(known.skipped) and not done.skipped,
             Event.HOLE_FILLED: known is not None
-            and any(not self.truth.has(one, now.interval) for one in tables),
+            and any(not self.truth.has(table, now.interval) for table in tables),
         }
         if done.skipped:
             self.skipped.append((str(commit.members[0].job), now.interval))
@@ -285,7 +289,7 @@ class ChangingWorld(Site):
         self.outsiders.published(table, ref, csn, shown)
 
     def has_full_table(self, job: Version) -> bool:
-        return any(self.truth.kinds[one] is TableKind.FULL for one in job.outputs)
+        return any(self.truth.kinds[output] is TableKind.FULL for output in job.outputs)
 
     def table(self, name: str) -> Table:
         return table_of(name, self.truth.kinds[name])
@@ -329,7 +333,7 @@ class ChangingWorld(Site):
 
     def _check_together(self) -> None:
         """Cuts of tables of both jobs that read the source, one of which may be behind it: they say so (R18)."""
-        tables = [one.outputs[0] for one in self.jobs if one.late is not None]
+        tables = [job.outputs[0] for job in self.jobs if job.late is not None]
         behind = [entry.interval.end for entry in self.truth.topology.behind if not entry.until]
         for at in {None, *self.random.sample(behind, min(1, len(behind)))}:
             try:
