@@ -172,7 +172,8 @@ class AirflowCluster:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__API__SECRET_KEY": self._secret,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}",
+            # SQLite's own five seconds are over on a busy machine, and a scheduler ends when its database is locked.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout=60",
             # Airflow 3.3.2 marks waiting tasks failed when a late message arrives; this makes it rare.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             # A busy machine's API server may answer a task late; the default of 5 s fails it.
