@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,6 +14,7 @@ from airflow_provider.domain.cut_request import ROLLING, as_plain_request, cut_r
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.durations import checked_ttl
 from airflow_provider.domain.errors import FinalError, InvalidInput, StoreUnavailable, choice
+from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.read_options import Align, Consistency
@@ -46,14 +49,17 @@ if TYPE_CHECKING:
     from airflow_provider.stores.base import MetadataReader
     from airflow_provider.triggers.epochs import EpochTrigger
 
+_SHORTEST_PAUSE_S = 1.0
+"""Time between two questions of a worker in a domain that commits all the time."""
+
 
 class EpochSensor(BaseSensorOperator):
     """Wait until all tables have reached the run's barrier, so that one cut holds all of them.
 
     If retention has expired the barrier, the task fails for good; the error names the nearest barriers that are kept.
 
-    Asks at once, defers only if it must wait, and asks again when it is woken. In all modes the answer comes
-    from :mod:`airflow_provider.coordination.reading.wait`.
+    Asks at once, defers only if it must wait, and asks again when it is woken; a worker that waits (``mode="poke"``)
+    is woken, too. In all modes the answer comes from :mod:`airflow_provider.coordination.reading.wait`.
 
     :param tables: tables to wait for. :param job: instead of them a job, whose inputs are waited for, each where the
         job's epochs read it: up to the barrier, up to ``as_of`` before it, or up to the start of the run's interval
@@ -136,6 +142,7 @@ class EpochSensor(BaseSensorOperator):
             "end_from_trigger": end_from_trigger,
         }
         self._told = False
+        self._seen = 0
         self.grid_query: dict[str, str] = {}
 
     def execute(self, context: Context) -> Any:
@@ -160,8 +167,23 @@ class EpochSensor(BaseSensorOperator):
         """Ask once."""
         request = self._request(context)
         answer = self._ask(request, context)
+        self._seen = answer.csn
         found = self._found(answer, request, context) if answer.ready else None
         return PokeReturnValue(is_done=answer.ready, xcom_value=found)
+
+    def _get_next_poke_interval(self, *arguments: Any) -> float:
+        """Return the seconds to the next question; a worker that is held spends them in the store's watch.
+
+        A commit ends them, at most once a second.
+        """
+        pause = float(super()._get_next_poke_interval(*arguments))
+        if self.reschedule or pause <= _SHORTEST_PAUSE_S:
+            return pause
+        began = time.monotonic()
+        with suppress(StoreUnavailable), EpochsHook(self.epochs_conn_id).get_reader() as reader:
+            reader.watch(domain_name(self.domain), self._seen, timedelta(seconds=pause))
+            pause = _SHORTEST_PAUSE_S
+        return max(pause - (time.monotonic() - began), 0.0)
 
     def resumed(self, context: Context, event: Any = None, since: str | None = None) -> Any:
         """Ask again: the event is a hint, and a table may have been rolled back since.

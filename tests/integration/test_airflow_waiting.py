@@ -161,13 +161,16 @@ def test_every_mode_gives_the_same_answer(
             assert deferred.value.method_name == "resumed"
 
 
-def test_poke_mode_waits_until_the_tables_are_ready(service: EpochService) -> None:
+def test_poke_mode_is_woken_by_the_commit(service: EpochService) -> None:
+    """The worker's pause is the store's watch: nothing waits for the next poke."""
     publish(service, "a", 6, 7)
     later = threading.Timer(0.5, publish, (service, "b", 6, 7))
+    began = time.monotonic()
     later.start()
-    found = sensor(deferrable=False, poke_interval=0.1, timeout=60).execute(task_context())
+    found = sensor(deferrable=False, poke_interval=120, timeout=600).execute(task_context())
     later.join()
     assert found["csn"] == 4
+    assert time.monotonic() - began < 60
 
 
 def test_poke_mode_times_out() -> None:
