@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -25,11 +26,14 @@ from demo.airflow_cluster import AirflowCluster
 ROUNDS = 5
 DAY = timedelta(days=1)
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
-ROWS = Table("rows")
-JOB = Job("write_rows", outputs=[ROWS], cadence="@daily", origin=ORIGIN)
+JOB, OTHER = (
+    Job(f"write_{table.name}", outputs=[table], cadence="@daily", origin=ORIGIN)
+    for table in (Table("rows"), Table("rows_in_worker"))
+)
 _POKE_S = 60.0
 """``poke_interval`` of ``ExternalTaskSensor``, by default."""
-_DAG_IDS = {"same_dag", "after_epoch", "upstream", "after_task", "asset_upstream", "after_asset"}
+_UPSTREAM = {"upstream", "asset_upstream"}
+"""DAGs beside those of :data:`WAYS`."""
 
 
 def measure(size: Size = Size.FULL) -> None:
@@ -38,10 +42,11 @@ def measure(size: Size = Size.FULL) -> None:
     spent: dict[str, list[float]] = {name: [] for name in WAYS}
     with (
         directory("handover") as home,
-        running_airflow(home, "handover.py", _DAG_IDS, {}) as cluster,
+        running_airflow(home, "handover.py", {*WAYS, *_UPSTREAM}, {}) as cluster,
         EpochService.open(settings_in(home)) as service,
     ):
-        service.register(JOB)
+        for job in (JOB, OTHER):
+            service.register(job)
         for number in range(size.of(ROUNDS + 1, 1)):
             for name, way in WAYS.items():
                 took = way(cluster, service, number, size.of(choose.uniform(0, _POKE_S), 0.0))
@@ -51,7 +56,12 @@ def measure(size: Size = Size.FULL) -> None:
     middle = {name: statistics.median(found) for name, found in spent.items()}
     for name, seconds in middle.items():
         figure(f"bench.airflow.handover.{name}_s", seconds)
-    for name, suffix in (("after_epoch", ""), ("after_task", ".external_task"), ("after_asset", ".asset")):
+    for name, suffix in (
+        ("after_epoch", ""),
+        ("after_epoch_in_worker", ".in_worker"),
+        ("after_task", ".external_task"),
+        ("after_asset", ".asset"),
+    ):
         figure(f"bench.airflow.handover{suffix}", middle[name] / middle["same_dag"])
 
 
@@ -63,20 +73,34 @@ def _same_dag(cluster: AirflowCluster, service: EpochService, number: int, pause
     return _seconds(ended, moment(cluster, "same_dag", run, "then", "start_date"))
 
 
-def _after_epoch(cluster: AirflowCluster, service: EpochService, number: int, pause_s: float) -> float:
-    """Count from the moment before the publish begins."""
-    run = _trigger(cluster, "after_epoch", number)
-    wait_for_state(cluster, "after_epoch", run, "wait", "deferred")
-    end = _end(number)
-    attempt = service.begin(JOB, Interval(end - DAY, end), Owner(dag_id="bench", run_id=str(number)))
-    assert isinstance(attempt, Attempt)
-    write_rows(service, attempt, ROWS.name, pa.table({"id": pa.array(range(100), pa.int64())}))
-    service.complete(attempt)
-    time.sleep(5 + pause_s / 10)  # the trigger waits by now, and has become as slow to look as it gets
-    published = datetime.now(UTC)
-    service.publish(attempt)
-    finish(cluster, "after_epoch", run)
-    return _seconds(published, moment(cluster, "after_epoch", run, "then", "start_date"))
+@dataclass(frozen=True, slots=True)
+class _AfterEpoch:
+    """A task behind a sensor that waits for an epoch.
+
+    :param state: of the sensor while it waits: "deferred", or "running" where it holds a worker.
+    :param job: writes the epoch.
+    """
+
+    dag_id: str
+    state: str
+    job: Job
+
+    def __call__(self, cluster: AirflowCluster, service: EpochService, number: int, pause_s: float) -> float:
+        """Count from the moment before the publish begins."""
+        run = _trigger(cluster, self.dag_id, number)
+        wait_for_state(cluster, self.dag_id, run, "wait", self.state)
+        end = _end(number)
+        owner = Owner(dag_id="bench", run_id=str(number))
+        attempt = service.begin(self.job, Interval(end - DAY, end), owner)
+        assert isinstance(attempt, Attempt)
+        (sink,) = attempt.sinks
+        write_rows(service, attempt, sink.name, pa.table({"id": pa.array(range(100), pa.int64())}))
+        service.complete(attempt)
+        time.sleep(5 + pause_s / 10)  # it waits by now, and has become as slow to look as it gets
+        published = datetime.now(UTC)
+        service.publish(attempt)
+        finish(cluster, self.dag_id, run)
+        return _seconds(published, moment(cluster, self.dag_id, run, "then", "start_date"))
 
 
 def _after_task(cluster: AirflowCluster, service: EpochService, number: int, pause_s: float) -> float:
@@ -110,7 +134,8 @@ def _after_asset(cluster: AirflowCluster, service: EpochService, number: int, pa
 
 WAYS: Mapping[str, Callable[[AirflowCluster, EpochService, int, float], float]] = {
     "same_dag": _same_dag,
-    "after_epoch": _after_epoch,
+    "after_epoch": _AfterEpoch("after_epoch", "deferred", JOB),
+    "after_epoch_in_worker": _AfterEpoch("after_epoch_in_worker", "running", OTHER),
     "after_asset": _after_asset,
     "after_task": _after_task,
 }

@@ -1,4 +1,4 @@
-"""Five ways in which a task starts after something has been written; runs are started by hand.
+"""Ways in which a task starts after something has been written; runs are started by hand.
 
 Of the same DAG, after an epoch, after another DAG's task by ``ExternalTaskSensor`` with its defaults, after an asset's
 event.
@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset, task
 from airflow_provider import Table
 from airflow_provider.sensors.epochs import EpochSensor
 
-ROWS = Table("rows")
+ROWS, ROWS_IN_WORKER = Table("rows"), Table("rows_in_worker")
 HANDED_OVER = Asset("handed_over")
 
 
@@ -31,6 +31,12 @@ with DAG("same_dag", schedule=None):
 
 with DAG("after_epoch", schedule=None):
     wait = EpochSensor(task_id="wait", tables=[ROWS], at="{{ logical_date.isoformat() }}", deferrable=True)
+    wait >> then()
+
+with DAG("after_epoch_in_worker", schedule=None):
+    wait = EpochSensor(
+        task_id="wait", tables=[ROWS_IN_WORKER], at="{{ logical_date.isoformat() }}", deferrable=False
+    )
     wait >> then()
 
 with DAG("upstream", schedule=None):
