@@ -161,7 +161,7 @@ def test_iso7_write_skew(world: World, first: str) -> None:
         world.coordinator.publish(reader)
         with pytest.raises(DependentReaders, match="j1") as refused:
             world.coordinator.publish(rewriter)
-        assert [detail.job for detail in refused.value.details["readers"]] == ["j1"]
+        assert [reader.job for reader in refused.value.details["readers"]] == ["j1"]
         assert world.rows("d", "e") == {"d": [(1, 1)], "e": [(1, 1)]}
     else:
         world.coordinator.publish(rewriter)

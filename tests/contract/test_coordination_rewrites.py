@@ -21,6 +21,10 @@ from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner
 
 
+def readers_of(refused: Any) -> list[tuple[str, Interval]]:
+    return [(str(reader.job), reader.interval) for reader in refused.value.details["readers"]]
+
+
 def test_origin_moves_back_when_epochs_come_out_of_order(world: World) -> None:
     """I3: without a declared origin the chain begins where the first commit was, and grows to both sides."""
     job = world.job("d", origin=None)
@@ -59,7 +63,7 @@ def test_a_declared_origin_stays_where_a_reader_found_nothing_before_it(world: W
     before = world.exactly()
     with pytest.raises(TopologyError, match="there was nothing of 'd' before 2024-01-06") as refused:
         world.coordinator.register(world.job("d", origin=barrier(0)))
-    assert [str(detail.job) for detail in refused.value.details["readers"]] == ["r"]
+    assert [str(reader.job) for reader in refused.value.details["readers"]] == ["r"]
     assert world.exactly() == before
 
 
@@ -152,8 +156,8 @@ def test_rerun_with_committed_readers_names_them(world: World, edge_of: object) 
         with pytest.raises(DependentReaders) as refused:
             world.begin(job, day(number), owner("manual"))
         readers = {
-            (str(detail.job), detail.interval, *map(str, detail.tables))
-            for detail in refused.value.details["readers"]
+            (str(reader.job), reader.interval, *map(str, reader.tables))
+            for reader in refused.value.details["readers"]
         }
         named = {("r", day(number), "d")}
         later = {("r", day(2), "d")} if number == 1 and edge.kind.value != "increment" else set()
@@ -173,9 +177,7 @@ def test_reader_with_a_lag_is_named(world: World) -> None:
     world.run(world.job("r", inputs=[late], origin=barrier(1)), day(2))
     with pytest.raises(DependentReaders) as refused:
         world.begin(job, day(1), owner("manual"))
-    assert [(str(detail.job), detail.interval) for detail in refused.value.details["readers"]] == [
-        ("r", day(2))
-    ]
+    assert readers_of(refused) == [("r", day(2))]
     assert world.begin(job, day(2), owner("manual")).revision == 2, "nobody has read it yet"
 
 
@@ -188,9 +190,7 @@ def test_a_reader_that_reads_it_no_more_is_named(world: World) -> None:
     world.coordinator.register(world.job("r", inputs=[other]))
     with pytest.raises(DependentReaders) as refused:
         world.begin(job, day(1), owner("manual"))
-    assert [(str(detail.job), detail.interval) for detail in refused.value.details["readers"]] == [
-        ("r", day(1))
-    ]
+    assert readers_of(refused) == [("r", day(1))]
 
 
 def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
@@ -209,9 +209,7 @@ def test_a_reader_with_a_slower_calendar_is_named(world: World) -> None:
     ):
         with pytest.raises(DependentReaders) as told:
             refused()
-        assert [(str(detail.job), detail.interval) for detail in told.value.details["readers"]] == [
-            ("w", week)
-        ]
+        assert readers_of(told) == [("w", week)]
 
 
 def test_a_reader_that_commits_while_a_revision_is_staged_stops_it(world: World) -> None:
