@@ -7,8 +7,10 @@ Airflow's documentation has it.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 from demo.figures import Figures, ReadCounts, count_reads
 from demo.phase import FINISHED, POLL_S
 from demo.processes import ManagedProcess, ask_to_end, end
+from demo.progress import LINE_EVERY_S
 from demo.readers.reading import FAILED, RETRY_FOR_S, WRONG
 from demo.readers.restated import NEW, OLD
 from demo.stack import DemoStack
@@ -86,7 +89,8 @@ def correct_with_epochs(stack: DemoStack, say: Say, *, period_s: float) -> Corre
         "2",
         "--yes",
     ]
-    swapped = json.loads(_typed(stack, "backfill", *words, "-o", "json"))
+    with _telling(say, lambda: f"Computing them again, {until.count()} reads until now."):
+        swapped = json.loads(_typed(stack, "backfill", *words, "-o", "json"))
     say(
         f"Computed {swapped['epochs']} epochs of {len(swapped['dags'])} DAGs again: visible at CSN {swapped['csn']}."
     )
@@ -118,11 +122,33 @@ def correct_the_twin(stack: DemoStack, say: Say, dags: Sequence[str], *, period_
     for dag, run in runs:
         rest.clear(dag, run)
     say(f"Cleared the tasks of {len(runs)} runs of the twin, whose first day was corrected at the source.")
-    while any(run["state"] not in FINISHED for dag in dags for run in rest.dag_runs(dag)):
+    next_line_at = time.monotonic() + LINE_EVERY_S
+    while left := sum(run["state"] not in FINISHED for dag in dags for run in rest.dag_runs(dag)):
         stack.check()
+        if time.monotonic() >= next_line_at:
+            say(f"{len(runs) - left} of {len(runs)} runs of the twin are done again.")
+            next_line_at += LINE_EVERY_S
         time.sleep(POLL_S)
     _stopped(readers)
     return count_reads(stack.reads, TWIN)
+
+
+@contextmanager
+def _telling(say: Say, told: Callable[[], str]) -> Iterator[None]:
+    """Say *told* every ten seconds while the block runs."""
+    is_over = threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(LINE_EVERY_S):
+            say(told())
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +166,13 @@ class _Reads:
         while time.monotonic() < deadline:
             for reader in self.readers:
                 reader.check()
-            if sum((read["csn"] or 0) >= since for read in _lines(self.folder, self.family)) >= number:
+            if self.count(since=since) >= number:
                 return
             time.sleep(1.0)
+
+    def count(self, *, since: int = 0) -> int:
+        """Return how many reads were of CSN *since* or later."""
+        return sum((read["csn"] or 0) >= since for read in _lines(self.folder, self.family))
 
 
 def _started(stack: DemoStack, family: str, period_s: float) -> list[ManagedProcess]:
