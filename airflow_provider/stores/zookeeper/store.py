@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from threading import Event
 from time import time_ns
 from typing import Any, TypeVar
 
@@ -72,7 +71,7 @@ class ZookeeperStore(MetadataStore):
         self._process = os.getpid()
         self._generation = -1
         self._reads_only = False
-        self._is_renamed = Event()
+        self._renames = self._renames_seen = 0
         self._known = Known()
         self._clock = ServerClock()
         self._records = Records(self._session, self._paths, self._known)
@@ -201,15 +200,15 @@ class ZookeeperStore(MetadataStore):
     # --- the connection --------------------------------------------------------------------------------------
 
     def _of_one_connection(self, look: Callable[[], _Answer]) -> _Answer:
-        """Return the result of *look* over one connection; look again if the connection was lost meanwhile.
+        """Return the result of *look* over one connection, of one incarnation; look again if either ended meanwhile.
 
         A look may take several messages, each of which relies on the answer to the one before. The server of a new
         session may lag behind that answer, or have been restored. *look* raises at its deadline, so the loop ends.
         """
         while True:
-            generation = self._session.generation
+            before = self._session.generation, self._renames
             answer = look()
-            if self._session.generation == generation:
+            if before == (self._session.generation, self._renames):
                 return answer
 
     def _deadline(self, *, read: bool = False) -> Deadline:
@@ -235,10 +234,10 @@ class ZookeeperStore(MetadataStore):
         """
         generation = self._session.generation
         known = self._known.incarnation
-        fresh = known is not None and generation == self._generation and not self._is_renamed.is_set()
+        renames = self._renames
+        fresh = known is not None and generation == self._generation and renames == self._renames_seen
         if known is not None and fresh and not self._clock.is_stale(generation):
             return known
-        self._is_renamed.clear()
         clock, answer = self._look_at_clock(deadline, touch=touch)
         if clock is None or answer is None:
             self.schema_status().require_usable()
@@ -252,6 +251,7 @@ class ZookeeperStore(MetadataStore):
             self._generation = self._session.generation
             at_ms = time_ns() // 1_000_000 if self._reads_only else clock.mtime
             self._clock.hear(at_ms, self._generation)
+        self._renames_seen = renames  # not before: a question that fails is asked again
         return self._known.see_incarnation(answer)
 
     def _look_at_clock(self, deadline: Deadline, *, touch: bool) -> list[Any]:
@@ -273,4 +273,4 @@ class ZookeeperStore(MetadataStore):
         return client.get_async(self._paths.incarnation, watch=self._renamed)
 
     def _renamed(self, event: WatchedEvent) -> None:  # noqa: ARG002 - what happened is looked at anew
-        self._is_renamed.set()
+        self._renames += 1
