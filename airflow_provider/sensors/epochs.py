@@ -174,10 +174,11 @@ class EpochSensor(BaseSensorOperator):
     def _get_next_poke_interval(self, *arguments: Any) -> float:
         """Return the seconds to the next question; a worker that is held spends them in the store's watch.
 
-        A commit ends them, at most once a second.
+        A commit ends them, at most once a second. A wait for sources does not watch: listing them has its price.
         """
         pause = float(super()._get_next_poke_interval(*arguments))
-        if self.reschedule or pause <= _SHORTEST_PAUSE_S:
+        asks_sources = self.job is not None and bool(self.job.sources)
+        if self.reschedule or asks_sources or pause <= _SHORTEST_PAUSE_S:
             return pause
         began = time.monotonic()
         with suppress(StoreUnavailable), EpochsHook(self.epochs_conn_id).get_reader() as reader:
