@@ -1,4 +1,4 @@
-"""What the jobs of ``bench.airflow.epoch`` compute, by this package and plain; its imports are those of each task."""
+"""Rows of the jobs of ``bench.airflow.epoch``, by this package and plain. It imports nothing: each task counts."""
 
 from __future__ import annotations
 

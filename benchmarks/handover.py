@@ -32,6 +32,7 @@ JOB, OTHER = (
 )
 _POKE_S = 60.0
 """``poke_interval`` of ``ExternalTaskSensor``, by default."""
+_EVENT_TIMEOUT_S = 120.0
 _UPSTREAM = {"upstream", "asset_upstream"}
 """DAGs beside those of :data:`WAYS`."""
 
@@ -121,7 +122,7 @@ def _after_asset(cluster: AirflowCluster, service: EpochService, number: int, pa
     before = {str(run["dag_run_id"]) for run in cluster.rest.dag_runs("after_asset")}
     upstream = _trigger(cluster, "asset_upstream", number)
     finish(cluster, "asset_upstream", upstream)
-    deadline = time.monotonic() + 2 * _POKE_S
+    deadline = time.monotonic() + _EVENT_TIMEOUT_S
     while not (new := {str(run["dag_run_id"]) for run in cluster.rest.dag_runs("after_asset")} - before):
         if time.monotonic() > deadline:
             raise TimeoutError("the asset's event started no run of after_asset")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from airflow_provider.coordination.service import Settings
 from airflow_provider.stores.factory import upgrade_schema
 from demo.airflow_cluster import AirflowCluster
 from tests.servers.ports import free_port
+from tests.system.page_world import connection
 
 ROOT = Path(__file__).parent.parent
 DAGS = Path(__file__).parent / "dags"
@@ -39,18 +39,13 @@ def running_airflow(
     dags = home / "dags"
     dags.mkdir()
     (dags / file).write_text((DAGS / file).read_text(), encoding="utf-8")
-    connection = {
-        "conn_type": "epochs",
-        "host": f"{home}/store.db",
-        "extra": {"warehouse": settings.warehouse},
-    }
     cluster = AirflowCluster(
         home=home,
         dags=dags,
         port=free_port(),
         python_path=[ROOT],
         quick=False,
-        environment={"AIRFLOW_CONN_EPOCHS_DEFAULT": json.dumps(connection), **environment},
+        environment={"AIRFLOW_CONN_EPOCHS_DEFAULT": connection(home, "store.db"), **environment},
     )
     cluster.migrate()
     cluster.start()

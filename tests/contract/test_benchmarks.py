@@ -48,6 +48,7 @@ def test_a_part_runs_on_every_store(store: Store, part: str, capsys: pytest.Capt
     found = figures(capsys)
     assert found
     assert all(f".{store.name}." in name for name in found)
+    assert found.get(f"bench.swap.{store.name}.wrong_reads", 0) == 0
 
 
 @pytest.mark.parametrize("part", sorted(SLOW))
