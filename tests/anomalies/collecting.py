@@ -82,4 +82,4 @@ class _Collector:
 
 def read_outcomes(path: Path) -> Sequence[Outcome]:
     """What a run of the plugin wrote."""
-    return [Outcome(**load) for load in json.loads(path.read_text())]
+    return [Outcome(**fields) for fields in json.loads(path.read_text())]

@@ -120,6 +120,6 @@ def _by_store(counts: Mapping[str, int]) -> dict[str, int]:
 def load(path: Path = RECORD) -> list[Verdict]:
     """What the last run whose record was kept says."""
     return [
-        Verdict(**{**load, "plain": {column: Observed(**said) for column, said in load["plain"].items()}})
-        for load in json.loads(path.read_text())
+        Verdict(**{**fields, "plain": {column: Observed(**said) for column, said in fields["plain"].items()}})
+        for fields in json.loads(path.read_text())
     ]

@@ -401,7 +401,7 @@ def test_transactions_that_require_each_others_records_do_not_deadlock(store: Sq
     with ThreadPoolExecutor(4) as threads:
         done = sum(threads.map(work, range(4)))
     records = store.read(DOMAIN, keys).records
-    assert sum(record.record.generation for record in records.values()) == done > 0
+    assert sum(stored.record.generation for stored in records.values()) == done > 0
 
 
 # --- who we are ----------------------------------------------------------------------------------------------

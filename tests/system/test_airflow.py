@@ -44,7 +44,7 @@ class World:
         with EpochService.open(self.settings) as service:
             start = datetime(2013, 2, day, tzinfo=UTC)
             records = service.store.scan("default", Kind.EPOCH, job)  # type: ignore[arg-type]
-            return next(record.record for record in records if record.record.interval.start == start)
+            return next(found.record for found in records if found.record.interval.start == start)
 
     def log(self, job: str, day: int) -> list[EpochState]:
         with EpochService.open(self.settings) as service:

@@ -584,8 +584,10 @@ def test_page_of_an_unreadable_store_names_a_next_step(visit: Visit, user: str, 
 
 
 @pytest.mark.slow
-def test_page_keeps_its_content_while_the_server_is_away(visit: Visit) -> None:
-    with visit("viewer") as visitor:
+def test_page_keeps_its_content_while_the_server_is_away(
+    browser: Browser, world: PageWorld, cookies: dict[str, StorageState]
+) -> None:
+    with Visitor.come(browser, world.base_url, cookies=cookies["viewer"]) as visitor:
         page = look(visitor, domain=DOMAIN)
         page.context.set_offline(True)
         problem = page.locator(".ep [role=alert]")
