@@ -35,7 +35,10 @@ from airflow_provider.domain.errors import (
     Unavailable,
 )
 from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import micros
+from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Table
+from airflow_provider.domain.version import Shown
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.tables.base import EPOCH_COLUMN, WrittenFile
 from airflow_provider.tables.cut_files import with_cut_files
@@ -44,6 +47,7 @@ from airflow_provider.tables.factory import make_catalog, open_formats
 from airflow_provider.tables.iceberg import manifest_files, manifests
 from airflow_provider.tables.iceberg.catalog import KEPT_METADATA_FILES, IcebergCatalog
 from airflow_provider.tables.iceberg.catalogs import sql
+from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.tables.iceberg.format import IcebergFormat
 from airflow_provider.tables.iceberg.manifest_files import content
 from airflow_provider.tables.iceberg.publishing import KEPT_SNAPSHOTS
@@ -208,6 +212,45 @@ def test_metadata_stays_small_and_names_the_published_commit(folder: Path, publi
     first = publisher.state(table, 0)
     assert publisher.rows(table, 0) == expected((0, [0]))
     assert len(publisher.format.files(first)) == 1
+
+
+def test_states_that_another_program_expired_stop_neither_readers_of_others_nor_publishes(
+    publisher: Publisher, backend: IcebergBackend
+) -> None:
+    """R26: Iceberg's expiry deletes the manifests of states that no listed snapshot shows."""
+    table = publisher.table(kind=TableKind.FULL)
+    for number in range(4):
+        ref = publisher.publish(table, day(number), [number], shows=Shown(day(number).start, day(number).end))
+    hidden = [
+        str(manifest.manifest_path)
+        for manifest in manifest_files.read_list(DurableFileIO(), ref.location)
+        if manifests.epochs_of(manifest) != (micros(day(3).end), micros(day(3).end))
+    ]
+    assert len(hidden) == 3
+    for uri in hidden:
+        backend.lose(uri)
+    fresh = Publisher(backend.format(), publisher.store, publisher.domain)
+    fresh.refs, fresh.schemas = publisher.refs, publisher.schemas
+    assert fresh.rows(table, 3) == expected((3, [3]))
+    with pytest.raises(Unavailable, match=hidden[0].rpartition("/")[2]):
+        fresh.rows(table, 0)
+    for number in range(4, 4 + 2 * manifests.FOLD_AT):
+        fresh.publish(table, day(number), [number], shows=Shown(day(number).start, day(number).end))
+        assert fresh.rows(table, number) == expected((number, [number]))
+    assert fresh.rows(table, 3) == expected((3, [3]))
+
+
+def test_a_publish_takes_back_the_permission_to_expire_files(folder: Path, publisher: Publisher) -> None:
+    table = publisher.table()
+    ref = publisher.publish(table, day(0), [1])
+    assert not publisher.format.compare(table, ref).unprotected
+    with outside(folder, table).transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "true", "write.parquet.row-limit": "7"})
+    assert publisher.format.compare(table, ref).unprotected == "gc.enabled=true"
+    ref = publisher.publish(table, day(1), [2])
+    assert not publisher.format.compare(table, ref).unprotected
+    found = outside(folder, table).properties
+    assert (found["gc.enabled"], found["write.parquet.row-limit"]) == ("false", "7")
 
 
 def test_foreign_tag_keeps_its_snapshot(folder: Path, publisher: Publisher) -> None:

@@ -44,9 +44,11 @@ _PROPERTIES = {
     "write.metadata.previous-versions-max": str(KEPT_METADATA_FILES),
     # Compactions of others count and bound all columns; without this, the first hundred.
     "write.metadata.metrics.default": "truncate(16)",
-    # Earlier cuts read files that no snapshot in the metadata names: other programs must not expire by snapshots.
-    "gc.enabled": "false",
 }
+
+GC_ENABLED = "gc.enabled"
+PROTECTED = {GC_ENABLED: "false"}
+"""Property of every version: earlier cuts read files that no snapshot names, and no other program may expire them."""
 
 
 class IcebergCatalog:
@@ -210,8 +212,12 @@ def _empty(table: Table, schema: Schema, location: str, properties: dict[str, st
 
 
 def _properties_of(table: Table) -> dict[str, str]:
-    return _PROPERTIES | {
-        _DOMAIN: table.domain,
-        "epochs.table": table.name,
-        "epochs.kind": table.kind.value,
-    }
+    return (
+        _PROPERTIES
+        | PROTECTED
+        | {
+            _DOMAIN: table.domain,
+            "epochs.table": table.name,
+            "epochs.kind": table.kind.value,
+        }
+    )

@@ -158,16 +158,8 @@ def _of_state(
         bounds = manifests.epochs_of(manifest)
         if bounds is not None and all(state.has(from_micros(bound)) for bound in bounds):
             yield manifest
-        elif bounds is None or _overlaps(state, *bounds):
+        elif bounds is None or spans.may_have(state, bounds):
             yield from _part(layout, state, manifest, snapshot_id)
-
-
-def _overlaps(state: State, least: int, greatest: int) -> bool:
-    """Return whether a slice of *state* may end in the range of barriers from *least* to *greatest*."""
-    high = micros(state.barrier)
-    if not state.kind.accumulates:
-        return least <= high <= greatest
-    return least <= high and (state.low is None or greatest > micros(state.low))
 
 
 def _part(

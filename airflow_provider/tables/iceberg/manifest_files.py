@@ -47,6 +47,24 @@ _FILE_PATH, _RECORD_COUNT, COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _MANIFEST_
 """Positions in pyiceberg's records, which offer no other way to change them; statistics of a file begin with sizes."""
 
 
+class _Uri(str):
+    """URI as this package writes it, with its spelling in the list that named it.
+
+    Names are compared in the former; the latter is what further lists keep, since Iceberg's changelogs take two
+    spellings of a manifest for two manifests, and tell its rows twice.
+    """
+
+    __slots__ = ("spelling",)
+
+    spelling: str
+
+    @classmethod
+    def of(cls, spelling: str) -> _Uri:
+        uri = cls(storage.as_uri(spelling))
+        uri.spelling = spelling
+        return uri
+
+
 def write_manifest(
     io: FileIO,
     spec: PartitionSpec,
@@ -211,7 +229,12 @@ def encoded_list(
         "sequence-number": str(sequence_number),
         "format-version": "2",
     }
-    return avro.encoded(_list_form(), said, listed), listed
+    return avro.encoded(_list_form(), said, [_as_spelled(manifest) for manifest in listed]), listed
+
+
+def _as_spelled(manifest: ManifestFile) -> ManifestFile:
+    uri = manifest.manifest_path
+    return renamed(manifest, uri.spelling) if isinstance(uri, _Uri) else manifest
 
 
 def renamed(manifest: ManifestFile, uri: str) -> ManifestFile:
@@ -237,13 +260,13 @@ def _list_form() -> avro.Form:
 
 
 def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
-    """Return the manifests of a list, their names normalised.
+    """Return the manifests of a list, their names normalised; :func:`encoded_list` writes them as they were.
 
     :raises FileNotFoundError: the list is missing.
     """
     manifests: list[ManifestFile] = list(avro.decoded(content(io, uri), _LISTED))
     for manifest in manifests:
-        manifest[_MANIFEST_PATH] = storage.as_uri(manifest.manifest_path)
+        manifest[_MANIFEST_PATH] = _Uri.of(manifest.manifest_path)
     return manifests
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ from airflow_provider.domain.version import Part
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.iceberg import manifest_files, spans
+
+log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", int, bytes)
 FOLD_AT = 12
@@ -384,13 +387,25 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
                 earliest = [
                     manifest for manifest, size in zip(group, sizes, strict=True) if size <= MOST_COPIED_FILES
                 ]
-                together = [
-                    entry for manifest in earliest for entry in manifest_files.entries(layout.io, manifest)
-                ]
+                read = list(_readable(layout.io, earliest))
+                together = [entry for _, entries in read for entry in entries]
                 together.sort(key=lambda entry: _place_in_order(entry.data_file))
-                merged = rewritten(layout, spec_id, together, snapshot_id)
-                kept = [manifest for manifest in kept if manifest not in earliest] + [merged]
+                if len(read) > 1:
+                    merged = rewritten(layout, spec_id, together, snapshot_id)
+                    gone = [manifest for manifest, _ in read]
+                    kept = [manifest for manifest in kept if manifest not in gone] + [merged]
     return kept
+
+
+def _readable(
+    io: FileIO, manifests: Iterable[ManifestFile]
+) -> Iterator[tuple[ManifestFile, list[ManifestEntry]]]:
+    """Yield *manifests* with their live entries, without those that are lost: they stop readers, and no publish."""
+    for manifest in manifests:
+        try:
+            yield manifest, manifest_files.entries(io, manifest)
+        except FileNotFoundError:
+            log.warning("%s is lost: it stays as it is, and is not folded", manifest.manifest_path)
 
 
 def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:

@@ -37,6 +37,7 @@ from airflow_provider.tables.iceberg import (
     spans,
     units,
 )
+from airflow_provider.tables.iceberg.catalog import PROTECTED
 from airflow_provider.tables.iceberg.descriptions import metadata_files
 from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
@@ -84,6 +85,7 @@ def prepare(
     summary = _summary(publication, metadata, changed_rows, listed[shown])
     snapshot = _snapshot(metadata, summary, shown, snapshot_id)
     changed = _with_names(publication, table, with_snapshot(metadata, snapshot, table.metadata_location))
+    changed = _protected(changed)
     location = (
         f"{directory_of(table)}/{_number_of(table.metadata_location) + 1:05d}-{uuid.uuid4()}.metadata.json"
     )
@@ -119,6 +121,11 @@ def _with_names(publication: Publication, table: Table, metadata: TableMetadataV
         return metadata
     mapping = {TableProperties.DEFAULT_NAME_MAPPING: column_names.mapping(names)}
     return metadata.model_copy(update={"properties": metadata.properties | mapping})
+
+
+def _protected(metadata: TableMetadataV2) -> TableMetadataV2:
+    """Return *metadata* with the property that keeps other programs from expiring files, if one of them changed it."""
+    return metadata.model_copy(update={"properties": metadata.properties | PROTECTED})
 
 
 def _encoded(metadata: TableMetadata) -> bytes:

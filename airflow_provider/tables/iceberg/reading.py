@@ -204,11 +204,9 @@ class StateReader:
         """Yield the manifests that may have committed files of *state*."""
         if state.ref is None:
             return
-        high = micros(state.barrier)
-        low = None if state.low is None or not state.kind.accumulates else micros(state.low)
         for manifest in self._listed(state.ref.location):
             bounds = manifests.epochs_of(manifest)
-            if bounds is None or (bounds[0] <= high and (low is None or bounds[1] > low)):
+            if bounds is None or spans.may_have(state, bounds):
                 yield manifest
 
     def _read_list(self, uri: str) -> tuple[ManifestFile, ...]:

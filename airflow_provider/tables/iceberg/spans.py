@@ -118,6 +118,13 @@ def overlaps(state: State, span: Span) -> bool:
     return span[0] <= micros(state.barrier) and (state.low is None or micros(state.low) < span[1])
 
 
+def may_have(state: State, bounds: Span) -> bool:
+    """Return whether a manifest whose epochs lie within *bounds* may have files of *state*."""
+    if not state.kind.accumulates:
+        return bounds[0] <= micros(state.barrier) <= bounds[1]
+    return bounds[0] <= micros(state.barrier) and (state.low is None or micros(state.low) < bounds[1])
+
+
 def is_inside(state: State, span: Span) -> bool:
     """Return whether *state* has all epochs that end within *span*."""
     return all(state.has(from_micros(barrier)) for barrier in span)
