@@ -9,7 +9,8 @@ from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts
 from airflow_provider.cli.command import command, hook_of, known_connections
-from airflow_provider.coordination.upkeep.doctor import Examination, examine
+from airflow_provider.coordination.upkeep.doctor import examine
+from airflow_provider.coordination.upkeep.symptom import Examination
 from airflow_provider.domain.errors import FinalError
 from airflow_provider.sources.readers import SourceReaders
 

@@ -61,7 +61,7 @@ def target(
     wanted = table_format.arrow_schema(info.schema)
     try:
         barrier = pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type)
-        fitted(_no_rows(columns), wanted, barrier, table.name)
+        fitted(_no_rows(columns), wanted, barrier, table.name, cause=info.altered)
         if not info.version:  # create() compares the layout, too, which the declaration may have changed
             return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
     except SchemaMismatch:

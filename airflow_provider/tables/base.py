@@ -45,6 +45,7 @@ class TableInfo:
     :param schema: that schema as the format serialises it (the store keeps it as a ``SchemaRecord``).
     :param version: the format's current version, 0 for an empty table.
     :param pointer: the catalog's pointer, which the next publish swaps.
+    :param altered: a sentence if another program has changed the columns since that version; else empty.
     """
 
     name: TableName
@@ -54,6 +55,7 @@ class TableInfo:
     schema: str
     version: int
     pointer: str
+    altered: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

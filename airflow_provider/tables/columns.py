@@ -184,21 +184,23 @@ def known_ids(fields: Iterable[pa.Field]) -> Iterator[int]:
         yield from known_ids(_parts(field.type))
 
 
-def refuse_difference(table: Table, existing: pa.Schema, given: pa.Schema) -> None:
+def refuse_difference(table: Table, existing: pa.Schema, given: pa.Schema, *, cause: str = "") -> None:
     """Compare columns by name and type; order and ids do not matter.
 
+    :param cause: what is known of the reason for a difference in names, as a sentence.
     :raises SchemaMismatch: names the first column that differs.
     """
-    refuse_other_names(table.name, existing.names, given.names)
+    refuse_other_names(table.name, existing.names, given.names, cause=cause)
     for field in existing:
         offered = given.field(field.name).type
         if field.type != offered:
             raise mismatch(table.name, field.name, expected=field.type, found=offered)
 
 
-def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]) -> None:
+def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str], *, cause: str = "") -> None:
     """Compare the names of a table's columns with those of rows; order does not matter.
 
+    :param cause: as for :func:`refuse_difference`.
     :raises SchemaMismatch: names every column that is missing, unknown or there twice.
     """
     missing = [name for name in existing if name not in given]
@@ -218,8 +220,9 @@ def refuse_other_names(table: str, existing: Sequence[str], given: Sequence[str]
         advice = f"select {_listed(missing)} too, as null where there is no value"
     else:
         advice = f"drop {_listed(unknown or twice)}" + ("" if unknown else " once")
+    found = "; ".join(text.format(_listed(names)) for text, names in problems.items() if names)
     raise SchemaMismatch(
-        f"table {table!r}: {'; '.join(text.format(_listed(names)) for text, names in problems.items() if names)}.",
+        " ".join(filter(None, (f"table {table!r}: {found}.", cause))),
         next_step=f"{advice}; columns change by column_changes in the table's declaration.",
         table=table,
         column=wrong[0],

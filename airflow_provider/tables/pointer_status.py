@@ -33,6 +33,8 @@ class Compared:
     :param foreign: commits of other programs, if any.
     :param stops: why no epoch can be published to the version that the pointer names; empty if one can, and if the
         pointer is behind or ahead.
+    :param undo: statement that takes another program's commits back; empty if there is none.
+    :param unprotected: setting by which other programs' cleanups may delete files of cuts; empty if they refuse to run.
     """
 
     status: PointerStatus
@@ -42,3 +44,5 @@ class Compared:
     incarnation: str = ""
     foreign: Foreign = Foreign()  # noqa: RUF009 - it is frozen
     stops: str = ""
+    undo: str = ""
+    unprotected: str = ""

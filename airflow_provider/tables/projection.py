@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider.domain.errors import EpochError, ForeignCommit, StoreUnavailable, Unavailable
 from airflow_provider.domain.foreign import Foreign
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks
 from airflow_provider.tables.base import Projected, Publication, TableFormat
@@ -176,12 +176,14 @@ def forget(
 def foreign_commit(table: Table, recorded: TableRef | None, found: Compared) -> ForeignCommit:
     """Build the error for a table whose rows another program changed."""
     expected = 0 if recorded is None else recorded.version
-    place = _way_back(recorded)
+    ways = [roll_back(found), _way_back(recorded)] if found.undo else [_way_back(recorded)]
+    if table.on_foreign_commit is not OnForeignCommit.ADOPT and not found.foreign.obstacle:
+        ways.append("let its job declare on_foreign_commit='adopt'")
     return ForeignCommit(
         f"table {table.name!r} of domain {table.domain!r} is at version {found.version}, and the store published "
         f"{expected or 'nothing'}: another program wrote to it ({found.foreign}).",
-        next_step=f"write to tables of a domain through epochs only; {place}, or let its job declare "
-        "on_foreign_commit='adopt'. Cuts go on reading what was published.",
+        next_step=f"{', or '.join(ways)}. Write to tables of a domain through epochs only. Cuts go on reading what was "
+        "published.",
         table=table.name,
         expected=str(expected),
         found=str(found.version),
@@ -201,6 +203,11 @@ def stopped(table: Table, recorded: TableRef | None, stops: str) -> ForeignCommi
         found=stops,
         foreign=Foreign(obstacle=stops),
     )
+
+
+def roll_back(found: Compared) -> str:
+    """Return the advice to take other programs' commits back, with the statement that does it, where there is one."""
+    return "roll the table back to what was published" + (f" by {found.undo}" if found.undo else "")
 
 
 def _way_back(recorded: TableRef | None) -> str:

@@ -8,14 +8,16 @@ from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.columns import mismatch, refuse_other_names
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar, table: str) -> pa.RecordBatch:
+def fitted(
+    batch: pa.RecordBatch, schema: pa.Schema, epoch: pa.Scalar, table: str, *, cause: str = ""
+) -> pa.RecordBatch:
     """Return *batch* with the columns of *schema*, and :data:`EPOCH_COLUMN` filled with *epoch*.
 
-    :param table: name of the table, for messages.
+    :param table: name of the table, for messages. :param cause: as for :func:`~.columns.refuse_difference`.
     :raises SchemaMismatch: a column is missing, unknown or there twice, or its type cannot be cast without loss.
     """
     columns = [name for name in schema.names if name != EPOCH_COLUMN]
-    refuse_other_names(table, columns, batch.schema.names)
+    refuse_other_names(table, columns, batch.schema.names, cause=cause)
     arrays = [
         pa.repeat(epoch, batch.num_rows)
         if field.name == EPOCH_COLUMN

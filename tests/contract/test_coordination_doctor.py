@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.coordination.commits.pointers import ahead, tables_ahead
-from airflow_provider.coordination.upkeep.doctor import Symptom, examine
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.recover import recover
+from airflow_provider.coordination.upkeep.symptom import Symptom
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt

@@ -14,9 +14,10 @@ import pytest
 
 from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.cut import Cut
-from airflow_provider.domain.errors import ForeignCommit
+from airflow_provider.domain.errors import ForeignCommit, SchemaMismatch, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.spark.epoch_run import epoch_run
@@ -36,6 +37,8 @@ EVENTS = Table("events", domain="shop")
 COUNTS = Table("counts", domain="shop", kind="full", partition_by=["bucket(2, k)"])
 LOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START)
 RELOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START, on_rerun="new_revision")
+ADOPTED = Table("events", domain="shop", on_foreign_commit="adopt")
+ADOPTING = Job("load", outputs=[ADOPTED], cadence="@hourly", origin=START)
 COUNT = Job("count", inputs=[EVENTS, previous(COUNTS)], outputs=[COUNTS], cadence="@hourly", origin=START)
 Rows = list[tuple[Any, ...]]
 
@@ -183,6 +186,63 @@ def test_r17_iceberg_changelog_tells_what_leaves_and_what_comes(
     assert changelog(spark, COUNTS, first, "count") == [*[("DELETE", 1)] * 3, *[("INSERT", 3)] * 3]
 
 
+def test_r17_iceberg_changelog_tells_adopted_rows_once(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R17: Spark names its manifests ``file:/…``, and lists of later epochs name them likewise."""
+    with run(spark, settings, ADOPTING, 0) as epoch:
+        epoch.write(EVENTS, spark.range(3).selectExpr("id", "id % 3 AS k"))
+    first = version(service, EVENTS)
+    spark.sql("INSERT INTO epochs.shop.events SELECT 999, 0, TIMESTAMP '2013-02-08 01:00:00 UTC'")
+    for number in (1, 2):
+        with run(spark, settings, ADOPTING, number) as epoch:
+            epoch.write(EVENTS, spark.range(10 * number, 10 * number + 2).selectExpr("id", "id % 3 AS k"))
+    assert changelog(spark, EVENTS, first, "id") == [("INSERT", number) for number in (10, 11, 20, 21, 999)]
+    spark.sql("DELETE FROM epochs.shop.events WHERE id IN (999, 1)")
+    with run(spark, settings, ADOPTING, 3) as epoch:
+        epoch.write(EVENTS, spark.range(30, 32).selectExpr("id", "id % 3 AS k"))
+    told = changelog(spark, EVENTS, first, "id")
+    assert [row for row in told if row[1] in {1, 999}] == [("DELETE", 1), ("DELETE", 999), ("INSERT", 999)]
+    assert sum(1 if change == "INSERT" else -1 for change, _ in told) == 5
+    assert service.cuts.read(service.cuts.cut("shop", ["events"]), "events").num_rows == 3 + 5
+
+
+def test_r26_an_expiry_that_was_forced_ends_neither_the_newest_state_nor_publishes(
+    spark: SparkSession, settings: Settings, service: EpochService
+) -> None:
+    """R26: older states are lost, with an error; the next publish forbids the expiry again."""
+    job = Job("count", outputs=[COUNTS], cadence="@hourly", origin=START)
+
+    def total(number: int) -> None:
+        with run(spark, settings, job, number) as epoch:
+            epoch.write(COUNTS, spark.range(2).selectExpr("id AS k", f"id + {number} AS count"))
+
+    for number in range(3):
+        total(number)
+    spark.sql("ALTER TABLE epochs.shop.counts SET TBLPROPERTIES ('gc.enabled' = 'true')")
+    (symptom,) = examine(service.store, service.formats, "shop").symptoms
+    assert (symptom.subject, symptom.urgent) == ("settings of counts", False)
+    assert "gc.enabled=true" in symptom.found
+    options = ", retain_last => 1, older_than => TIMESTAMP '2100-01-01 00:00:00'"
+    assert call(spark, "expire_snapshots", COUNTS, options).deleted_manifest_files_count > 0
+    newest, older = (
+        service.cuts.cut("shop", ["counts"], at=START + timedelta(hours=hour)) for hour in (3, 2)
+    )
+    assert every_way(spark, service, newest) == {"counts": [(0, 2), (1, 3)]}
+    with pytest.raises(Unavailable, match="avro"):
+        service.cuts.read(older, "counts")
+    total(3)
+    assert every_way(spark, service, service.cuts.cut("shop", ["counts"])) == {"counts": [(0, 3), (1, 4)]}
+    with pytest.raises(Exception, match="GC is disabled"):
+        call(spark, "expire_snapshots", COUNTS)
+    lost = [
+        symptom
+        for symptom in examine(service.store, service.formats, "shop").symptoms
+        if symptom.subject == "files of counts"
+    ]
+    assert len(lost) == 1
+
+
 def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
@@ -192,9 +252,19 @@ def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
         with pytest.raises(Exception, match="GC is disabled"):
             call(spark, procedure, EVENTS, options)
     spark.sql("INSERT INTO epochs.shop.events SELECT 999, 0, TIMESTAMP '2013-02-08 01:00:00 UTC'")
-    with pytest.raises(ForeignCommit, match="append"):
+    with pytest.raises(ForeignCommit, match="append") as refused:
         load(spark, settings, 1)
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 40
+    statement = refused.value.next_step.split("`")[1]
+    spark.sql(statement.replace("CATALOG", "epochs"))
+    load(spark, settings, 1)
+    assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 80
+    spark.sql("ALTER TABLE epochs.shop.events ADD COLUMN more string")
+    with pytest.raises(SchemaMismatch, match=r"'more'.*Another program has changed"):
+        load(spark, settings, 2)
+    spark.sql("ALTER TABLE epochs.shop.events DROP COLUMN more")
+    load(spark, settings, 2)
+    assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 120
 
 
 @pytest.mark.slow

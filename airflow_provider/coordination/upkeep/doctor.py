@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.coordination.commits.catch_up import behind_of
@@ -21,6 +20,7 @@ from airflow_provider.coordination.upkeep.failed_before import failed_before
 from airflow_provider.coordination.upkeep.holes import holes
 from airflow_provider.coordination.upkeep.in_vain import in_vain, out_of_order, owners_of
 from airflow_provider.coordination.upkeep.orphans import orphans
+from airflow_provider.coordination.upkeep.symptom import Examination, Symptom
 from airflow_provider.coordination.upkeep.unread import abandoned, unread
 from airflow_provider.domain.cut import shown_states
 from airflow_provider.domain.defaults import DEFAULTS, Defaults
@@ -45,39 +45,7 @@ from airflow_provider.sources.readers import SourceReaders
 from airflow_provider.stores.base import MetadataReader, pages
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
-from airflow_provider.tables.projection import stopped
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Symptom:
-    """A defect, or a condition that the next vacuum or publish ends.
-
-    :param subject: the table, job, epoch or file concerned. :param next_step: command to type, or that none is needed.
-    :param urgent: an operator has to act; otherwise the next vacuum or publish does.
-    """
-
-    subject: str
-    found: str
-    next_step: str
-    urgent: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Examination:
-    """Answer of :func:`examine`.
-
-    :param csn: the domain's head. :param incarnation: of the store. :param at: the store's time.
-    """
-
-    domain: DomainName
-    csn: int
-    incarnation: str
-    at: datetime
-    symptoms: tuple[Symptom, ...]
-
-    @property
-    def urgent(self) -> tuple[Symptom, ...]:
-        return tuple(symptom for symptom in self.symptoms if symptom.urgent)
+from airflow_provider.tables.projection import roll_back, stopped
 
 
 def examine(
@@ -202,6 +170,13 @@ class _Doctor:
         except EpochError as error:
             yield Symptom(subject=subject, found=error.message, next_step=error.next_step)
             return
+        if found.unprotected:
+            yield Symptom(
+                subject=f"settings of {table.name}",
+                found=f"another program set {found.unprotected}: cleanups by other programs may delete files of cuts",
+                next_step="nothing: the table's next publish sets it back. Let no such cleanup run until then.",
+                urgent=False,
+            )
         if found.status is PointerStatus.AHEAD:
             yield self._ahead(subject, found)
         elif found.stops and found.status is not PointerStatus.FOREIGN:
@@ -263,9 +238,9 @@ class _Doctor:
         obstacle = self._obstacle(table, record, found)
         step = f"{self._command('recover')} takes the rows over."
         if obstacle:
-            step = f"roll the table back to what was published: {obstacle}."
+            step = f"{roll_back(found)}: {obstacle}."
         elif table.on_foreign_commit is not OnForeignCommit.ADOPT:
-            step = "roll the table back to what was published, or declare on_foreign_commit='adopt'."
+            step = f"{roll_back(found)}, or declare on_foreign_commit='adopt'."
         return Symptom(subject=subject, found=f"another program wrote to it: {found.foreign}", next_step=step)
 
     def _obstacle(self, table: Table, record: TableRecord, found: Compared) -> str:

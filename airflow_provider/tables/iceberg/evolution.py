@@ -39,6 +39,14 @@ def evolved_metadata(publication: Publication, metadata: TableMetadata) -> Table
     return update_table_metadata(metadata, updates)
 
 
+def altered(metadata: TableMetadata) -> str:
+    """Return a sentence if another program has changed the columns since the table's newest version, else nothing."""
+    newest = metadata.current_snapshot()
+    if newest is None or newest.schema_id in (None, metadata.current_schema_id):
+        return ""
+    return "Another program has changed the table's columns since its newest version."
+
+
 def _named(schema: Schema, numbers: Iterable[int]) -> list[str]:
     """Return the names of the columns with the ids *numbers*, as far as *schema* has them."""
     wanted = set(numbers)

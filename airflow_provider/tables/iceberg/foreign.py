@@ -25,6 +25,7 @@ from airflow_provider.domain.version import TableRef
 from airflow_provider.tables import checks, parquet_files, projection, storage
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.iceberg import layouts, manifest_files, showing, spans
+from airflow_provider.tables.iceberg.catalog import GC_ENABLED, PROTECTED
 from airflow_provider.tables.iceberg.descriptions import description, marks_in
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
 
@@ -59,7 +60,26 @@ def compared(
     found = _compared(table, pointed, recorded, described)
     if found.status in {PointerStatus.BEHIND, PointerStatus.AHEAD}:
         return found
-    return replace(found, stops=layouts.stopping(pointed.metadata, lambda: _head(pointed)))
+    return replace(
+        found,
+        stops=layouts.stopping(pointed.metadata, lambda: _head(pointed)),
+        undo=_undo(table, pointed.metadata, recorded) if found.status is PointerStatus.FOREIGN else "",
+        unprotected=_unprotected(pointed.metadata),
+    )
+
+
+def _undo(table: Table, metadata: TableMetadata, recorded: TableRef | None) -> str:
+    """Return Spark's statement that takes *table* back to *recorded*; empty if *metadata* lacks that version."""
+    if recorded is None or metadata.snapshot_by_id(recorded.version) is None:
+        return ""
+    name = f"{table.domain}.{table.name}"
+    return f"Spark's `CALL CATALOG.system.rollback_to_snapshot('{name}', {recorded.version})`"
+
+
+def _unprotected(metadata: TableMetadata) -> str:
+    """Return the setting by which Iceberg's procedures delete files that only cuts read; empty if they refuse to."""
+    value = metadata.properties.get(GC_ENABLED, "true")
+    return "" if value == PROTECTED[GC_ENABLED] else f"{GC_ENABLED}={value}"
 
 
 def _head(table: IcebergTable) -> list[ManifestFile]:

@@ -43,6 +43,7 @@ from airflow_provider.tables.iceberg import (
     cut_files,
     draft_output,
     drafts,
+    evolution,
     files_to_add,
     following,
     foreign,
@@ -122,7 +123,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
             refuse_reserved(table, wanted.names)
             loaded = self._catalog.create(table, schemas.to_iceberg(wanted)) or self._existing(table)
         info = _info(table, loaded)
-        refuse_difference(table, self.arrow_schema(info.schema), wanted)
+        refuse_difference(table, self.arrow_schema(info.schema), wanted, cause=info.altered)
         schemas.own_spec(table, loaded.metadata.specs(), loaded.metadata.schema())
         return info
 
@@ -445,4 +446,5 @@ def _info(table: Table, loaded: IcebergTable) -> TableInfo:
         schema=schemas.to_json(metadata.schema()),
         version=metadata.current_snapshot_id or 0,
         pointer=loaded.metadata_location,
+        altered=evolution.altered(metadata),
     )
