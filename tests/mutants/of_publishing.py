@@ -6,6 +6,7 @@ from tests.mutants.mutant import RACES, REWRITES, Mutant
 
 BEGINNING = "coordination/attempts/begin.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
+CATALOG = "tests/contract/test_iceberg_catalog.py"
 DECISIONS = "tests/unit/test_decisions.py"
 FORMATS = "tests/contract/test_table_contract.py"
 FOREIGN = "tests/contract/test_coordination_foreign.py"
@@ -332,6 +333,33 @@ OF_PUBLISHING = (
         new="        same, new = [*same, *new], []\n",
         tests=(FORMATS,),
         by="test_rows_come_when_the_gap_before_them_is_filled",
+    ),
+    Mutant(
+        name="a state is read with the manifests of earlier ones",
+        rule="R26",
+        file="tables/iceberg/spans.py",
+        old="return bounds[0] <= micros(state.barrier) <= bounds[1]",
+        new="return bounds[0] <= micros(state.barrier)",
+        tests=(CATALOG,),
+        by="test_states_that_another_program_expired_stop_neither_readers_of_others_nor_publishes",
+    ),
+    Mutant(
+        name="other programs may expire files of cuts once one of them has said so",
+        rule="R26",
+        file="tables/iceberg/publishing.py",
+        old="metadata.properties | PROTECTED",
+        new="metadata.properties",
+        tests=(CATALOG,),
+        by="test_a_publish_takes_back_the_permission_to_expire_files",
+    ),
+    Mutant(
+        name="lists spell the names of other programs' manifests anew",
+        rule="R17",
+        file="tables/iceberg/manifest_files.py",
+        old="renamed(manifest, uri.spelling) if isinstance(uri, _Uri) else manifest",
+        new="manifest",
+        tests=("tests/unit/test_iceberg_manifests.py",),
+        by="test_lists_keep_the_spelling_of_names_that_another_program_wrote",
     ),
     Mutant(
         name="deleted entries are carried on from list to list",

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile, read_manifest_list
 
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
+from airflow_provider.tables import storage
 from airflow_provider.tables.columns import table_schema
 from airflow_provider.tables.iceberg import manifest_files, manifests, schemas, spans
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
@@ -212,3 +213,19 @@ def test_file_name_does_not_depend_on_the_manifests_writer(files: Files) -> None
     (found,) = files.listed([theirs], 2)
     assert found.manifest_path == uri
     assert [one.data_file.file_path for one in manifest_files.entries(files.layout.io, found)] == [name]
+
+
+def test_lists_keep_the_spelling_of_names_that_another_program_wrote(files: Files) -> None:
+    """R17: Iceberg's changelogs take two spellings for two manifests, and tell the rows twice."""
+    own, theirs = files.staged(1), files.staged(2)
+    theirs[0] = theirs[0].replace("file:///", "file:/")
+    numbers = {"snapshot_id": 1, "parent": None, "sequence_number": 1}
+    spelled = [own.manifest_path, theirs.manifest_path]
+    read = [own, theirs]
+    for number in range(2):
+        uri = f"{files.folder}/{number}.avro"
+        manifest_files.write_list(files.layout.io, uri, read, **numbers)
+        read = manifest_files.read_list(files.layout.io, uri)
+        assert [manifest.manifest_path for manifest in read] == [spelled[0], storage.as_uri(spelled[1])]
+        written = read_manifest_list(files.layout.io.new_input(uri))
+        assert [manifest.manifest_path for manifest in written] == spelled

@@ -39,6 +39,7 @@ from airflow_provider.tables.cut_files import TABLE_UUID, CutFile
 from airflow_provider.tables.iceberg import (
     avro,
     column_names,
+    data_files,
     manifest_files,
     manifests,
     regrouping,
@@ -201,7 +202,7 @@ def _private_rows(
     writer = IcebergTaskWriter(
         table=state.table, place=f"{_parent(layout.directory)}/data/", schema=schema, barrier=0
     )
-    types = manifests.partition_types(spec, layout.schema)
+    types = data_files.partition_types(spec, layout.schema)
     for file in files:
         rows = parquet_files.read_clipped(file.file_path, schema, schema.field(EPOCH_COLUMN), clip)
         if not rows.num_rows:
@@ -210,7 +211,7 @@ def _private_rows(
         copy = OpenFile(writer, storage.filesystem(writer.place), f"{uuid.uuid4().hex}.parquet", partition)
         for batch in rows.to_batches():
             copy.write(batch)
-        yield manifests.data_file(copy.close(), spec_id, types)
+        yield data_files.data_file(copy.close(), spec_id, types)
 
 
 def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:

@@ -14,18 +14,14 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     UNASSIGNED_SEQ,
     DataFile,
-    DataFileContent,
-    FileFormat,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
@@ -34,17 +30,15 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.typedef import Record
-from pyiceberg.types import DecimalType, PrimitiveType, TimestamptzType
+from pyiceberg.types import TimestamptzType
 
 from airflow_provider.domain.version import Part
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
-from airflow_provider.tables.iceberg import manifest_files, spans
+from airflow_provider.tables.iceberg import data_files, manifest_files, spans
 
 log = logging.getLogger(__name__)
 
-_Value = TypeVar("_Value", int, bytes)
 FOLD_AT = 12
 """Number of manifests of one size class that are folded into one of the next."""
 FULL_AT_FILES = 256
@@ -87,27 +81,35 @@ def write_staged(
     :param place: URI of the attempt's staging directory, with a trailing slash.
     :param added: for files of another program the ids of the columns that are known by their names; None for others.
     """
-    types = partition_types(spec, schema)
-    described = [data_file(file, spec.spec_id, types) for file in files]
-    if len(described) > MOST_STAGED_FILES:
-        described.sort(key=_place_in_order)
-    whole = _names_of(described)
+    types = data_files.partition_types(spec, schema)
+    whole = names_digest((storage.split(file.uri)[1], file.size_bytes) for file in files)
+    # Piece by piece: 10,000 files of 200 columns take 0.35 GB of memory so, 0.86 GB all at once.
+    pieces = [files]
+    if len(files) > MOST_STAGED_FILES:
+        ordered = sorted(
+            files, key=lambda file: data_files.in_order(data_files.partition_of(file, types), file.uri)
+        )
+        pieces = [
+            ordered[start : start + MOST_STAGED_FILES] for start in range(0, len(ordered), MOST_STAGED_FILES)
+        ]
     return tuple(
-        write_part(io, spec, schema, new_part(place), some, added=added, names=whole)
-        for start in range(0, len(described), MOST_STAGED_FILES)
-        if (some := described[start : start + MOST_STAGED_FILES])
+        write_part(
+            io,
+            spec,
+            schema,
+            new_part(place),
+            [data_files.data_file(file, spec.spec_id, types) for file in some],
+            added=added,
+            names=whole,
+        )
+        for some in pieces
+        if some
     )
 
 
 def new_part(place: str) -> str:
     """Return the URI of a new manifest of staged files in the directory *place*."""
     return f"{place}manifest-{uuid.uuid4().hex}.avro"
-
-
-def _place_in_order(file: DataFile) -> tuple[Any, ...]:
-    """Return a key to sort files by their partition values, nulls first."""
-    values = (file.partition[position] for position in range(len(file.partition)))
-    return (*((value is not None, value) for value in values), file.file_path)
 
 
 def write_part(
@@ -145,60 +147,6 @@ def write_added(
     return manifest_files.write_manifest(
         io, spec, schema, uri, entries, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id
     )
-
-
-def partition_types(spec: PartitionSpec, schema: Schema) -> list[PrimitiveType]:
-    """Return the types of the partition values of files of *spec*."""
-    return [_primitive(field.field_type) for field in spec.partition_type(schema).fields]
-
-
-def _primitive(kind: object) -> PrimitiveType:
-    if not isinstance(kind, PrimitiveType):
-        raise TypeError(f"a partition field has the type {kind}")
-    return kind
-
-
-class _Described(msgspec.Struct):
-    """Description of a written file by its task; bounds are Base64 in JSON.
-
-    :param columns: by id: bytes, values, nulls, lower and upper bound; None for what is not known.
-    """
-
-    columns: dict[int, tuple[int, int, int | None, bytes | None, bytes | None]]
-    partition: list[Any]
-    offsets: list[int]
-
-
-def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
-    """Return the entry of *file* in a manifest. :param types: :func:`partition_types` of its spec."""
-    description = msgspec.json.decode(file.description, type=_Described)
-    ids = description.columns.keys()
-    sizes, counts, nulls, lows, highs = [*zip(*description.columns.values(), strict=True)] or [()] * 5
-    partition = [
-        Decimal(value) if isinstance(kind, DecimalType) and value is not None else value
-        for kind, value in zip(types, description.partition, strict=True)
-    ]
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.uri,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*partition),
-        record_count=file.rows,
-        file_size_in_bytes=file.size_bytes,
-        column_sizes=_known(ids, sizes),
-        value_counts=_known(ids, counts),
-        null_value_counts=_known(ids, nulls),
-        lower_bounds=_known(ids, lows),
-        upper_bounds=_known(ids, highs),
-        split_offsets=description.offsets,
-        spec_id=spec_id,
-    )
-
-
-def _known(ids: Iterable[int], values: Sequence[_Value | None]) -> dict[int, _Value]:
-    """Return *values* by id without those that are not known; a table of many columns has millions of them."""
-    pairs = zip(ids, values, strict=True)
-    return {number: value for number, value in pairs if value is not None} if None in values else dict(pairs)  # type: ignore[arg-type]
 
 
 def _names_of(files: Iterable[DataFile]) -> str:
@@ -389,7 +337,7 @@ def folded(layout: Layout, manifests: Sequence[ManifestFile], snapshot_id: int) 
                 ]
                 read = list(_readable(layout.io, earliest))
                 together = [entry for _, entries in read for entry in entries]
-                together.sort(key=lambda entry: _place_in_order(entry.data_file))
+                together.sort(key=lambda entry: data_files.place_in_order(entry.data_file))
                 if len(read) > 1:
                     merged = rewritten(layout, spec_id, together, snapshot_id)
                     gone = [manifest for manifest, _ in read]

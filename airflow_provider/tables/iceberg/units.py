@@ -16,7 +16,7 @@ from airflow_provider.domain.interval import from_micros, micros
 from airflow_provider.domain.version import HeldFile
 from airflow_provider.tables.base import Publication
 from airflow_provider.tables.compacting import Regrouped
-from airflow_provider.tables.iceberg import changes, layouts, manifest_files, manifests, spans
+from airflow_provider.tables.iceberg import changes, data_files, layouts, manifest_files, manifests, spans
 from airflow_provider.tables.locations import is_own
 
 
@@ -118,8 +118,8 @@ def added(layout: manifests.Layout, regroups: Regrouped, snapshot_id: int) -> It
     by_kind: defaultdict[bool, list[DataFile]] = defaultdict(list)
     for (low, high), written in regroups.files:
         spec = single if low == high else unit
-        types = manifests.partition_types(spec, layout.schema)
-        by_kind[low < high].append(manifests.data_file(written, spec.spec_id, types))
+        types = data_files.partition_types(spec, layout.schema)
+        by_kind[low < high].append(data_files.data_file(written, spec.spec_id, types))
     for of_units, files in by_kind.items():
         spec = unit if of_units else single
         for start in range(0, len(files), manifests.MOST_COPIED_FILES):
