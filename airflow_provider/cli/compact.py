@@ -8,6 +8,7 @@ from argparse import Namespace
 from airflow_provider.cli.answer import answer, facts, table
 from airflow_provider.cli.backfilling import progress
 from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.restating import several
 from airflow_provider.coordination.upkeep.compact import CompactedUnit
 from airflow_provider.domain.compaction import CompactionUnit
 from airflow_provider.domain.errors import InvalidInput, choice
@@ -16,7 +17,7 @@ from airflow_provider.domain.schedule import run_barrier
 
 @command
 def compact(arguments: Namespace) -> None:
-    """Bring the epochs of each month of a table into one file, or give them files of their own again."""
+    """Bring the epochs of each month of a table into common files, or give them files of their own again."""
     before = None if arguments.before is None else run_barrier(explicit=arguments.before)
     since = None if arguments.since is None else run_barrier(explicit=arguments.since)
     if since is not None and not arguments.undo:
@@ -41,16 +42,28 @@ def compact(arguments: Namespace) -> None:
             {**_span(part), "rows": part.rows, "before": part.before, "after": part.after, "csn": part.csn}
             for part in done
         ],
-        "left": [{**_span(part), "files": part.before, "why": part.why} for part in found if part.why],
+        "left": [
+            {**_span(part), "files": part.before, "why": part.why, "next_step": part.next_step}
+            for part in found
+            if part.why
+        ],
     }
     seen = {
         "table": name,
-        "compacted": "" if done else "nothing: each unit that has ended is in one file, or has one epoch",
+        "compacted": "" if done else _nothing(undo=arguments.undo, left=len(told["left"])),
         "left": [str(part) for part in found if part.why],
     }
     columns = ["epochs from", "to", "rows", "files before", "after", "CSN"]
     rows = [[*_span(part).values(), part.rows, part.before, part.after, part.csn] for part in done]
     answer(arguments, told, facts(seen), *([table(columns, rows)] if rows else []))
+
+
+def _nothing(*, undo: bool, left: int) -> str:
+    if left:
+        return f"nothing: {several(left, 'unit')} cannot be {'taken apart' if undo else 'compacted'} now"
+    if undo:
+        return "nothing: the epochs have files of their own"
+    return "nothing: each unit is compacted, has one epoch, or ends later"
 
 
 def _shown(part: CompactedUnit) -> None:

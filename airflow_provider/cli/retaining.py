@@ -28,7 +28,7 @@ _ANSWERS_ON_DOMAIN = (ARG_CONN_ID, ARG_DOMAIN, ARG_OUTPUT, ARG_VERBOSE)
 
 COMPACT_COMMAND = subcommand(
     "compact",
-    "Bring the epochs of each month of a table into one file",
+    "Bring the epochs of each month of a table into common files",
     (
         _ARG_TABLE,
         argument(
@@ -43,8 +43,8 @@ COMPACT_COMMAND = subcommand(
     ),
     calls="compact.compact",
     more="For incremental Iceberg tables with many small epochs, beside jobs and readers: no row changes, and no job "
-    "waits. Units that have not ended are left alone. The vacuum deletes the former files. An epoch that is computed "
-    "again gets files of its own first.",
+    "waits. A unit becomes one file for each partition value. Units that have not ended are left alone. The vacuum "
+    "deletes the former files. An epoch that is computed again gets files of its own first.",
 )
 
 RETENTION_COMMANDS = (

@@ -20,7 +20,7 @@ _RESOLUTION = timedelta(microseconds=1)
 
 
 class CompactionUnit(StrEnum):
-    """Stretch of time, in UTC, whose epochs come into one file; an epoch belongs where it ends."""
+    """Stretch of time, in UTC, whose epochs come into common files; an epoch belongs where it ends."""
 
     DAY = "day"
     MONTH = "month"
@@ -59,13 +59,14 @@ class Regrouping:
 
     :param groups: least and greatest barrier of the epochs of each new file, in the order of time.
     :param beside: files of one epoch each, between those of *files*, that stay: another program's.
-    :param obstacle: why that cannot be; empty if it can.
+    :param obstacle: why that cannot be; empty if it can. :param way_out: of the obstacle; may be empty.
     """
 
     files: tuple[HeldFile, ...]
     groups: tuple[tuple[datetime, datetime], ...]
     beside: tuple[HeldFile, ...] = ()
     obstacle: str = ""
+    way_out: str = ""
 
     @property
     def low(self) -> datetime:
@@ -79,7 +80,7 @@ class Regrouping:
 def compactions(
     files: Sequence[HeldFile], unit: CompactionUnit, *, after: datetime, before: datetime
 ) -> Iterator[Regrouping]:
-    """Yield what brings the epochs of each whole unit into one file, oldest first; nothing where they are there.
+    """Yield what brings the epochs of each whole unit into common files, oldest first; nothing where they are there.
 
     :param files: all of the table with such epochs, in the order of time.
     :param after: the table's origin: slices of earlier epochs are not readable yet.
@@ -95,7 +96,8 @@ def compactions(
     for _, found in sorted(by_unit.items()):
         if len({(file.low, file.high) for file in found}) > 1:
             group = (min(file.low for file in found), max(file.high for file in found))
-            yield Regrouping(files=tuple(found), groups=(group,), obstacle=_obstacle(found))
+            obstacle, way_out = _obstacle(found)
+            yield Regrouping(files=tuple(found), groups=(group,), obstacle=obstacle, way_out=way_out)
 
 
 def separations(
@@ -126,8 +128,13 @@ def separations(
         together = [file for file in inside if file not in beside]
         every = epochs(low, high)
         apart = _apart(every, frozenset(every if barriers is None else barriers))
+        obstacle, way_out = _obstacle(together)
         yield Regrouping(
-            files=tuple(together), groups=tuple(apart), beside=tuple(beside), obstacle=_obstacle(together)
+            files=tuple(together),
+            groups=tuple(apart),
+            beside=tuple(beside),
+            obstacle=obstacle,
+            way_out=way_out,
         )
 
 
@@ -154,11 +161,11 @@ def _apart(epochs: Iterable[datetime], alone: Collection[datetime]) -> Iterator[
         yield run[0], run[-1]
 
 
-def _obstacle(files: Sequence[HeldFile]) -> str:
-    """Return why the rows of *files* cannot come together; empty if they can."""
+def _obstacle(files: Sequence[HeldFile]) -> tuple[str, str]:
+    """Return why the rows of *files* cannot come together, and the way out; empty if they can."""
     for file in files:
         if file.obstacle:
-            return file.obstacle
+            return file.obstacle, file.way_out
     if len({file.layout for file in files}) > 1:
-        return "files in several partition specs"
-    return ""
+        return "files in several partition specs", ""
+    return "", ""

@@ -87,7 +87,7 @@ class HeldFile:
     :param low: least barrier of these epochs. :param high: greatest one; another than *low* for a unit file.
     :param partition: what else separates files, as text.
     :param layout: number of the partition spec, but for the epoch.
-    :param obstacle: why its rows cannot be compacted; empty if they can.
+    :param obstacle: why its rows cannot be compacted; empty if they can. :param way_out: of the obstacle; may be empty.
     """
 
     uri: str
@@ -98,6 +98,7 @@ class HeldFile:
     partition: str
     layout: int
     obstacle: str = ""
+    way_out: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

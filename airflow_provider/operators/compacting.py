@@ -1,4 +1,4 @@
-"""Operator for a monthly task: one file for the epochs of a month."""
+"""Operator for a monthly task: common files for the epochs of a month."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _TOLD = 5
 
 
 class EpochCompactOperator(BaseOperator):
-    """Bring the epochs of each month of incremental Iceberg tables into one file; return the numbers of files.
+    """Bring the epochs of each month of incremental Iceberg tables into common files; return the numbers of files.
 
-    Runs beside jobs and readers: no row changes, and no job waits. The former files go with ``EpochRetentionOperator``,
-    once no reader needs them. A retry goes on where a try was interrupted.
+    One for each value of ``partition_by``. Runs beside jobs and readers: no row changes, and no job waits. The former
+    files go with ``EpochRetentionOperator``, once no reader needs them. A retry goes on where a try was interrupted.
 
     :param tables: names of the tables. :param domain: their domain (templated).
     :param before: barrier (templated); months that end later are left alone. None for all months that have ended.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -20,6 +21,7 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.compacting import EpochCompactOperator
+from airflow_provider.spark.added_files import add_files
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import epochs_connection, task_context, typed
 
@@ -51,14 +53,40 @@ def test_the_months_that_have_ended_come_into_one_file(service: EpochService) ->
     assert operator(before=(ORIGIN + DAY).isoformat()).execute(task_context()) == nothing
     assert operator().execute(task_context()) == {"units": 1, "rows": 3, "before": 3, "after": 1, "left": 0}
     assert operator().execute(task_context(try_number=2)) == nothing
-    told = json.loads(typed("compact", "counts", "--undo", "-o", "json").stdout)
-    assert [(unit["before"], unit["after"]) for unit in told["compacted"]] == [(1, 3)]
-    assert "nothing" in typed("compact", "counts", "--before", "2024-01-31").stdout
+    undone = json.loads(typed("compact", "counts", "--undo", "-o", "json").stdout)
+    assert [(unit["before"], unit["after"]) for unit in undone["compacted"]] == [(1, 3)]
+    told = typed("compact", "counts", "--before", "2024-01-31").stdout
+    assert "nothing: each unit is compacted, has one epoch, or ends later" in told
     again = typed("compact", "counts")
     assert "files before" in again.stdout
     assert "2024-02-01T00:00:00+00:00: 3 files became 1" in again.stderr, "progress, unit by unit"
     cut = service.cuts.cut("default", ["counts"])
     assert sorted(service.cuts.read(cut, "counts", ["n"]).column("n").to_pylist()) == [0, 1, 2, 3]
+
+
+def test_a_month_with_added_files_is_left_and_says_the_next_step(
+    service: EpochService, tmp_path: Path
+) -> None:
+    """R41: by the operator and by the command, which does not tell that all is done."""
+    file = tmp_path / "old.parquet"
+    pq.write_table(pa.table({"n": [7]}), file)
+    declared = Job("count", outputs=JOB.outputs, cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
+    attempt = service.begin(declared, Interval(ORIGIN, ORIGIN + DAY), Owner(dag_id="counts", run_id="again"))
+    assert isinstance(attempt, Attempt)
+    (sink,) = attempt.sinks
+    describe = add_files(
+        service, attempt, sink, service.formats[sink.format], [f"file://{file}"], in_paths={}
+    )
+    service.processed(attempt, "counts")
+    service.written(attempt, "counts", describe())
+    service.publish(attempt)
+    assert operator().execute(task_context()) == {"units": 0, "rows": 0, "before": 0, "after": 0, "left": 1}
+    told = typed("compact", "counts").stdout
+    assert "nothing: 1 unit cannot be compacted now" in told
+    assert f"3 files, left: files of another program, which were added: file://{file}; next step: let" in told
+    (left,) = json.loads(typed("compact", "counts", "-o", "json").stdout)["left"]
+    assert left["next_step"].endswith("then `airflow epochs compact` again")
+    assert "nothing: the epochs have files of their own" in typed("compact", "counts", "--undo").stdout
 
 
 @pytest.mark.usefixtures("service")

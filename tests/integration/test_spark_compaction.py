@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider.coordination.reading.queries import queries
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["postgresql"]  # a fixture of this module
 
 START = datetime(2013, 2, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 EVENTS = Table("events", domain="shop")
 COUNTS = Table("counts", domain="shop", kind="full", partition_by=["bucket(2, k)"])
 LOAD = Job("load", outputs=[EVENTS], cadence="@hourly", origin=START)
@@ -92,8 +95,8 @@ def count(spark: SparkSession, settings: Settings, number: int) -> None:
 
 
 def run(spark: SparkSession, settings: Settings, job: Job, number: int) -> Any:
-    start = START + number * timedelta(hours=1)
-    return epoch_run(job, Interval(start, start + timedelta(hours=1)), spark=spark, settings=settings)
+    start = START + number * HOUR
+    return epoch_run(job, Interval(start, start + HOUR), spark=spark, settings=settings)
 
 
 def call(spark: SparkSession, procedure: str, table: Table, options: str = "") -> Any:
@@ -157,7 +160,7 @@ def test_r17_spark_compacts_rows_of_epochs(
     assert after["events"] == [(number, number % 3) for number in range(120)]
     assert after["counts"] == [(0, 40), (1, 40), (2, 40)]
     assert len(service.cuts.files(newest, "events")) < 12, "the compacted files are read"
-    service.retention.expire("shop", "counts", START + timedelta(hours=1))
+    service.retention.expire("shop", "counts", START + HOUR)
     service.retention.vacuum("shop")
     assert every_way(spark, service, newest) == after
     assert (
@@ -265,6 +268,35 @@ def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
     spark.sql("ALTER TABLE epochs.shop.events DROP COLUMN more")
     load(spark, settings, 2)
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 120
+
+
+def test_r41_added_files_are_compacted_once_spark_has_rewritten_them(
+    spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path
+) -> None:
+    """R41: a day with files of another program is left, and says the way out, which then leads to one file."""
+    job = Job("load", outputs=[EVENTS], cadence="0 */8 * * *", origin=START, on_rerun="new_revision")
+    thirds = [Interval(START + hour * HOUR, START + (hour + 8) * HOUR) for hour in (0, 8, 16)]
+    for number, third in enumerate(thirds):
+        ids = range(40 * number, 40 * number + 40)
+        file = tmp_path / f"old-{number}.parquet"
+        pq.write_table(pa.table({"id": ids, "k": pa.array([row % 3 for row in ids], pa.int64())}), file)
+        with epoch_run(job, third, spark=spark, settings=settings) as epoch:
+            if number == 1:
+                epoch.write(EVENTS, spark.read.parquet(str(file)))
+            else:
+                epoch.add_files(EVENTS, [f"file://{file}"])
+    (left,) = service.retention.compact("shop", EVENTS, unit="day")
+    assert (left.before, left.after) == (3, None)
+    assert "let Spark rewrite them (rewrite_data_files with rewrite-all)" in str(left)
+    compact(spark, EVENTS)
+    (done,) = service.retention.compact("shop", EVENTS, unit="day")
+    assert (done.before, done.after, done.why) == (3, 1, "")
+    rows = every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]
+    assert rows == [(row, row % 3) for row in range(120)]
+    with epoch_run(job, thirds[0], spark=spark, settings=settings) as epoch:
+        epoch.write(EVENTS, spark.range(1).selectExpr("id", "id AS k"))
+    corrected = service.cuts.read(service.cuts.cut("shop", ["events"]), "events", ["id"]).column("id")
+    assert sorted(corrected.to_pylist()) == [0, *range(40, 120)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Compaction across epochs: one file for the epochs of a month (docs/decisions/unit-files.md).
+"""Compaction across epochs: common files for the epochs of a month (docs/decisions/unit-files.md).
 
 Each unit is a commit of its own, of the same rows, so that an interruption loses at most the work of one unit.
 """
@@ -57,6 +57,7 @@ class CompactedUnit:
     :param low: least barrier of these epochs. :param high: greatest one.
     :param before: number of their files before. :param after: likewise after; None where they are left.
     :param csn: of the commit. :param why: why they are left as they are; empty if they are not.
+    :param next_step: what lets them be compacted; may be empty.
     """
 
     low: datetime
@@ -66,11 +67,14 @@ class CompactedUnit:
     after: int | None = None
     csn: int | None = None
     why: str = ""
+    next_step: str = ""
 
     def __str__(self) -> str:
         span = f"epochs from {self.low.isoformat()} to {self.high.isoformat()}"
-        return f"{span}: {self.before} files" + (
-            f", left: {self.why}" if self.why else f" became {self.after}"
+        if not self.why:
+            return f"{span}: {self.before} files became {self.after}"
+        return f"{span}: {self.before} files, left: {self.why}" + (
+            f"; next step: {self.next_step}" if self.next_step else ""
         )
 
 
@@ -89,7 +93,7 @@ def compact(
     most: int,
     told: Told,
 ) -> tuple[CompactedUnit, ...]:
-    """Bring the epochs of each whole unit of a table into one file; see :meth:`~.retention.Retention.compact`."""
+    """Bring the epochs of each whole unit of a table into common files; see :meth:`~.retention.Retention.compact`."""
 
     def found(stamped: Stamped[TableRecord], files: list[HeldFile]) -> Iterator[Regrouping]:
         progress = stamped.record.progress
@@ -225,6 +229,7 @@ def _left(regrouping: Regrouping) -> CompactedUnit:
         rows=sum(file.rows for file in regrouping.files),
         before=len(regrouping.files),
         why=regrouping.obstacle,
+        next_step=regrouping.way_out,
     )
 
 

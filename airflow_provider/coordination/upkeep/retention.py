@@ -94,10 +94,11 @@ class Retention:
         most: int = 1_000,
         told: Told = lambda _unit: None,
     ) -> tuple[CompactedUnit, ...]:
-        """Bring the epochs of each whole unit of an incremental Iceberg table into one file; a repetition goes on.
+        """Bring the epochs of each whole unit of an incremental Iceberg table into common files; a repetition goes on.
 
-        No row changes, and no job waits. Each unit is a commit of its own, without an epoch. The former files leave
-        with their versions (:meth:`vacuum`). An epoch that is computed again gets files of its own first.
+        One for each value of ``partition_by``, and for each 512 MiB. No row changes, and no job waits. Each unit is a
+        commit of its own, without an epoch. The former files leave with their versions (:meth:`vacuum`). An epoch that
+        is computed again gets files of its own first.
 
         :param before: units that end later are left alone; by default, and at most, the table's watermark.
         :param unit: day, month or year, in UTC. :param by: author of the commits. :param most: number of units.

@@ -35,7 +35,7 @@ def entries_within(
 def held(metadata: TableMetadata, file: DataFile, spec_id: int, directory: str) -> HeldFile:
     """Describe *file* of the partition spec *spec_id*. :param directory: URI of the table's metadata folder."""
     low, high = spans.span_of(file)
-    layout, obstacle = spec_id, ""
+    layout, obstacle, way_out = spec_id, "", ""
     if spec_id in layouts.strange_specs(metadata):
         obstacle = (
             f"files in a partition spec that does not begin with the epoch: {metadata.specs()[spec_id]}"
@@ -46,6 +46,7 @@ def held(metadata: TableMetadata, file: DataFile, spec_id: int, directory: str) 
         obstacle = "" if found is not None else "files of many epochs whose layout for one epoch is gone"
     if not is_own(file.file_path, f"{directory}/"):
         obstacle = f"files of another program, which were added: {file.file_path}"
+        way_out = "let Spark rewrite them (rewrite_data_files with rewrite-all), then `airflow epochs compact` again"
     elif file.file_format is not FileFormat.PARQUET:
         obstacle = f"files that are not Parquet: {file.file_path}"
     return HeldFile(
@@ -57,6 +58,7 @@ def held(metadata: TableMetadata, file: DataFile, spec_id: int, directory: str) 
         partition=repr([file.partition[index] for index in range(1, len(file.partition))]),
         layout=layout,
         obstacle=obstacle,
+        way_out=way_out,
     )
 
 
