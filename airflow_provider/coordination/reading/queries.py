@@ -134,7 +134,7 @@ def _refuse_added(found: SizedFiles, state: State) -> None:
             field="engine",
             value="duckdb",
             expected=f"a table of files that this package wrote; {state.table} has others, which were added",
-            next_step=f"iceberg_scan(cut[{str(state.table)!r}].metadata_location), or cut[…].to_arrow().",
+            next_step=f"iceberg_scan(cut[{str(state.table)!r}].metadata_location()), or cut[…].to_arrow().",
         )
 
 
