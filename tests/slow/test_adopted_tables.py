@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings(UNCLOSED)
 
-FIRST = datetime(2024, 4, 16, tzinfo=UTC)
-"""Of the days that the job writes five are in this month, too."""
+FIRST = datetime(2023, 1, 17, tzinfo=UTC)
+"""The job writes the last five days of this month, and all of the next."""
 DAY = timedelta(days=1)
-TAKEN, MORE, FILES = 10, 10, 100
+TAKEN, MORE, FILES = 10, 33, 100
 """Days of before, days that the job writes, and files of a day of before."""
 EVENTS = Table("events", partition_by=["region"])
 READER = Job("reader", inputs=[state(EVENTS)], outputs=[Table("seen")], cadence="@daily")
@@ -153,11 +153,32 @@ def check(model: Model, settings: Settings) -> None:
     assert sorted(of_engine.column("id").to_pylist()) == sorted(row for row, *_ in wanted)
 
 
+def contents(tmp_path: Path) -> dict[str, bytes]:
+    """Return the content of each Parquet file of the table's former owner."""
+    found = {
+        str(file): file.read_bytes()
+        for place in ("lake", "theirs")
+        for file in (tmp_path / place).rglob("*.parquet")
+    }
+    assert len(found) == TAKEN * FILES
+    return found
+
+
+def compacted(settings: Settings) -> list[tuple[int, int | None]]:
+    """Compact by the month; return the numbers of files before and after, and require that the taken month is left."""
+    with EpochService.open(settings) as service:
+        units = service.retention.compact("default", EVENTS, unit=CompactionUnit.MONTH)
+    (left,) = [unit for unit in units if unit.why]
+    assert left.low == day(0).end
+    assert "rewrite_data_files" in left.next_step
+    return [(unit.before, unit.after) for unit in units if not unit.why]
+
+
 @pytest.mark.parametrize("source", [folder, iceberg])
 def test_a_table_of_before_goes_on_as_an_incremental_table(
     settings: Settings, spark: SparkSession, tmp_path: Path, source: Callable[[Path], tuple[Job, Take]]
 ) -> None:
-    """Ten days are taken, ten written, three corrected, and a month is compacted and corrected once more."""
+    """Ten days are taken, more written, three corrected, and a month is compacted, corrected and compacted again."""
     declared, take = source(tmp_path)
     model: Model = {}
     for number in range(TAKEN):
@@ -165,22 +186,23 @@ def test_a_table_of_before_goes_on_as_an_incremental_table(
             take(epoch, number)
         model[number] = ids_of(number)
     check(model, settings)
-    corrected = {number: [10 + number] for number in (3, 12, 17)}
-    for number in range(TAKEN, TAKEN + MORE):
-        write(number, model.setdefault(number, [number]), declared, settings, spark)
+    owned = contents(tmp_path)
+    for number in range(TAKEN, TAKEN + MORE):  # two files each
+        write(number, model.setdefault(number, [20 * number, 20 * number + 1]), declared, settings, spark)
     check(model, settings)
-    for number, ids in corrected.items():
-        write(number, ids, declared, settings, spark)
-        model[number] = ids
-    check(model, settings)
-    with EpochService.open(settings) as service:
-        units = service.retention.compact("default", EVENTS, unit=CompactionUnit.MONTH)
-    assert sum(unit.before for unit in units) > 0
-    check(model, settings)
-    for number in (4, 11):
-        model[number] = [20 + number]
+    for number in (3, 12, 17):  # a taken day, a day beside taken ones, and a day of the other month
+        model[number] = [20 * number + 1]
         write(number, model[number], declared, settings, spark)
     check(model, settings)
+    assert compacted(settings) == [(2 * 28 - 1, 2)]
+    check(model, settings)
+    for number in (4, 11, 25):
+        model[number] = [20 * number]
+        write(number, model[number], declared, settings, spark)
+    check(model, settings)
+    assert compacted(settings) == [(2 + 1 + 2, 2)], "of both sides of day 25, and its own"
+    check(model, settings)
+    assert contents(tmp_path) == owned
     with epoch_run(READER, day(TAKEN + MORE - 1), settings=settings, spark=spark) as epoch:
         found = epoch.read(EVENTS)
         assert sorted(row.id for row in found.collect()) == sorted(
