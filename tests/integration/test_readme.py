@@ -183,6 +183,27 @@ def test_a_pipeline_moves_over_and_equals_the_old_one(
     assert names["report"].function(found_by_sensor) == 4
 
 
+def test_days_that_were_taken_and_corrected_stay_when_the_program_runs_again(
+    tmp_path: Path,
+    classic_session: SparkSession,  # noqa: ARG001 - what the page starts by itself
+) -> None:
+    """The page's functions take two days, correct one of them, and take all of them again, with one day more."""
+    for day in (1, 2, 3):
+        folder = tmp_path / f"day=2024-01-{day:02}" / "region=north"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [day]}), folder / "part-0.parquet")
+    take, correct, _ = (block.text for block in blocks(HOW_TO / "existing-tables.md", "python"))
+    names: dict[str, Any] = {"__name__": "existing-tables"}
+    exec(take.replace("/lake/events", str(tmp_path)) + correct, names)  # noqa: S102 - it is the page's
+    first, second, third, end = (datetime(2024, 1, day, tzinfo=UTC) for day in (1, 2, 3, 4))
+    names["take_days"](first, third)
+    names["correct_day"](second, third, lambda spark: spark.sql("SELECT 22L AS id, 'south' AS region"))
+    names["take_days"](first, end)
+    with connect(local=".") as epochs:
+        found = epochs.cut(["events"])["events"].to_arrow(["id", "region"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(1, "north"), (3, "north"), (22, "south")]
+
+
 def _without_a_file(page: Path) -> str:
     """The page's one block of Python that is no file."""
     (text,) = (block.text for block in blocks(page, "python") if not block.file)
