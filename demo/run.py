@@ -154,7 +154,7 @@ def run(*, home: Path, plan: Plan, fault: bool = False) -> int:
     with stack.claimed():
         whole_s, first_s = budgets_s(plan.days, pace=stack.warehouse.pace).values()
         console.print(
-            f"Budget: {whole_s // 60} minutes on 2 cores, the first published epoch within "
+            f"Budget: {whole_s // 60} minutes on 2 quiet cores, the first published epoch within "
             f"{first_s} seconds. Everything that is written lies in {home}."
         )
         stack.clear()
