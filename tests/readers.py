@@ -1,13 +1,22 @@
 """Types × readers: ``python -m tests.readers`` writes docs/reference/readers.md.
 
-tests/integration/test_spark_readers.py has each reader read each type, and compares what it gets with what stands here.
+tests/integration/test_spark_readers.py has each reader read each type. The cells of the page are what it found; it
+compares them with the page, and writes the page when this module runs it.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
+
+import pytest
+
 from tests.architecture.sources import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "readers.md"
+RECORDING = "RECORD_READERS"
+"""Variable of the environment with which the test writes the page in place of comparing it."""
 
 TYPES = {
     "boolean": "true",
@@ -48,11 +57,17 @@ READERS = (
     "Spark, REST catalog",
 )
 
+TIME = "time"
+"""Type that Spark's tables cannot have: Arrow writes it, or another program whose files are added."""
+
 _HEAD = """# What each reader gets
 
-Made by `python -m tests.readers`; a test fails when this page is not what it makes. Another one writes a value of each
-type with Spark, has each reader read it, and compares every cell
-([test_spark_readers](../../tests/integration/test_spark_readers.py)): **equal** is the value that was written.
+Made by `python -m tests.readers`, which runs [a test](../../tests/integration/test_spark_readers.py): it writes a value
+of each type with Spark, has each reader read it, and compares. It fails when this page does not say what it finds.
+**equal** is the value that was written, **refused** an error that names the type.
+
+A column of the type `time` comes from Arrow, or from files of other programs that are added. A DataFrame with one is
+refused (`InvalidInput`): cast it to a string before `epoch.write`.
 
 The first three are `epoch.read` and `cut.views()` with and without
 [Iceberg's runtime](../how-to/write-jobs.md#give-spark-icebergs-runtime) and
@@ -63,15 +78,16 @@ this package [overlooks them](../decisions/spark-reads.md).
 """
 
 
-def page() -> str:
-    """Return the page."""
+def page(cells: Mapping[tuple[str, str], str]) -> str:
+    """Return the page. :param cells: what was found, by the value's name and the reader."""
     lines = [
         f"| value | {' | '.join(READERS)} |",
         f"| --- {'| --- ' * len(READERS)}|",
-        *(f"| {name} | {' | '.join(['equal'] * len(READERS))} |" for name in TYPES),
+        *(f"| {name} | {' | '.join(cells[name, reader] for reader in READERS)} |" for name in (*TYPES, TIME)),
     ]
     return _HEAD + "\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    os.environ[RECORDING] = "1"
+    sys.exit(pytest.main(["-n0", str(ROOT / "tests" / "integration" / "test_spark_readers.py")]))
