@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
@@ -13,9 +14,33 @@ _OPTION_WIDTH = _WIDTH - 24
 """Width of an option's help, which argparse begins in column 24."""
 
 
+class _OfCommand(Arg):
+    """Argument of a command that refuses other arguments by itself: the parser of all commands prints another help."""
+
+    def add_to_parser(self, parser: ArgumentParser) -> None:
+        super().add_to_parser(parser)
+        if not isinstance(parser.parse_known_args, _Strict):
+            parser.parse_known_args = _Strict(parser)  # type: ignore[method-assign,assignment]
+
+
+class _Strict:
+    """Parse arguments of which none may be left over."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self._parser, self._parse = parser, parser.parse_known_args
+
+    def __call__(
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        found, others = self._parse(args, namespace)
+        if others:
+            self._parser.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
+
+
 def argument(*flags: str, help: str, **options: Any) -> Arg:  # noqa: A002 - argparse's word
     """Return an argument whose help fits into 80 columns."""
-    return Arg(flags, help=textwrap.fill(help, _OPTION_WIDTH), **options)
+    return _OfCommand(flags, help=textwrap.fill(help, _OPTION_WIDTH), **options)  # type: ignore[no-untyped-call]
 
 
 def subcommand(name: str, help: str, args: tuple[Arg, ...], *, calls: str, more: str = "") -> ActionCommand:  # noqa: A002

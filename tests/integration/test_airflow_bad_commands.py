@@ -288,6 +288,25 @@ def test_a_connection_of_no_good_name_is_refused(
     assert records(home) == before
 
 
+def test_an_argument_too_many_prints_the_help_of_its_command() -> None:
+    """Not the list of all commands, which Airflow's parser would print."""
+    for command in leaves(get_cli_commands(), ""):
+        done = typed(*command.split(), "--unheard-of")
+        assert (done.returncode, done.stdout[:7]) == (2, "Usage: ")
+        assert " ".join(done.stdout.split()).startswith(f"Usage: airflow epochs {command} "), command
+    found = typed("status", "shop").stderr
+    assert found == "\nairflow epochs status command error: unrecognized arguments: shop, see help above.\n"
+
+
+def leaves(commands: Iterable[ActionCommand | GroupCommand], prefix: str) -> Iterator[str]:
+    for command in commands:
+        name = f"{prefix} {command.name}".strip().removeprefix("epochs").strip()
+        if isinstance(command, GroupCommand):
+            yield from leaves(command.subcommands, name)
+        else:
+            yield name
+
+
 def test_every_argument_that_takes_text_is_tried() -> None:
     """A new command or option stands in the table above."""
     assert set(arguments(get_cli_commands(), "")) == {*ARGUMENTS}
