@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, shown
+from airflow_provider.domain.errors import Conflict, InvalidInput, SchemaMismatch, StoreIncompatible, shown
 from airflow_provider.domain.source_bounds import Source
 from airflow_provider.stores.base import StoreCapability
 
@@ -29,6 +29,14 @@ def not_entered(attempt: Attempt) -> InvalidInput:
         field="epoch",
         value=str(attempt),
         expected="a with block around its reads and writes",
+    )
+
+
+def not_reached(attempt: Attempt) -> Conflict:
+    """Error for an epoch that its run began and did not compute: an earlier one of ``commit="together"`` failed."""
+    return Conflict(
+        f"{attempt}: an earlier epoch of the run failed.",
+        next_step="run the task again: it computes the epochs that are left, and publishes all at once.",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
+from airflow_provider.spark import refusals
 from airflow_provider.spark.attempt_run import EpochRun
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def each_and_publish(service: EpochService, runs: Sequence[MemberRun]) -> Iterat
     """Yield the epochs that are to be computed, and publish all of *runs* after the last.
 
     An adopted epoch is not yielded. If an epoch fails, or the caller stops, nothing is published; a retry of the run
-    adopts what is complete.
+    adopts what is complete, and epochs that were not computed yet are aborted, so that no run waits for their locks.
 
     :raises Fenced: an epoch was aborted, or computed by another attempt.
     """
@@ -65,6 +66,9 @@ def each_and_publish(service: EpochService, runs: Sequence[MemberRun]) -> Iterat
         for run in runs:
             run.release()
         if not is_published:
+            for run in runs:
+                if not (run.entered or run.attempt.adopted):
+                    run.abandon(refusals.not_reached(run.attempt))
             log.warning("none of %d epochs of %s is published", len(runs), runs[0].job.name)
 
 

@@ -15,6 +15,7 @@ import pytest
 from uuid6 import uuid7
 
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.domain.checks import Check, is_true, no_rows, not_null
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.defaults import Defaults
@@ -220,6 +221,10 @@ def test_a_night_becomes_visible_at_once_and_a_retry_computes_the_rest(
     with pytest.raises(OSError, match="lost its host"):
         run(RUN, stop_at=2)
     assert service.store.read("default", []).head.csn == 0
+    starts = [MIDNIGHT + number * timedelta(hours=1) for number in range(4)]
+    hours = [Interval(start, start + timedelta(hours=1)) for start in starts]
+    states = [explain(service.store, "default", BOTH.name, hour).state for hour in hours]
+    assert states == [EpochState.PRECOMMIT] * 2 + [EpochState.ABORTED] * 2
     runs = run(replace(RUN, try_number=2), stop_at=4)
     assert computed == [0, 1, 2, 3]
     assert [epoch.published.csn for epoch in runs if epoch.published] == [1, 1]
