@@ -2,13 +2,15 @@
 
 The test that is known to notice it runs first; when it does not, the modules that it is one of run as a whole, and
 then the simulation. Each of these runs on the unchanged code, too. It must pass there, and that says how long it
-takes: a mutant that takes several times as long counts as found, by a run that did not end.
+takes: a mutant that takes several times as long counts as found, by a run that did not end. The known tests run on
+the unchanged code at the end, too: any failure finds a mutant, and a server or library that is gone fails all tests.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -105,9 +107,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Try all mutants, print who killed each and the figures; return 1 when one survives."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("--only", default="", help="mutants whose name or rule contains this")
+    parser.add_argument(
+        "--part",
+        type=_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="the Kth of N parts: all of them take an hour",
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
+    number, parts = options.part
     chosen = [mutant for mutant in PLANTED if options.only in mutant.name or options.only == mutant.rule]
+    chosen = chosen[(number - 1) * len(chosen) // parts : number * len(chosen) // parts]
     signal.signal(signal.SIGTERM, _interrupt)
     with (
         tempfile.TemporaryDirectory(prefix="epochs-mutants-") as directory,
@@ -116,24 +127,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Path(directory).chmod(0o755)  # servers have users of their own
         unchanged = Unchanged(_copy(Path(directory), "unchanged"))
         try:
-            first = list(pool.map(lambda one: unchanged.run("known tests", one), _known_tests(chosen)))
+            known_tests = _known_tests(chosen)
+            first = list(pool.map(lambda command: unchanged.run("known tests", command), known_tests))
             judge = Judge(Path(directory), unchanged, known_s=max(first, default=SHORTEST_LIMIT_S))
-            verdicts = list(pool.map(lambda one: _told(judge.compare_descendant(one)), chosen))
+            verdicts = list(pool.map(lambda mutant: _told(judge.verdict_on(mutant)), chosen))
+            list(pool.map(lambda command: unchanged.run("known tests, once more", command), known_tests))
         except BrokenBeforeError as broken:
             pool.shutdown(cancel_futures=True)
             print(broken)
             return 1
-    survivors = [one for one in verdicts if not one.killer]
+    survivors = [verdict for verdict in verdicts if not verdict.killer]
     print(f"figure mutants.planted {len(verdicts)}")
     print(f"figure mutants.killed {len(verdicts) - len(survivors)}")
     return 1 if survivors else 0
 
 
+def _part(text: str) -> tuple[int, int]:
+    """Return K and N of ``K/N``."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected K/N with K from 1 to N, such as 2/4")
+    return int(match[1]), int(match[2])
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
     """End as Ctrl-C in a terminal does: what runs ends, and the copies are removed."""
-    for one in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            child.kill()
     raise KeyboardInterrupt
 
 
@@ -176,9 +197,9 @@ def run(place: Path, command: Command, limit_s: float | None = None) -> Ran:
         finally:
             if process.poll() is None:
                 source = psutil.Process(process.pid)
-                for one in (source, *source.children(recursive=True)):
+                for started_by in (source, *source.children(recursive=True)):
                     with suppress(psutil.NoSuchProcess):
-                        one.kill()
+                        started_by.kill()
     if process.returncode == NO_TEST_RAN:
         raise ValueError(f"nothing ran: {' '.join(command)}: {said[-300:]}")
     failure = "" if process.returncode == 0 else _first_failure(said) or f"exit code {process.returncode}"
@@ -190,8 +211,8 @@ def known(chosen: Sequence[Mutant]) -> Command:
 
     Cases of the slow tier are left out: the same test runs on other stores.
     """
-    modules = sorted({module for one in chosen for module in one.tests})
-    names = " or ".join(sorted({one.by for one in chosen}))
+    modules = sorted({module for mutant in chosen for module in mutant.tests})
+    names = " or ".join(sorted({mutant.by for mutant in chosen}))
     where = "" if chosen[0].servers else f" and {NO_SERVERS}"
     return (*TESTING, "-m", "not slow", "-k", f"({names}){where}", *modules)
 
@@ -203,8 +224,10 @@ def whole(mutant: Mutant) -> Command:
 
 def _known_tests(chosen: Sequence[Mutant]) -> list[Command]:
     """Return what runs all known tests: those on servers, which take longest, and two halves of the others."""
-    plain = sorted((one for one in chosen if one.by and not one.servers), key=lambda one: one.tests)
-    on_servers = [one for one in chosen if one.by and one.servers]
+    plain = sorted(
+        (mutant for mutant in chosen if mutant.by and not mutant.servers), key=lambda mutant: mutant.tests
+    )
+    on_servers = [mutant for mutant in chosen if mutant.by and mutant.servers]
     middle = len(plain) // 2
     return [known(some) for some in (on_servers, plain[:middle], plain[middle:]) if some]
 
@@ -226,7 +249,7 @@ class Judge:
     unchanged: Unchanged
     known_s: float
 
-    def compare_descendant(self, mutant: Mutant) -> Verdict:
+    def verdict_on(self, mutant: Mutant) -> Verdict:
         """Plant it in a copy, and run what may notice it until something does."""
         started = time.monotonic()
         place = _copy(self.directory, f"mutant-{PLANTED.index(mutant)}")
@@ -253,15 +276,15 @@ def _told(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _copy(directory: Path, name: str) -> Path:
-    place = directory / name
+def _copy(directory: Path, called: str) -> Path:
+    place = directory / called
     place.mkdir()
-    for one in COPIED:
-        source = ROOT / one
+    for name in COPIED:
+        source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, place / one, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(source, place / one)
+            shutil.copy(source, place / name)
     (ROOT / JARS).mkdir(exist_ok=True)
     (place / JARS).symlink_to(ROOT / JARS)  # what a test fetches there serves all copies
     return place
