@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider.domain.errors import choice
 from airflow_provider.domain.read_options import Align, Consistency, checked_lag
-from airflow_provider.domain.session import Session
 from airflow_provider.domain.staleness import checked_staleness
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.session import Session
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.missing import Missing, Staleness
-from airflow_provider.domain.version import TableRecord, TableVersion
+
+if TYPE_CHECKING:
+    from airflow_provider.domain.version import TableRecord, TableVersion
 
 _NOTHING = timedelta(0)
 

@@ -10,24 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow import __version__ as airflow_version
-from airflow.providers.common.compat.sdk import (
-    AirflowException,
-    AirflowFailException,
-    AirflowNotFoundException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    Stats,
-    TaskInstanceKey,
-    conf,
-    determine_kwargs,
-    get_listener_manager,
-    mask_secret,
-)
 from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_2_PLUS, AIRFLOW_V_3_3_PLUS
-from asgiref.sync import sync_to_async
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import (
+        AirflowException,
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+        Stats,
+        TaskInstanceKey,
+        conf,
+        determine_kwargs,
+        get_listener_manager,
+        mask_secret,
+    )
 
 __all__ = [
     "NOT_RESUMED",
@@ -51,7 +52,36 @@ __all__ = [
     "partition_key",
 ]
 
+_MOVED = frozenset(
+    {
+        "AirflowException",
+        "AirflowFailException",
+        "AirflowNotFoundException",
+        "AirflowSensorTimeout",
+        "AirflowSkipException",
+        "Stats",
+        "TaskInstanceKey",
+        "conf",
+        "determine_kwargs",
+        "get_listener_manager",
+        "mask_secret",
+    }
+)
+
 Result = TypeVar("Result")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name that Airflow has moved when it is first asked for: some take longer than a DAG file takes to parse.
+
+    :raises AttributeError: this module has no such name.
+    """
+    if name not in _MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module("airflow.providers.common.compat.sdk"), name)
+    globals()[name] = found
+    return found
+
 
 STARTS_IN_TRIGGER = AIRFLOW_V_3_3_PLUS
 """True if a task can start in the triggerer: the scheduler of an older Airflow starts each task in a worker, also one
@@ -75,6 +105,8 @@ async def from_trigger(function: Callable[..., Result], *arguments: Any) -> Resu
     In a thread of another kind the triggerer of Airflow 3.1 would read its supervisor's answer on another loop, lose
     it, and end.
     """
+    from asgiref.sync import sync_to_async
+
     return await sync_to_async(function)(*arguments)
 
 
@@ -85,6 +117,8 @@ async def amask_secret(secret: str) -> None:
 
         await mask(secret)
     else:
+        from airflow.providers.common.compat.sdk import mask_secret
+
         await from_trigger(mask_secret, secret)
 
 
