@@ -270,6 +270,7 @@ def test_r17_r26_spark_deletes_no_file_and_its_rows_stop_the_next_publish(
     assert len(every_way(spark, service, service.cuts.cut("shop", ["events"]))["events"]) == 120
 
 
+@pytest.mark.slow
 def test_r41_added_files_are_compacted_once_spark_has_rewritten_them(
     spark: SparkSession, settings: Settings, service: EpochService, tmp_path: Path
 ) -> None:
