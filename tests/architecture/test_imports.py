@@ -185,7 +185,15 @@ def test_a_dag_file_loads_declarations_and_no_more() -> None:
     )
     loaded = done.stdout.split()
     assert {"pyarrow", "numpy", "msgspec", "sqlalchemy"}.isdisjoint(word.split(".")[0] for word in loaded)
-    working = ("coordination", "spark", "sources", "tables", "stores.codec", "domain.records", "domain.session")
+    working = (
+        "coordination",
+        "spark",
+        "sources",
+        "tables",
+        "stores.codec",
+        "domain.records",
+        "domain.session",
+    )
     assert [
         name for name in loaded if name.startswith(tuple(f"airflow_provider.{room}" for room in working))
     ] == []
