@@ -71,7 +71,8 @@ refused (`InvalidInput`): cast it to a string before `epoch.write`.
 
 The first three are `epoch.read` and `cut.views()` with and without
 [Iceberg's runtime](../how-to/write-jobs.md#give-spark-icebergs-runtime) and
-[a file system for the warehouse](../decisions/reads-on-s3.md); Arrow and DuckDB are `cut[table].to_arrow()` and
+[a file system for the warehouse](../decisions/reads-on-s3.md) (one session has both, and the package is told to read as
+where it lacks them; the plans are looked at); Arrow and DuckDB are `cut[table].to_arrow()` and
 `cut.sql`; the next is [a cut file](../how-to/read.md#open-a-cut-in-any-engine), the last two come by
 [an address](../how-to/engines.md). Filters on NaN and -0.0 are another matter: what reads by Iceberg's runtime without
 this package [overlooks them](../decisions/spark-reads.md).

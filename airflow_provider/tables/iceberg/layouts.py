@@ -41,8 +41,13 @@ def stopping(metadata: TableMetadata, listed: Callable[[], Iterable[ManifestFile
     )
     if not used:
         return ""
-    spec = metadata.specs()[used[0]]
-    return f"files in a partition spec that does not begin with {EPOCH_COLUMN}: {spec}"
+    return strange_files(metadata.specs()[used[0]])
+
+
+def strange_files(spec: PartitionSpec) -> str:
+    """Return what is wrong with files in *spec*, which does not begin with the epoch, on one line."""
+    fields = ", ".join(f"{field.name} ({field.transform})" for field in spec.fields)
+    return f"files in a partition spec that does not begin with {EPOCH_COLUMN}: {fields or 'none'}"
 
 
 def strange_specs(metadata: TableMetadata) -> set[int]:

@@ -37,9 +37,7 @@ def held(metadata: TableMetadata, file: DataFile, spec_id: int, directory: str) 
     low, high = spans.span_of(file)
     layout, obstacle, way_out = spec_id, "", ""
     if spec_id in layouts.strange_specs(metadata):
-        obstacle = (
-            f"files in a partition spec that does not begin with the epoch: {metadata.specs()[spec_id]}"
-        )
+        obstacle = layouts.strange_files(metadata.specs()[spec_id])
     elif low != high:
         found = layouts.spec_of_single_epochs(metadata, spec_id)
         layout = spec_id if found is None else found
