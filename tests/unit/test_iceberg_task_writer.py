@@ -52,7 +52,12 @@ def write(folder: Path, rows: dict[str, Any], **options: Any) -> list[WrittenFil
 
 
 def description(file: WrittenFile) -> dict[str, Any]:
-    return dict(json.loads(file.description))
+    """Return what is said of *file*, with a list of its statistics by column id in place of one of each kind."""
+    said = dict(json.loads(file.description))
+    kinds = [said.pop(kind) for kind in ("sizes", "values", "nulls", "lower", "upper")]
+    return said | {
+        "columns": {str(number): [*of_one] for number, *of_one in zip(said["ids"], *kinds, strict=True)}
+    }
 
 
 def path(file: WrittenFile) -> Path:

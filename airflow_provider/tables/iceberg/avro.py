@@ -10,7 +10,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -84,6 +84,29 @@ class Encoder(BinaryEncoder):
         self._output_stream.write(_number(integer))
 
 
+class Statistics(Mapping[int, Any]):
+    """Values by column id that are only to be written: a dictionary of each would take longer than all else.
+
+    :param ids: of the columns, all distinct. :param listed: their values, in the same order.
+    """
+
+    __slots__ = ("ids", "listed")
+
+    def __init__(self, ids: tuple[int, ...], listed: list[Any]) -> None:
+        if len(ids) != len(listed):
+            raise ValueError(f"{len(listed)} values of {len(ids)} columns")
+        self.ids, self.listed = ids, listed
+
+    def __getitem__(self, number: int) -> Any:
+        return dict(zip(self.ids, self.listed, strict=True))[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
 @dataclass(frozen=True)
 class _QuickMap(Writer):
     """Writes a map from numbers at once: statistics of columns are most of a manifest, two values of a file a column.
@@ -101,17 +124,23 @@ class _QuickMap(Writer):
 
 
 def _numbers(pairs: Mapping[int, int]) -> bytes:
-    return b"".join(chain.from_iterable(zip(_keys(*pairs), map(_number, pairs.values()), strict=True)))
+    ids, values = _columns(pairs)
+    return b"".join(chain.from_iterable(zip(_keys(ids), map(_number, values), strict=True)))
 
 
 def _texts(pairs: Mapping[int, bytes]) -> bytes:
-    values = pairs.values()
+    ids, values = _columns(pairs)
     sizes = map(_number, map(len, values))
-    return b"".join(chain.from_iterable(zip(_keys(*pairs), sizes, values, strict=True)))
+    return b"".join(chain.from_iterable(zip(_keys(ids), sizes, values, strict=True)))
+
+
+def _columns(pairs: Mapping[int, Any]) -> tuple[tuple[int, ...], Collection[Any]]:
+    """Return the ids and the values of *pairs*."""
+    return (pairs.ids, pairs.listed) if isinstance(pairs, Statistics) else (tuple(pairs), pairs.values())
 
 
 @lru_cache(maxsize=64)
-def _keys(*numbers: int) -> tuple[bytes, ...]:
+def _keys(numbers: tuple[int, ...]) -> tuple[bytes, ...]:
     """Return the encoded keys of a map, which are the same columns in each file of a table."""
     return tuple(map(_number, numbers))
 

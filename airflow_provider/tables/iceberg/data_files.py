@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -14,8 +14,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, PrimitiveType
 
 from airflow_provider.tables.base import WrittenFile
-
-_Value = TypeVar("_Value", int, bytes)
+from airflow_provider.tables.iceberg.avro import Statistics
 
 
 def partition_types(spec: PartitionSpec, schema: Schema) -> list[PrimitiveType]:
@@ -38,11 +37,18 @@ class _Placed(msgspec.Struct):
 class _Described(_Placed):
     """Description of a written file by its task; bounds are Base64 in JSON.
 
-    :param columns: by id: bytes, values, nulls, lower and upper bound; None for what is not known.
+    A list for each kind of statistics, None for what is not known: one of each column would be millions of objects.
+
+    :param ids: of the columns, to which the lists belong.
     """
 
-    columns: dict[int, tuple[int, int, int | None, bytes | None, bytes | None]]
     offsets: list[int]
+    ids: tuple[int, ...]
+    sizes: list[int | None]
+    values: list[int | None]
+    nulls: list[int | None]
+    lower: list[bytes | None]
+    upper: list[bytes | None]
 
 
 def partition_of(file: WrittenFile, types: Sequence[PrimitiveType]) -> list[Any]:
@@ -60,8 +66,7 @@ def _typed(placed: _Placed, types: Sequence[PrimitiveType]) -> list[Any]:
 def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -> DataFile:
     """Return the entry of *file* in a manifest. :param types: :func:`partition_types` of its spec."""
     description = msgspec.json.decode(file.description, type=_Described)
-    ids = description.columns.keys()
-    sizes, counts, nulls, lows, highs = [*zip(*description.columns.values(), strict=True)] or [()] * 5
+    ids = description.ids
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.uri,
@@ -69,20 +74,21 @@ def data_file(file: WrittenFile, spec_id: int, types: Sequence[PrimitiveType]) -
         partition=Record(*_typed(description, types)),
         record_count=file.rows,
         file_size_in_bytes=file.size_bytes,
-        column_sizes=_known(ids, sizes),
-        value_counts=_known(ids, counts),
-        null_value_counts=_known(ids, nulls),
-        lower_bounds=_known(ids, lows),
-        upper_bounds=_known(ids, highs),
+        column_sizes=_known(ids, description.sizes),
+        value_counts=_known(ids, description.values),
+        null_value_counts=_known(ids, description.nulls),
+        lower_bounds=_known(ids, description.lower),
+        upper_bounds=_known(ids, description.upper),
         split_offsets=description.offsets,
         spec_id=spec_id,
     )
 
 
-def _known(ids: Iterable[int], values: Sequence[_Value | None]) -> dict[int, _Value]:
-    """Return *values* by id without those that are not known; a table of many columns has millions of them."""
-    pairs = zip(ids, values, strict=True)
-    return {number: value for number, value in pairs if value is not None} if None in values else dict(pairs)  # type: ignore[arg-type]
+def _known(ids: tuple[int, ...], values: list[Any]) -> Mapping[int, Any]:
+    """Return *values* by id without those that are not known."""
+    if None in values:
+        return {number: value for number, value in zip(ids, values, strict=True) if value is not None}
+    return Statistics(ids, values)
 
 
 def place_in_order(file: DataFile) -> tuple[Any, ...]:

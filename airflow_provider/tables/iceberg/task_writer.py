@@ -217,8 +217,8 @@ def plain(value: pa.Scalar) -> Any:
 
 
 def description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> str:
-    """Return the data of a manifest entry as JSON: partition, row group offsets, and per column id
-    ``[bytes, values, nulls, lower bound, upper bound]``.
+    """Return the data of a manifest entry as JSON: partition, row group offsets, and of each column id, size in bytes,
+    number of values and of nulls, lower and upper bound, each as a list of all columns.
 
     :param footer: the file's metadata as pyarrow reads it. :param schema: its columns by their names in the file, with
         the ids and types that the table has for them.
@@ -230,10 +230,12 @@ def description(footer: Any, schema: pa.Schema, partition: tuple[Any, ...]) -> s
         if path in paths:
             chunks = [group.column(paths[path]) for group in groups]
             columns[number] = _column(chunks, kind)
+    statistics = zip(*columns.values(), strict=True) if columns else iter([()] * 5)
     said = {
         "partition": partition,
         "offsets": [_offset(group.column(0)) for group in groups],
-        "columns": columns,
+        "ids": list(columns),
+        **dict(zip(("sizes", "values", "nulls", "lower", "upper"), statistics, strict=True)),
     }
     return json.dumps(said, separators=(",", ":"))
 
