@@ -393,9 +393,9 @@ class _Doctor:
             yield Symptom(
                 subject=f"inputs of {job}",
                 found=f"{len(lines)} inputs of committed epochs are not what was read: {self._listed(lines)}",
-                next_step="clear the tasks of these epochs: the next revision reads what is there now. "
-                f"{self._command(f'explain {job} START/END')} shows one; an epoch that others have read stays as it "
-                "is until they can be computed again with it.",
+                next_step=f"{self._command(f'restate plan {job} --interval START/END')} shows what computes them again "
+                "from what is there now, with their readers, and the next command; "
+                f"{self._command(f'explain {job} START/END')} shows one of them.",
             )
 
     def _missing_files(self) -> Iterator[Symptom]:
@@ -410,9 +410,9 @@ class _Doctor:
             yield Symptom(
                 subject=f"files of {table}",
                 found=f"{len(lines)} files are missing: {self._listed(list(lines.values()))}",
-                next_step="bring them back from a backup of the warehouse; without one, clear the tasks of these "
-                f"epochs, which {self._command('explain JOB START/END')} shows one by one. All epochs of one file are "
-                f"computed again together: {self._command('restate plan')}.",
+                next_step="bring them back from a backup of the warehouse; without one, "
+                f"{self._command('restate plan JOB --interval START/END')} shows what computes these epochs again, all "
+                "epochs of one file together, and the next command.",
             )
 
     def _listed(self, lines: Sequence[str]) -> str:
