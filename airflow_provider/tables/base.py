@@ -163,7 +163,7 @@ class Projected:
 class MissingFile:
     """File that a version or staged output names and that does not exist.
 
-    :param barrier: barrier of the epoch whose rows the file holds; None for a metadata file.
+    :param barrier: barrier of the epoch whose rows the file holds, or whose files it names; None if it does not say.
     :param since: least barrier of a file with the rows of many epochs, whose greatest one is *barrier*.
     """
 
@@ -173,7 +173,7 @@ class MissingFile:
 
     @property
     def epochs(self) -> str:
-        """The epochs whose rows it holds, in words; empty for a metadata file."""
+        """The epochs whose rows it holds, or whose files it names, in words; empty if it does not say."""
         if self.barrier is None:
             return ""
         if self.since is None:

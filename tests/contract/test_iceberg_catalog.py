@@ -234,6 +234,9 @@ def test_states_that_another_program_expired_stop_neither_readers_of_others_nor_
     assert fresh.rows(table, 3) == expected((3, [3]))
     with pytest.raises(Unavailable, match=hidden[0].rpartition("/")[2]):
         fresh.rows(table, 0)
+    gone = {file.uri: file.barrier for file in fresh.format.missing(table, [ref])}
+    assert gone.keys() == {*hidden}
+    assert {*gone.values()} == {day(number).end for number in range(3)}
     for number in range(4, 4 + 2 * manifests.FOLD_AT):
         fresh.publish(table, day(number), [number], shows=Shown(day(number).start, day(number).end))
         assert fresh.rows(table, number) == expected((number, [number]))

@@ -22,14 +22,14 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
     gone: dict[str, MissingFile] = {}
     named: dict[str, tuple[spans.Span, int]] = {}
     seen: set[str] = set()
-    for manifest in _manifests(io, lists, staged, gone):
+    for manifest, epochs in _manifests(io, lists, staged, gone):
         if manifest.manifest_path in seen:
             continue
         seen.add(manifest.manifest_path)
         try:
             entries = manifest_files.entries(io, manifest)
         except FileNotFoundError:
-            gone[manifest.manifest_path] = MissingFile(uri=manifest.manifest_path)
+            gone[manifest.manifest_path] = _missing(manifest.manifest_path, epochs)
             continue
         for entry in entries:
             file = entry.data_file
@@ -41,19 +41,28 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
         for uri in some:
             span, size_bytes = named[uri]
             if found.get(uri) != size_bytes:  # written anew: only files of other programs can be
-                low, high = map(from_micros, span)
-                gone[uri] = MissingFile(uri=uri, barrier=high, since=None if low == high else low)
+                gone[uri] = _missing(uri, span)
     return list(gone.values())
+
+
+def _missing(uri: str, span: spans.Span | None) -> MissingFile:
+    """Return the missing file at *uri*. :param span: the epochs whose rows it has, or names; None if not known."""
+    if span is None:
+        return MissingFile(uri=uri)
+    low, high = map(from_micros, span)
+    return MissingFile(uri=uri, barrier=high, since=None if low == high else low)
 
 
 def _manifests(
     io: FileIO, lists: Sequence[str], staged: Sequence[Committable], gone: dict[str, MissingFile]
-) -> Iterator[ManifestFile]:
-    """Yield the manifests of *lists* and *staged*; add missing lists to *gone*."""
+) -> Iterator[tuple[ManifestFile, spans.Span | None]]:
+    """Yield the manifests of *lists* with their epochs, and those of *staged*; add missing lists to *gone*."""
     for uri in dict.fromkeys(lists):
         try:
-            yield from manifests.live(manifest_files.read_list(io, uri))
+            listed = manifest_files.read_list(io, uri)
         except FileNotFoundError:
             gone[uri] = MissingFile(uri=uri)
+            continue
+        yield from ((manifest, manifests.epochs_of(manifest)) for manifest in manifests.live(listed))
     for output in staged:
-        yield from (manifests.staged(part, 0) for part in output.parts)
+        yield from ((manifests.staged(part, 0), None) for part in output.parts)
