@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_provider.coordination.commits.adopt import foreign_span
 from airflow_provider.coordination.commits.catch_up import behind_of
@@ -393,9 +394,9 @@ class _Doctor:
             yield Symptom(
                 subject=f"inputs of {job}",
                 found=f"{len(lines)} inputs of committed epochs are not what was read: {self._listed(lines)}",
-                next_step=f"{self._command(f'restate plan {job} --interval START/END')} shows what computes them again "
+                next_step=f"{self._command(f'restate plan {quote(job)} --interval START/END')} shows what computes them again "
                 "from what is there now, with their readers, and the next command; "
-                f"{self._command(f'explain {job} START/END')} shows one of them.",
+                f"{self._command(f'explain {quote(job)} START/END')} shows one of them.",
             )
 
     def _missing_files(self) -> Iterator[Symptom]:
