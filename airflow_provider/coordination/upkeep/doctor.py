@@ -394,8 +394,8 @@ class _Doctor:
             yield Symptom(
                 subject=f"inputs of {job}",
                 found=f"{len(lines)} inputs of committed epochs are not what was read: {self._listed(lines)}",
-                next_step=f"{self._command(f'restate plan {quote(job)} --interval START/END')} shows what computes them again "
-                "from what is there now, with their readers, and the next command; "
+                next_step=f"{self._command(f'restate plan {quote(job)} --interval START/END')} shows what computes "
+                "them again from what is there now, with their readers, and the next command; "
                 f"{self._command(f'explain {quote(job)} START/END')} shows one of them.",
             )
 
