@@ -42,7 +42,7 @@ from airflow_provider.spark.computed import computed
 from airflow_provider.spark.handles import handle_of
 from airflow_provider.spark.launch_spec import Batch, LaunchSpec
 from airflow_provider.spark.shared_run import ParticipantRun, SharedRun, begin_shared, participate
-from airflow_provider.spark.together import MemberRun, each_and_publish
+from airflow_provider.spark.together import MemberRun, abandon_all, each_and_publish
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import redacted
 from airflow_provider.tables.capabilities import TableCapability
@@ -170,9 +170,7 @@ def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | Non
                 runs.append(MemberRun(service, order.job, answer, spark=spark, publishes=False))
     except Exception as error:
         # Nothing is computed yet: other runs need not wait until the locks of those that have begun end.
-        for run in runs:
-            if not run.attempt.adopted:
-                run.abandon(error)
+        abandon_all((run, error) for run in runs if not run.attempt.adopted)
         raise
     return runs
 

@@ -6,12 +6,13 @@ See docs/decisions/several-epochs.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.errors import EpochError, OutcomeUnknown, StoreUnavailable
 from airflow_provider.spark import refusals
 from airflow_provider.spark.attempt_run import EpochRun
 
@@ -28,6 +29,10 @@ class MemberRun(EpochRun):
     def release(self) -> None:
         """End the renewal; the lock stays as it is."""
         self._heartbeat.stop()
+
+    def abort(self, error: Exception) -> None:
+        """Abort the attempt because of *error*. :raises EpochError: it is not aborted."""
+        self._service.abort(self.attempt, refusals.reason_of(error))
 
     def __enter__(self) -> Self:
         self._heartbeat.check()
@@ -66,10 +71,24 @@ def each_and_publish(service: EpochService, runs: Sequence[MemberRun]) -> Iterat
         for run in runs:
             run.release()
         if not is_published:
-            for run in runs:
-                if not (run.entered or run.attempt.adopted):
-                    run.abandon(refusals.not_reached(run.attempt))
+            abandon_all(
+                (run, refusals.not_reached(run.attempt))
+                for run in runs
+                if not (run.entered or run.attempt.adopted)
+            )
             log.warning("none of %d epochs of %s is published", len(runs), runs[0].job.name)
+
+
+def abandon_all(runs: Iterable[tuple[MemberRun, Exception]]) -> None:
+    """Abort *runs*, each for its error; never raises. A store that does not answer is not asked for all of them."""
+    for run, error in runs:
+        try:
+            run.abort(error)
+        except (StoreUnavailable, OutcomeUnknown) as problem:
+            log.warning("Not aborted: %s, and what comes after it: %s", run.attempt, problem)
+            return
+        except EpochError as problem:
+            log.warning("Not aborted: %s: %s", run.attempt, problem)
 
 
 def _publish(service: EpochService, runs: Sequence[MemberRun]) -> None:
