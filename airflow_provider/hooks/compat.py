@@ -52,22 +52,6 @@ __all__ = [
     "partition_key",
 ]
 
-_MOVED = frozenset(
-    {
-        "AirflowException",
-        "AirflowFailException",
-        "AirflowNotFoundException",
-        "AirflowSensorTimeout",
-        "AirflowSkipException",
-        "Stats",
-        "TaskInstanceKey",
-        "conf",
-        "determine_kwargs",
-        "get_listener_manager",
-        "mask_secret",
-    }
-)
-
 Result = TypeVar("Result")
 
 
@@ -76,7 +60,7 @@ def __getattr__(name: str) -> Any:
 
     :raises AttributeError: this module has no such name.
     """
-    if name not in _MOVED:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module("airflow.providers.common.compat.sdk"), name)
     globals()[name] = found
