@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from threading import Lock
 from types import FrameType
@@ -67,7 +68,7 @@ class Unchanged:
     """
 
     def __init__(self, place: Path) -> None:
-        self._place = place
+        self.place = place
         self._limits: dict[Command, float] = {}
         self._one_at_a_time = Lock()
 
@@ -76,7 +77,7 @@ class Unchanged:
 
         :raises BrokenBeforeError: it fails.
         """
-        ran = run(self._place, command)
+        ran = run(self.place, command)
         if ran.failure:
             raise BrokenBeforeError(f"the code fails before anything is planted: {what}, {ran.failure}")
         limit_s = max(SHORTEST_LIMIT_S, TIMEOUT * ran.seconds)
@@ -125,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ThreadPoolExecutor(options.processes) as pool,
     ):
         Path(directory).chmod(0o755)  # servers have users of their own
-        unchanged = Unchanged(_copy(Path(directory), "unchanged"))
+        unchanged = Unchanged(_copied(ROOT, Path(directory) / "unchanged"))
         try:
             known_tests = _known_tests(chosen)
             first = list(pool.map(lambda command: unchanged.run("known tests", command), known_tests))
@@ -178,7 +179,6 @@ def run(place: Path, command: Command, limit_s: float | None = None) -> Ran:
     environment = {
         **os.environ,
         "PYTHONPATH": str(place),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(place.parent),
     }
     started = time.monotonic()
@@ -252,8 +252,10 @@ class Judge:
     def verdict_on(self, mutant: Mutant) -> Verdict:
         """Plant it in a copy, and run what may notice it until something does."""
         started = time.monotonic()
-        place = _copy(self.directory, f"mutant-{PLANTED.index(mutant)}")
-        (place / PACKAGE / mutant.file).write_text(planted_text(mutant, place))
+        place = _copied(self.unchanged.place, self.directory / f"mutant-{PLANTED.index(mutant)}")
+        planted_in = place / PACKAGE / mutant.file
+        planted_in.write_text(planted_text(mutant, place))
+        Path(cache_from_source(planted_in)).unlink(missing_ok=True)
         killer = failure = ""
         for killer, command in self._in_turn(mutant):
             limit_s = self.known_s if killer == ITS_TEST else self.unchanged.limit_s(killer, command)
@@ -276,15 +278,15 @@ def _told(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _copy(directory: Path, called: str) -> Path:
-    place = directory / called
+def _copied(source: Path, place: Path) -> Path:
+    """Copy what the tests need. Files keep their times, so that bytecode made in *source* is used in *place*, too."""
     place.mkdir()
     for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if (source / name).is_dir():
+            ignored = "__pycache__" if source == ROOT else "*.pyc.*"  # what another run is writing
+            shutil.copytree(source / name, place / name, ignore=shutil.ignore_patterns(ignored))
         else:
-            shutil.copy(source, place / name)
+            shutil.copy(source / name, place / name)
     (ROOT / JARS).mkdir(exist_ok=True)
     (place / JARS).symlink_to(ROOT / JARS)  # what a test fetches there serves all copies
     return place
