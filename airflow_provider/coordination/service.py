@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from airflow_provider.coordination.attempts import staging
-from airflow_provider.coordination.attempts.begin import BeginOptions, begin
+from airflow_provider.coordination.attempts.begin import BeginOptions, begin_with_topology
 from airflow_provider.coordination.attempts.check import Query, check
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.join import join
@@ -50,6 +50,7 @@ from airflow_provider.domain.epoch import (
 )
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, choice
+from airflow_provider.domain.group import may_be_of
 from airflow_provider.domain.identifiers import (
     DomainName,
     JobName,
@@ -225,9 +226,11 @@ class EpochService:
 
         A group whose jobs are all staged is published, where its last member was interrupted.
         """
-        answer = begin(self.context, job, interval, owner, **options)
-        if job.group is not None:  # its origin may have moved over barriers, which wait for the job no more
-            self.restatements.settle_groups(job.domain, job.name, job.group, before=job.origin)
+        answer, topology = begin_with_topology(self.context, job, interval, owner, **options)
+        group, origin = job.group, job.origin
+        if group is not None and any(may_be_of(name, group, origin) for name in topology.restating):
+            # its origin may have moved over these barriers, which wait for the job no more
+            self.restatements.settle_groups(job.domain, job.name, group, before=origin)
         return self._published(answer)
 
     def _published(
@@ -259,8 +262,8 @@ class EpochService:
 
         :raises Conflict: it is staged, and its group waits for members that have to be computed again; names them.
         """
-        staged = stage_member(self.context, attempt)
-        self.restatements.publish_if_whole(staged)
+        staged, within = stage_member(self.context, attempt)
+        self.restatements.publish_if_whole(staged, within)
         return staged
 
     def join(self, attempt: Attempt, participant: int, owner: Owner) -> Attempt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from airflow_provider.coordination.attempts.bounds import Bounded, Bounding
 from airflow_provider.coordination.attempts.bounds_provider import BoundsProvider, as_provider
@@ -67,6 +67,7 @@ from airflow_provider.domain.records import (
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Edge, Group, Job, Table
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import TableRecord, TableRef
 from airflow_provider.stores.base import Reading
 
@@ -109,7 +110,14 @@ def begin(
     :raises WrongCatalog: the domain's tables are in another catalog than the one given.
     """
     options = BeginOptions(sources=sources, participants=participants, shared_ttl=shared_ttl)
-    return request(context, job, interval, owner, **options).run()
+    return begin_with_topology(context, job, interval, owner, **options)[0]
+
+
+def begin_with_topology(
+    context: Context, job: Job, interval: Interval, owner: Owner, **options: Unpack[BeginOptions]
+) -> tuple[Attempt | AlreadyCommitted | AlreadyStaged, TopologyRecord]:
+    """Do as :func:`begin`; return beside it the topology that it has read, which has its declaration."""
+    return request(context, job, interval, owner, **options).run_with_topology()
 
 
 def request(
@@ -136,13 +144,6 @@ def request(
         shared_ttl=shared_ttl,
         restatement=restatement,
     )
-
-
-def alone(answer: Attempt | AlreadyCommitted | AlreadyStaged) -> Attempt | AlreadyCommitted:
-    """Return *answer* to a begin within no restatement, which finds nothing staged."""
-    if isinstance(answer, AlreadyStaged):
-        raise AssertionError  # noqa: TRY004 - no type of a caller's value
-    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,9 @@ class Begin:
         return GivingBack(store=store, job=self.job, interval=self.interval, reason=self.skips, by=by)
 
     def run(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
+        return self.run_with_topology()[0]
+
+    def run_with_topology(self) -> tuple[Attempt | AlreadyCommitted | AlreadyStaged, TopologyRecord]:
         if not isinstance(self.interval, Interval):
             raise InvalidInput(field="interval", value=self.interval, expected="an Interval(start, end)")
         refuse_participants(self.participants, self.job)
@@ -204,13 +208,17 @@ class Begin:
     def _ttl(self) -> timedelta:
         return self.shared_ttl or self.context.defaults.lock_ttl
 
-    def _try(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
+    def _try(self) -> tuple[Attempt | AlreadyCommitted | AlreadyStaged, TopologyRecord]:
         """:raises ReadAgain: the store is to be read again."""
         declaration = Declaring(self.context, self.job).of(self._read())
         if declaration is None:
             raise ReadAgain
         asked = self._in_its_group(declaration.reading)
-        return Begin._under(asked, declaration)
+        answer = Begin._under(asked, declaration)
+        topology = declaration.reading.get(topology_key(self.job.domain))
+        if topology is None:  # another process has stored the job since it was read; the answer is repeated
+            raise ReadAgain
+        return answer, topology.record
 
     def _in_its_group(self, reading: Reading) -> Begin:
         """Return this request within the barrier of the group that publishes the epoch, if one does."""

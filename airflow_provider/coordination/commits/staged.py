@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from airflow_provider.domain.attempt_events import written_output
 from airflow_provider.domain.cut import Staged
@@ -16,6 +17,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import (
+    Key,
     Stamped,
     epoch_key,
     event_partition,
@@ -33,18 +35,26 @@ _PAGE = 500
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Members:
-    """Members of the restatement *name*, as the store has them. :param record: as it was read."""
+    """Members of the restatement *name*, as the store has them. :param record: as it was read.
+
+    It serves one decision: what :meth:`beside` has read, or :meth:`know` was told, is not read again.
+    """
 
     reader: MetadataReader
     domain: DomainName
     name: RestatementId
     record: RestatementRecord
+    _known: dict[Key[Any], Stamped[Any] | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, reader: MetadataReader, domain: DomainName, name: RestatementId) -> Members:
         """:raises UnknownName: no such restatement in the domain."""
         stamped = restatement_of(reader, domain, name)
         return cls(reader=reader, domain=domain, name=name, record=stamped.record)
+
+    def know(self, epochs: Mapping[Key[EpochRecord], Stamped[EpochRecord] | None]) -> None:
+        """Take *epochs* as they were read."""
+        self._known.update(epochs)
 
     def epochs(
         self, job: JobRecord, intervals: Sequence[Interval]
@@ -53,9 +63,9 @@ class Members:
         for start in range(0, len(intervals), _PAGE):
             page = intervals[start : start + _PAGE]
             keys = {interval: epoch_key(self.domain, job.name, interval.start) for interval in page}
-            reading = self.reader.read(self.domain, list(keys.values()))
+            found = self._read(list(keys.values()))
             for interval, key in keys.items():
-                stamped = reading.get(key)
+                stamped = found.get(key)
                 yield interval, stamped if self._is_staged(stamped, job, interval) else None
 
     def _is_staged(self, stamped: Stamped[EpochRecord] | None, job: JobRecord, interval: Interval) -> bool:
@@ -112,14 +122,25 @@ class Members:
         keys = {name: job_key(self.domain, tables[name].job) for name, intervals in new.items() if intervals}
         if not keys:
             return dict(tables)
-        reading = self.reader.read(self.domain, list(dict.fromkeys(keys.values())))
+        epochs = [
+            epoch_key(self.domain, tables[name].job, epoch.start) for name in keys for epoch in new[name]
+        ]
+        read = [*keys.values(), *epochs]
+        self._known.update(dict.fromkeys(read) | self._read(read))
         found = dict(tables)
         for name, key in keys.items():
-            job = reading.get(key)
+            job = self._known.get(key)
             if job is not None and any(output.name == name for output in job.record.outputs):
                 staged = [interval for interval in new[name] if computes(job.record, self.name, interval)]
                 found[name] = replace(tables[name], progress=tables[name].progress.adding(*staged))
         return found
+
+    def _read(self, keys: Sequence[Key[Any]]) -> dict[Key[Any], Stamped[Any]]:
+        """Return the records at *keys*, but for those that do not exist."""
+        lacking = [key for key in dict.fromkeys(keys) if key not in self._known]
+        found = self.reader.read(self.domain, lacking).records if lacking else {}
+        known = {key: stamped for key in keys if (stamped := self._known.get(key)) is not None}
+        return {**found, **known}
 
     def _uncommitted(self, table: TableRecord) -> list[Interval]:
         """Return the members of a group's barrier that *table* lacks; none for a restatement."""
@@ -135,19 +156,25 @@ class Members:
         table = tables.get(read.table)
         if table is None:
             return read
-        digest, lacking = self.read_by(read.table, table.record.job, read.low, read.high)
+        digest, lacking = self.read_by(read.table, table.record.job, read.low, read.high, table.record)
         missing.update(dict.fromkeys(lacking))
         return replace(read, staged=digest)
 
     def read_by(
-        self, table: TableName, writer: JobName, low: datetime | None, high: datetime
+        self,
+        table: TableName,
+        writer: JobName,
+        low: datetime | None,
+        high: datetime,
+        record: TableRecord | None = None,
     ) -> tuple[str, tuple[Missing, ...]]:
         """Return the digest of the staged epochs that replace committed ones of ``(low, high]`` of *table*.
 
-        :param writer: the job that owns the table. :return: beside it, the members that are not staged yet.
+        :param writer: the job that owns the table. :param record: of the table; None reads it.
+        :return: beside it, the members that are not staged yet.
         """
         found, missing = [], []
-        for interval, attempt in self._in_range(table, writer, low, high):
+        for interval, attempt in self._in_range(table, writer, low, high, record):
             if attempt is None:
                 what = "group" if self.record.is_group else "restatement"
                 reason = f"{what} {self.name!r} has not computed {interval} of job {writer} yet"
@@ -177,18 +204,23 @@ class Members:
         return tuple(output)
 
     def _in_range(
-        self, table: TableName, writer: JobName, low: datetime | None, high: datetime
+        self,
+        table: TableName,
+        writer: JobName,
+        low: datetime | None,
+        high: datetime,
+        record: TableRecord | None = None,
     ) -> Iterator[tuple[Interval, AttemptRecord | None]]:
         intervals = within(self.record.of(writer), low, high)
         if not intervals:
             return
         key, own = job_key(self.domain, writer), table_key(self.domain, table)
-        reading = self.reader.read(self.domain, [key, own])
-        job = reading.of(key).record
+        reading = self._read([key] if record is not None else [key, own])
+        job = reading[key].record
         if all(output.name != table for output in job.outputs):
             return  # its rows stay, which publish refuses
         if self.record.is_group:
-            lacking = self._uncommitted(reading.of(own).record)
+            lacking = self._uncommitted(record or reading[own].record)
             intervals = [
                 interval
                 for interval in intervals

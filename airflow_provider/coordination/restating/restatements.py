@@ -390,9 +390,9 @@ class Restatements:
             raise not_computed(now.name, now.record, missing)
         return staged
 
-    def _now(self, domain: str, name: str) -> MembersNow:
+    def _now(self, domain: str, name: str, known: Stamped[RestatementRecord] | None = None) -> MembersNow:
         where, key_name = domain_name(domain), restatement_id(name)
-        stamped = restatement_of(self.reader, where, key_name)
+        stamped = known or restatement_of(self.reader, where, key_name)
         return MembersNow(self.reader, where, key_name, stamped, self.context.defaults.lock_ttl)
 
     def _open_now(self, domain: str, name: str) -> MembersNow:
@@ -408,9 +408,14 @@ class Restatements:
         refuse_of_group(now, what)
         return now
 
-    def publish_if_whole(self, staged: AlreadyStaged) -> int | None:
-        """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`."""
-        now = self._now(staged.domain, staged.restatement)
+    def publish_if_whole(
+        self, staged: AlreadyStaged, within: Stamped[RestatementRecord] | None = None
+    ) -> int | None:
+        """Publish the group with the member *staged*: see :func:`~.grouped.publish_if_whole`.
+
+        :param within: its record as it was before: its list of jobs stays while one of them has an attempt.
+        """
+        now = self._now(staged.domain, staged.restatement, within)
         csn = publish_if_whole(self.context, now, staged.job) if now.record.is_group else None
         if csn is not None:
             self.settle_epochs(staged)  # its jobs may have left a barrier of another group

@@ -12,7 +12,7 @@ from typing import Unpack
 
 from airflow_provider.coordination.attempts.begin import BeginOptions
 from airflow_provider.coordination.attempts.begin_within import begin_within
-from airflow_provider.coordination.attempts.stage import stage
+from airflow_provider.coordination.attempts.stage import stage_within
 from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.retrying_reader import retrying_reader
@@ -24,7 +24,7 @@ from airflow_provider.domain.errors import Conflict, EpochBusy, Fenced, NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import epoch_key, job_key, restatement_key
+from airflow_provider.domain.records import Stamped, epoch_key, job_key, restatement_key
 from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader
@@ -52,12 +52,15 @@ def begin_member(
     return answer
 
 
-def stage_member(context: Context, attempt: Attempt) -> AlreadyStaged:
-    """End *attempt* within its restatement: see :func:`~.stage.stage`; then stage the skipped epochs that copy it."""
-    staged = stage(context, attempt)
+def stage_member(context: Context, attempt: Attempt) -> tuple[AlreadyStaged, Stamped[RestatementRecord]]:
+    """End *attempt* within its restatement: see :func:`~.stage.stage`; then stage the skipped epochs that copy it.
+
+    :return: beside it, the record of the restatement as it was read before.
+    """
+    staged, within = stage_within(context, attempt)
     if any(sink.kind.copies_when_skipped for sink in attempt.sinks):
         _copy_behind(context, staged)
-    return staged
+    return staged, within
 
 
 def copy_members(context: Context, now: MembersNow) -> None:

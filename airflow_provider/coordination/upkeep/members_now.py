@@ -21,7 +21,7 @@ from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, fence_of, job_key, lock_of, rewrite_log_key
+from airflow_provider.domain.records import Stamped, epoch_key, fence_of, job_key, lock_of, rewrite_log_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
     JobEpochs,
@@ -90,7 +90,7 @@ class MembersNow:
         members = Members(reader=store, domain=self.domain, name=self.name, record=self.record)
         found: list[StagedMember] = []
         missing: list[tuple[JobName, Interval]] = []
-        for job, epochs in self._computed(missing):
+        for job, epochs in self._computed(members, missing):
             declared = JobDeclaration.of(job).job()
             for interval, stamped in members.epochs(job, epochs.intervals):
                 record = stamped.record.attempt if stamped else None
@@ -112,7 +112,9 @@ class MembersNow:
                 found.append(StagedMember(attempt=attempt, record=record, staged=name))
         return found, missing
 
-    def _computed(self, missing: list[tuple[JobName, Interval]]) -> Iterator[tuple[JobRecord, JobEpochs]]:
+    def _computed(
+        self, members: Members, missing: list[tuple[JobName, Interval]]
+    ) -> Iterator[tuple[JobRecord, JobEpochs]]:
         """Yield the members that may be staged, with their jobs; add those of a group that cannot to *missing*.
 
         A group leaves out those that it does not wait for.
@@ -126,6 +128,7 @@ class MembersNow:
             if member.job is None or not publishes(member.job.group, self.name, member.interval):
                 missing.append((member.name, member.interval))
             else:
+                members.know({epoch_key(self.domain, member.name, member.interval.start): member.epoch})
                 yield member.job, JobEpochs(job=member.name, intervals=(member.interval,))
 
     def together(self, staged: Sequence[StagedMember], topology: int | None = None) -> PublishedTogether:

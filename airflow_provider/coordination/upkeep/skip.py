@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider.coordination.attempts.begin import Begin, alone
+from airflow_provider.coordination.attempts.begin import Begin
 from airflow_provider.coordination.attempts.bounds_provider import as_provider
 from airflow_provider.coordination.attempts.end import abort
 from airflow_provider.coordination.attempts.give_back import UnreadBounds, unread_bounds
@@ -153,7 +153,10 @@ def copy_within(
 
 
 def _begin(context: Context, job: Job, epoch: Interval, reason: str, by: str) -> Attempt | AlreadyCommitted:
-    return alone(_request(context, job, epoch, owner_of_skip(by, epoch), reason).run())
+    answer = _request(context, job, epoch, owner_of_skip(by, epoch), reason).run()
+    if isinstance(answer, AlreadyStaged):  # only within a restatement
+        raise AssertionError  # noqa: TRY004 - no type of a caller's value
+    return answer
 
 
 def _request(context: Context, job: Job, epoch: Interval, by: Owner, reason: str) -> Begin:
