@@ -6,15 +6,16 @@ of a run must end where that of the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, cast
 
 import pendulum
 
 from airflow_provider.domain.errors import InvalidInput
-from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.interval import Cadence, Interval, as_utc
 from airflow_provider.domain.schedule import run_interval
 
 FROM = datetime.fromisoformat("2024-01-08T00:00:00+00:00")
@@ -97,6 +98,44 @@ class Coverage:
             value=self.schedule,
             expected=f"runs that compute each epoch of {self.cadence} once",
         )
+
+
+def by_cron(calendar: Cadence, low: datetime, length: Any, key: str | None) -> Iterator[ScheduledRun]:
+    """Yield the runs of *calendar* after *low*.
+
+    :param length: length of the data interval that ends at a run; None if the data interval begins there and lasts
+        until the next run.
+    :param key: format of the runs' partition keys; None if they have none.
+    """
+    zone = cast("Any", pendulum.timezone(calendar.timezone))
+    for tick, after in pairwise(_ticks(calendar, low)):
+        if key is not None:
+            yield ScheduledRun(date=tick, partition_key=tick.astimezone(zone).strftime(key))
+        else:
+            yield _run(tick, after, length)
+
+
+def by_delta(anchor: datetime, low: datetime, delta: Any, length: Any) -> Iterator[ScheduledRun]:
+    """Yield the runs every *delta* from *anchor* on, those before *low* left out."""
+    tick = anchor
+    if tick < low and isinstance(delta, timedelta):
+        tick += ((low - tick) // delta) * delta
+    while True:
+        after = as_utc(tick + delta)
+        yield _run(tick, after, length)
+        tick = after
+
+
+def _run(tick: datetime, after: datetime, length: Any) -> ScheduledRun:
+    if length is None:
+        return ScheduledRun(date=tick, data_interval=(tick, after))
+    return ScheduledRun(date=tick, data_interval=(as_utc(tick - length), tick))
+
+
+def _ticks(calendar: Cadence, start: datetime) -> Iterator[datetime]:
+    while True:
+        start = calendar.next_after(start)
+        yield start
 
 
 def _is_enough(number: int, span: timedelta, length: timedelta) -> bool:

@@ -39,7 +39,12 @@ _PRESETS = {
     "@quarterly": "0 0 1 */3 *",
     "@yearly": "0 0 1 1 *",
 }
-_FIXED_PERIODS = {"0 * * * *": timedelta(hours=1), "0 0 * * *": timedelta(days=1)}
+_FIXED_PERIODS = {
+    "0 * * * *": (timedelta(hours=1), EPOCH_ZERO),
+    "0 0 * * *": (timedelta(days=1), EPOCH_ZERO),
+    "0 0 * * 0": (timedelta(weeks=1), EPOCH_ZERO + timedelta(days=3)),
+}
+"""Calendars whose epochs all last equally long in UTC: their length and a barrier. The first Sunday was 4 January."""
 
 
 def as_utc(value: object, field: str = "time") -> datetime:
@@ -301,10 +306,10 @@ def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime
     # Both calendars have the barrier at which one follows the other: no epoch lies across it.
     if former and since and (moment < since or (moment == since and not forward)):
         return _neighbour(former, moment, forward=forward)
-    period = _FIXED_PERIODS.get(cadence.expression)
+    fixed = _FIXED_PERIODS.get(cadence.expression)
     try:
-        if period and (cadence.timezone == "UTC"):
-            return _fixed_neighbour(period, moment, forward=forward)
+        if fixed and cadence.timezone == "UTC":
+            return _fixed_neighbour(*fixed, moment, forward=forward)
         return _cron_neighbour(cadence, moment, forward=forward)
     except (OverflowError, CroniterError, ValueError) as error:
         raise InvalidInput(
@@ -329,11 +334,11 @@ def _longest(cadence: Cadence) -> timedelta:
     return own if cadence.before is None else max(own, _longest(cadence.before))
 
 
-def _fixed_neighbour(period: timedelta, moment: datetime, *, forward: bool) -> datetime:
-    elapsed = moment - EPOCH_ZERO
+def _fixed_neighbour(period: timedelta, barrier: datetime, moment: datetime, *, forward: bool) -> datetime:
+    elapsed = moment - barrier
     if forward:
-        return EPOCH_ZERO + (elapsed // period + 1) * period
-    return EPOCH_ZERO + ((elapsed - _MICROSECOND) // period) * period
+        return barrier + (elapsed // period + 1) * period
+    return barrier + ((elapsed - _MICROSECOND) // period) * period
 
 
 def _cron_neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime:

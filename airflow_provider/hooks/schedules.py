@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
-import pendulum
-
-from airflow_provider.domain.coverage import Coverage, ScheduledRun
 from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Cadence, as_utc
 from airflow_provider.domain.topology import Job
 
@@ -38,23 +35,42 @@ def refuse_schedule(operator: Any, job: Job, batch: Cadence | None, interval: ob
             calendar = Cadence(str(expression), str(getattr(zone, "name", zone)))
         except InvalidInput:
             return  # a cron expression with seconds, or a fixed offset, which a Cadence cannot be
-        _refuse_cron(
-            Coverage(
-                job=job.name,
-                schedule=str(calendar),
-                cadence=job.cadence,
-                batch=batch,
-                zone=calendar.timezone,
-            ),
-            calendar,
-            length if trigger else None,
-            _said(timetable, "key_format"),
-        )
+        own = _Cron(calendar, length if trigger else None, _said(timetable, "key_format"))
+        if not own.is_of(job.cadence, batch):
+            _refuse_cron(own, job.name, job.cadence, batch)
     elif delta is not None:
+        from airflow_provider.domain.coverage import Coverage, by_delta
+
         start = operator.dag.start_date
         anchor = None if start is None else as_utc(start)
         asked = Coverage(job=job.name, schedule=f"every {delta}", cadence=job.cadence, batch=batch)
-        asked.refuse_gaps(lambda low: _by_delta(anchor or low, low, delta, length if trigger else None))
+        asked.refuse_gaps(lambda low: by_delta(anchor or low, low, delta, length if trigger else None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cron:
+    """A cron schedule. :param length, key: as of :func:`~.coverage.by_cron`."""
+
+    calendar: Cadence
+    length: Any
+    key: str | None
+
+    def is_of(self, cadence: Cadence, batch: Cadence | None) -> bool:
+        """Return True if each run surely computes one epoch of *cadence*: to sample it takes longer than all else."""
+        return self.calendar == cadence and batch is None and self.key is None and not self.length
+
+
+@lru_cache(maxsize=256)
+def _refuse_cron(cron: _Cron, job: JobName, cadence: Cadence, batch: Cadence | None) -> None:
+    """Refuse gaps of a cron schedule; remembers what passed, since all tasks of a process have the same few calendars.
+
+    :raises InvalidInput: the schedule does not fit.
+    """
+    from airflow_provider.domain.coverage import Coverage, by_cron
+
+    name, zone = str(cron.calendar), cron.calendar.timezone
+    asked = Coverage(job=job, schedule=name, cadence=cadence, batch=batch, zone=zone)
+    asked.refuse_gaps(lambda low: by_cron(cron.calendar, low, cron.length, cron.key))
 
 
 def _said(timetable: Any, name: str) -> Any:
@@ -65,49 +81,3 @@ def _said(timetable: Any, name: str) -> Any:
 def _is_trigger(timetable: Any) -> bool:
     """Return whether runs start at the named time, instead of at the end of a data interval that begins there."""
     return _said(timetable, "interval") is not None
-
-
-@lru_cache(maxsize=256)
-def _refuse_cron(asked: Coverage, calendar: Cadence, length: Any, key: str | None) -> None:
-    """Refuse gaps of a cron schedule; remembers what passed, since all tasks of a process have the same few calendars.
-
-    :raises InvalidInput: the schedule does not fit.
-    """
-    asked.refuse_gaps(lambda low: _by_cron(calendar, low, length, key))
-
-
-def _by_cron(calendar: Cadence, low: datetime, length: Any, key: str | None) -> Iterator[ScheduledRun]:
-    """Yield the runs of *calendar* after *low*.
-
-    :param length: length of the data interval that ends at a run; None if the data interval begins there and lasts
-        until the next run.
-    :param key: format of the runs' partition keys; None if they have none.
-    """
-    zone = cast("Any", pendulum.timezone(calendar.timezone))
-    for tick, after in pairwise(_ticks(calendar, low)):
-        if key is not None:
-            yield ScheduledRun(date=tick, partition_key=tick.astimezone(zone).strftime(key))
-        else:
-            yield _run(tick, after, length)
-
-
-def _by_delta(anchor: datetime, low: datetime, delta: Any, length: Any) -> Iterator[ScheduledRun]:
-    tick = anchor
-    if tick < low and isinstance(delta, timedelta):
-        tick += ((low - tick) // delta) * delta
-    while True:
-        after = as_utc(tick + delta)
-        yield _run(tick, after, length)
-        tick = after
-
-
-def _run(tick: datetime, after: datetime, length: Any) -> ScheduledRun:
-    if length is None:
-        return ScheduledRun(date=tick, data_interval=(tick, after))
-    return ScheduledRun(date=tick, data_interval=(as_utc(tick - length), tick))
-
-
-def _ticks(calendar: Cadence, start: datetime) -> Iterator[datetime]:
-    while True:
-        start = calendar.next_after(start)
-        yield start

@@ -11,7 +11,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 from airflow.sdk.bases.decorator import (
     DecoratedOperator,
@@ -304,6 +303,8 @@ def spark_of(conn_id: str) -> Iterator[Any]:
 
     :raises InvalidInput: Airflow does not know the connection, or it leads to another kind of master.
     """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # slow: it loads requests
+
     from airflow_provider.spark import refusals
     from airflow_provider.spark.connect import connected
     from airflow_provider.spark.session import is_in_process, session

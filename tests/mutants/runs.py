@@ -80,6 +80,15 @@ PLANTED_IN_RUNS = (
         by="test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed",
     ),
     Mutant(
+        name="a schedule by the job's calendar fits, however long its data intervals are",
+        rule="R38",
+        file="hooks/schedules.py",
+        old=" and not self.length\n",
+        new="\n",
+        tests=(AUTHOR,),
+        by="test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed",
+    ),
+    Mutant(
         name="of several epochs only the first is asked whether it may be computed again",
         rule="R18",
         file="coordination/attempts/rerun.py",

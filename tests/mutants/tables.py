@@ -101,7 +101,7 @@ PLANTED_IN_TABLES = (
         old="        if then[name] != now[name]:\n",
         new="        if False:\n",
         tests=(ADDED_FILES,),
-        by="test_columns_change_after_files_were_added",
+        by="test_files_whose_columns_swapped_their_names_are_refused",
     ),
     Mutant(
         name="files that their owner has changed are published",
@@ -428,7 +428,7 @@ PLANTED_IN_TABLES = (
         by="test_rows_that_meet_a_filter_are_kept_and_lie_within_bounds",
     ),
     Mutant(
-        name="a filter by a local time is taken for one in UTC",
+        name="a filter by a local time is refused for its digits",
         rule="R22",
         file="tables/filters.py",
         old="        fits = (value.utcoffset() is None) == (kind.tz is None)\n",

@@ -347,6 +347,7 @@ def scheduled(schedule: Any, cadence: Any, **options: Any) -> None:
 
 DAYS = CronTriggerTimetable("@daily", timezone="UTC")
 BERLIN = Cadence("@daily", "Europe/Berlin")
+HALF_A_DAY = timedelta(hours=12)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +360,8 @@ BERLIN = Cadence("@daily", "Europe/Berlin")
         (timedelta(days=1), "@hourly", {}, "misses 23"),
         (CronDataIntervalTimetable("@hourly", timezone="UTC"), "@daily", {}, "cannot say what it computes"),
         (CronTriggerTimetable("0 1 * * *", timezone="Europe/Berlin"), "@daily", {}, "2024-03-31.*computed 1"),
+        (CronTriggerTimetable("@daily", timezone="UTC", interval=HALF_A_DAY), "@daily", {}, "cannot say"),
+        ("@daily", "@daily", {"batch": "@weekly"}, "computes 7 epochs, of which the run before has computed 7"),
         pytest.param(
             partitioned("@daily", timezone="UTC", run_offset=-1), "@hourly", {}, "misses 23", marks=since(3, 2)
         ),

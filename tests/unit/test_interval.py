@@ -306,3 +306,17 @@ def test_days_of_summer_time_are_no_longer_than_the_longest() -> None:
     """I11: 27 October 2024 had 25 hours in Berlin."""
     days = Cadence("@daily", "Europe/Berlin")
     assert days.longest >= timedelta(hours=25)
+
+
+@pytest.mark.parametrize(
+    ("preset", "same"),
+    [("@hourly", "*/60 * * * *"), ("@daily", "0 0 */1 * *"), ("@weekly", "0 0 * * 7")],
+)
+@pytest.mark.parametrize(
+    "moment", ["1969-12-30T23:59:59", "1970-01-04T00:00:00", "2013-02-10T00:00:00.000001"]
+)
+def test_calendars_of_equal_epochs_are_those_of_cron(preset: str, same: str, moment: str) -> None:
+    """The presets are computed without cron, which takes longer."""
+    at = datetime.fromisoformat(f"{moment}+00:00")
+    assert Cadence(preset).next_after(at) == Cadence(same).next_after(at)
+    assert Cadence(preset).last_before(at) == Cadence(same).last_before(at)
