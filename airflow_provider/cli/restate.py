@@ -119,7 +119,7 @@ def restatements(arguments: Namespace) -> None:
         csn = stamped.csn if stamped.record.state is RestatementState.PUBLISHED else None
         state = state_of(stamped.record, is_over=over)
         told.append({"restatement": name, "state": state, "csn": csn, **record_facts(stamped.record)})
-    blocks = [_block(one, stamped.record) for one, (_, stamped) in zip(told, found, strict=True)]
+    blocks = [_block(facts, stamped.record) for facts, (_, stamped) in zip(told, found, strict=True)]
     answer(arguments, told, *blocks if blocks else [text("no restatements")])
 
 

@@ -54,7 +54,7 @@ class Drops:
         """
         known = [entry.kind for entry in self.entries if entry.table == table]
         kinds = [*known, *([] if kind is None else [kind])]
-        return next((one for one in kinds if one.shares_files), kinds[0] if kinds else None)
+        return next((kind for kind in kinds if kind.shares_files), kinds[0] if kinds else None)
 
 
 def highest_token(reader: MetadataReader, table: Table) -> int:
@@ -121,8 +121,10 @@ def _note(context: Context, domain: DomainName, entry: DroppedTable) -> None:
         reading = context.store.read(domain, [key := topology_key(domain)])
         topology = reading.of(key)
         known = tuple(
-            replace(one, deleted=True) if (one.table, one.csn) == (entry.table, entry.csn) else one
-            for one in topology.record.dropped
+            replace(dropped, deleted=True)
+            if (dropped.table, dropped.csn) == (entry.table, entry.csn)
+            else dropped
+            for dropped in topology.record.dropped
         )
         context.store.transact(
             Transaction(

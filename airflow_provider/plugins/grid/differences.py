@@ -90,7 +90,10 @@ class RowCounts:
 
     def _committed_rows(self, table: Table, intervals: Sequence[Interval]) -> int:
         """Return how many rows of *table* are compared: of all epochs from first to last, or of its newest state."""
-        first, last = min(one.start for one in intervals), max(one.end for one in intervals)
+        first, last = (
+            min(interval.start for interval in intervals),
+            max(interval.end for interval in intervals),
+        )
         end = time_key(last) if table.kind.accumulates else None
         reader = self.service.store
         found = scan(reader, self.domain, SliceRecord, table.name, start=time_key(first), end=end)

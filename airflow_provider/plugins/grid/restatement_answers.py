@@ -168,7 +168,9 @@ def selected(
         ones; empty for all. :param job: only members of it; empty for all.
     """
     if found.status.members:
-        members = [(one.job, one.interval, one.state.value, one.why) for one in found.status.members]
+        members = [
+            (member.job, member.interval, member.state.value, member.why) for member in found.status.members
+        ]
     else:
         members = [(name, interval, "", "") for name, interval in found.status.record.epochs]
     chosen = [

@@ -159,7 +159,9 @@ class Asked:
             for stamped in records
         ]
         return sorted(
-            found, key=lambda one: (one.record.state is RestatementState.OPEN, one.at), reverse=True
+            found,
+            key=lambda summary: (summary.record.state is RestatementState.OPEN, summary.at),
+            reverse=True,
         )
 
 

@@ -101,7 +101,9 @@ def _new_snapshots(before: TableMetadata, after: TableMetadata) -> list[Snapshot
         raise Inexpressible
     if new and new[-1].timestamp_ms < before.last_updated_ms - _TOLERANCE_MS:
         raise Inexpressible
-    if not {ref.snapshot_id for ref in after.refs.values()} <= known | {one.snapshot_id for one in new}:
+    if not {ref.snapshot_id for ref in after.refs.values()} <= known | {
+        snapshot.snapshot_id for snapshot in new
+    }:
         raise Inexpressible
     return new
 
