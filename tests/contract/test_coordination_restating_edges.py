@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt
 from airflow_provider.domain.errors import Conflict, DependentReaders, NotReady, TopologyError
 from airflow_provider.domain.interval import Interval
@@ -331,6 +332,13 @@ def _days(world: World) -> list[Rows]:
     return [world.rows("f", at=barrier(number)) for number in (1, 2, 3, 4)]
 
 
+def _reasons(world: World, job: Job) -> list[str]:
+    """Return why each day was skipped."""
+    keys = [fence_of(job.epoch(day(number))) for number in (1, 2, 3, 4)]
+    reading = world.store.read(DOMAIN, keys)
+    return [reading.of(key).record.committed.skipped for key in keys]
+
+
 def test_skipped_copies_of_what_changes_follow_it(table_world: World) -> None:
     """R5, R28: they are members, staged behind the day that they copy, for the day that reads them; reverted, too."""
     world = table_world
@@ -347,14 +355,24 @@ def test_skipped_copies_of_what_changes_follow_it(table_world: World) -> None:
     published(world)
     assert _days(world) == [{"f": [(1, 7)]}, {"f": [(2, 7)]}, {"f": [(3, 7)]}, {"f": [(4, 8)]}]
     assert sound(world)
-    for number in (2, 3):
-        epoch = world.store.read(DOMAIN, [fence_of(job.epoch(day(number)))]).of(
-            fence_of(job.epoch(day(number)))
-        )
-        assert (epoch.record.state, epoch.record.committed.skipped) == ("SKIPPED", "nothing came")
+    assert _reasons(world, job) == ["", "nothing came", "nothing came", ""]
     world.coordinator.restatements.revert(DOMAIN, NAME, reason="it was right", by="me")
     assert _days(world) == before
     assert sound(world)
+    assert _reasons(world, job) == ["", "nothing came", "nothing came", ""]
+
+
+def test_a_skipped_copy_that_an_interruption_has_left_is_not_computed(world: World) -> None:
+    """R28: its task copies it, where the process that has staged the day before came to no copy."""
+    job = _with_copies(world)
+    opened(world, "f", 1)
+    attempt = world.coordinator.begin_within(NAME, job, day(1), owner("restate"))
+    assert isinstance(attempt, Attempt)
+    world.write(attempt, [7])
+    world.coordinator.complete(attempt)
+    stage(world.coordinator.context, attempt)
+    copied = world.coordinator.begin_within(NAME, job, day(2), owner("restate"))
+    assert isinstance(copied, AlreadyStaged)
 
 
 def test_a_day_that_is_computed_again_has_its_copies_anew(world: World) -> None:

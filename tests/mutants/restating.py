@@ -34,10 +34,10 @@ _COPIES = (
         name="the code of a job computes what was skipped and copies what changes",
         rule="R28",
         file=COPIES,
-        old="    if copied is not None:\n",
-        new="    if copied is not None and not interval:\n",
+        old="    copied = _copied(context, restatement, job.domain, job.name, interval)\n",
+        new="    copied = None\n",
         tests=(EDGES,),
-        by="test_skipped_copies_of_what_changes_follow_it",
+        by="test_a_skipped_copy_that_an_interruption_has_left_is_not_computed",
     ),
     Mutant(
         name="only the first of several skipped copies follows",
