@@ -134,16 +134,6 @@ PLANTED_IN_SERVERS = (
         by="test_a_cut_over_many_tables_reads_few_nodes",
     ),
     Mutant(
-        name="tables are remembered at the version of a head that another transaction has set",
-        rule="R33",
-        file="stores/zookeeper/records.py",
-        old="(table.head, table.generation) == (head, generation)",
-        new="(table.head.version, table.generation) == (head.version, generation)",
-        tests=("tests/contract/test_zookeeper_hints.py",),
-        servers=True,
-        by="test_tables_of_another_head_of_the_same_version_are_read_again",
-    ),
-    Mutant(
         name="heads name one checkpoint for clients of format 1",
         rule="R36",
         file="stores/zookeeper/nodes.py",
