@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from airflow_provider.domain.epoch import AttemptEvent
 from airflow_provider.domain.records import Kind
 from airflow_provider.domain.reservation import ReservationRecord
 from airflow_provider.stores.base import Put, Receipt, Transaction
@@ -32,6 +34,11 @@ class Reservation:
     def is_of(self, process: str, token: int) -> bool:
         return (self.process, self.record.token) == (process, token)
 
+    def is_for(self, transaction: Transaction) -> bool:
+        """Return True if it was made to commit this: jobs of a group may publish their barrier at the same time."""
+        reserved = self.record.token, self.record.owner
+        return any((event.token, event.owner) == reserved for event in _events(transaction))
+
 
 @dataclass(slots=True)
 class Races:
@@ -57,7 +64,7 @@ class Races:
         """
         name, reserved = line.process.name, self.newest
         if _publishes(transaction) and reserved is not None and reserved.lasts(receipt.at):
-            foreign = not reserved.is_of(name, _token(transaction)) and not self._is_unseen
+            foreign = not reserved.is_for(transaction) and not self._is_unseen
             expect(not foreign, "R11", f"{name} publishes while the head is reserved: {reserved}")
         if transaction.number is not None:
             self._is_unseen = False
@@ -99,5 +106,10 @@ def _publishes(transaction: Transaction) -> bool:
 
 def _token(transaction: Transaction) -> int:
     """The token of the attempt that publishes, as its log says."""
-    puts = [update for update in transaction.updates if isinstance(update, Put)]
-    return next(int(put.record.token) for put in puts if put.key.kind is Kind.EVENT)
+    return next(event.token for event in _events(transaction))
+
+
+def _events(transaction: Transaction) -> Iterator[AttemptEvent]:
+    for update in transaction.updates:
+        if isinstance(update, Put) and update.key.kind is Kind.EVENT:
+            yield update.record
