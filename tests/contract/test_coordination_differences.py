@@ -138,6 +138,24 @@ def test_a_rollback_is_seen_as_such_or_refused(world: World, more: int) -> None:
             assert then(world, "t", None, number) == rows
 
 
+@pytest.mark.parametrize("more", [0, 9])
+def test_a_state_with_an_epoch_that_was_taken_back_later_is_whole_or_refused(world: World, more: int) -> None:
+    """R22, R30: the rows before that epoch are never left out, also where the epochs behind it stay committed."""
+    job = world.job("t")
+    for number in (1, 2, 4, 5):
+        before = world.run(job, day(number), [number]).csn
+    csn = world.run(job, day(3), [3]).csn
+    assert rolled(world, before) == csn + 1
+    for number in range(6, 6 + more):
+        world.run(job, day(number), [number])
+    if more:
+        with pytest.raises(Unavailable, match="rolled back"):
+            then(world, "t", None, csn)
+    else:
+        assert then(world, "t", None, csn) == [(number, number) for number in range(1, 6)]
+    assert then(world, "t", None, before) == [(1, 1), (2, 2)]
+
+
 def test_what_was_deleted_or_dropped_is_refused(table_world: World) -> None:
     """R22: a version that a vacuum took, unless it is held, an expired state, and a table of before a drop."""
     world = table_world

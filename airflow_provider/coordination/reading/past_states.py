@@ -8,7 +8,6 @@ from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.history import last_change
 from airflow_provider.coordination.commits.places import refuse_other_warehouse
 from airflow_provider.coordination.commits.similar_names import meant
-from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.versions import version_pages
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.resolve import refuse_expired
@@ -20,9 +19,9 @@ from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import Stamped, retention_key, table_key, topology_key
 from airflow_provider.domain.retention import NOTHING_EXPIRED
-from airflow_provider.domain.version import TableRecord, TableRef, TableVersion
+from airflow_provider.domain.version import SliceRecord, TableRecord, TableRef, TableVersion
 from airflow_provider.domain.watermark import merged
-from airflow_provider.stores.base import MetadataReader, Reading
+from airflow_provider.stores.base import MetadataReader, Reading, pages
 
 _LEASED = "compare with a later CSN; cuts that are to be compared later are held by a lease."
 
@@ -143,12 +142,17 @@ def _origin(
 ) -> datetime:
     """Return the start of the chain of epochs that ended at *watermark* at *csn*, by the slices committed until then.
 
-    A rollback moves no origin, but the slices that it takes back lose their own CSN.
+    A rollback moves no origin, but the slices that it takes back lose their own CSN: a chain that begins where one of
+    these ends may have begun before it.
     """
-    slices = committed_slices(reader, domain, table)
-    chains = merged(piece.record.interval for piece in slices if (piece.csn or 0) <= csn)
-    for chain in chains:
-        if chain.start < watermark <= chain.end:
+    slices = [*pages(reader, domain, SliceRecord, table)]
+    then = [piece.record for piece in slices if (piece.csn or 0) <= csn]
+    unknown = [
+        piece.record.interval for piece in slices if piece.record.taken_back and (piece.csn or 0) > csn
+    ]
+    for chain in merged(piece.interval for piece in then if not piece.taken_back):
+        is_known = not any(gone.start < chain.start <= gone.end for gone in unknown)
+        if is_known and chain.start < watermark <= chain.end:
             return chain.start
     raise Unavailable(
         f"where {table} began at CSN {csn} is not recorded any more: its domain was rolled back since.",
