@@ -35,7 +35,7 @@ from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, increment
 from airflow_provider.stores.base import Put, Transaction, pages
 from airflow_provider.testing.faults import Call, Fault, FaultyStore, at
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
 FIRST, LAST = 27, 33
 """The epochs of the table: up to the 31st they end in January."""
@@ -120,6 +120,25 @@ def test_a_month_comes_into_one_file(file_world: World) -> None:
     assert world.rows("t")["t"][:-1] == seen()
     assert sound(world)
     assert not open_compactions(world)
+
+
+def test_rows_that_came_to_an_empty_epoch_of_a_unit_are_told(file_world: World) -> None:
+    """R41: its file has rows of later epochs, too; the state before lacks none of the later one's other files."""
+    world = file_world
+    job = job_of(world)
+    for number in (FIRST, FIRST + 1):
+        world.run(job, day(number), [])
+    before = world.cut("t")
+    for number in range(FIRST + 2, 32):
+        world.run(job, day(number), [number])
+    world.run(job, day(FIRST + 1), [FIRST + 1], owner("again"))
+    compact(world)
+    after = world.cut("t")
+    for earlier, later in ((before, after), (world.cut("t", at=before.barrier), after)):
+        wanted = [row for row in world.rows_of(later)["t"] if row not in world.rows_of(earlier)["t"]]
+        found = diff(world.cuts, earlier, later)["t"]
+        assert (values_of(found.added), found.removed.num_rows) == (wanted, 0)
+    assert world.rows_of(before) == {"t": []}
 
 
 def test_an_epoch_of_a_unit_is_computed_again(file_world: World) -> None:

@@ -79,9 +79,10 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     elif had == has:
         added, removed = nothing, nothing
     elif _only_grew(old, new) and had < has:
-        # New files may hold rows of earlier epochs: then they are not those of the tail, and all rows are compared.
+        # New files may hold rows of earlier epochs, alone or with those of later ones: then all rows are compared.
         tail = replace(new, low=old.barrier)
-        grown = set(table_format.files(tail)) == has - had
+        sized = table_format.sized(tail)
+        grown = sized.clip is None and set(sized.files) == has - had
         added, removed = (rows(tail), nothing) if grown else _compared(rows(old), rows(new))
     else:
         # Each state of a full table has the epoch at which it was computed in all of its rows.
