@@ -20,11 +20,13 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def rewritten_since(
-    log: Stamped[RewriteLog], csn: int, low: datetime | None, high: datetime
+    log: Stamped[RewriteLog], csn: int, low: datetime | None, high: datetime, *, but: int = 0
 ) -> Rewrite | None:
     """Return the newest rewrite that touched ``[low, high)`` after *csn*, if any (R13).
 
     An unchanged record is no proof by itself: each rewrite's CSN is compared with the CSN that was read.
+
+    :param but: CSN of a commit whose rewrites do not count, unless they are merged with those of others.
     """
     record = log.record
     rewrites = list(record.earlier)
@@ -32,6 +34,8 @@ def rewritten_since(
     if record.latest is not None and log.csn is not None:
         rewrites.insert(0, Rewrite(csn=log.csn, low=record.latest.start, high=record.latest.end))
     for rewrite in rewrites:
+        if rewrite.csn == rewrite.oldest == but:
+            continue
         if rewrite.csn > csn and rewrite.low < high and (low is None or low < rewrite.high):
             return rewrite
     return None

@@ -212,6 +212,32 @@ def test_former_rows_of_older_inputs_do_not_come_back(world: World) -> None:
     assert world.rows("m") == {"m": [(1, 1008)]}
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_member_had_ignored_a_revision_of_another_member(world: World, again: bool) -> None:
+    """R18, R30: its former rows carry a label; given back as read of the rows that come back, they would carry none."""
+    base, other = world.job("b"), world.job("o")
+    inputs = [increment(world.table("b"), on_upstream_revision="ignore"), increment(world.table("o"))]
+    reader = world.job("r", inputs=inputs)
+    run_all(world, [base, other, reader], [1])
+    if again:
+        computed(world, base, 1, [11], run="again")
+    before, labels = world.rows("b", "o", "r"), world.cut("r").outdated
+    assert bool(labels) == again
+    span = Interval(barrier(0), barrier(1))
+    world.coordinator.restatements.open(DOMAIN, ["b", "o"], span, name="both", reason="wrong", by="me")
+    for job, values in ((base, [12]), (other, [20]), (reader, None)):
+        restated(world, job, 1, values, name="both")
+    world.coordinator.restatements.publish(DOMAIN, "both")
+    if again:
+        with pytest.raises(TopologyError, match="had read b before that was computed again"):
+            world.coordinator.restatements.revert(DOMAIN, "both", reason="it was right before", by="me")
+        assert world.rows("r") == {"r": [(1, 33)]}
+    else:
+        world.coordinator.restatements.revert(DOMAIN, "both", reason="it was right before", by="me")
+        assert world.rows("b", "o", "r") == before
+    assert world.cut("r").outdated == ()
+
+
 def ready_through_an_ignoring_edge(world: World) -> tuple[Job, Job]:
     """Stage the second day of a base and of what reads all of its days by an edge that ignores revisions."""
     base = world.job("b")

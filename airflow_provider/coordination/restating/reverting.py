@@ -65,7 +65,7 @@ from airflow_provider.domain.restatement import (
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
-from airflow_provider.domain.topology import Job, Table
+from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
 
@@ -223,8 +223,11 @@ class Reverting:
             known = read.pop(_range(found), None)
             if known is None:
                 raise self._refused(attempt.job, attempt.interval, f"reads {found.table} otherwise since")
-            changed = rewritten_since(logs.of(key), known.csn, known.low, known.high)
-            if changed is not None and not found.staged:
+            if found.staged and known.on_upstream_revision is OnUpstreamRevision.CASCADE:
+                continue  # nothing has changed what it had read but the restatement, and the revert gives that back
+            own = self.stamped.csn or 0
+            changed = rewritten_since(logs.of(key), known.csn, known.low, known.high, but=own)
+            if changed is not None:
                 why = f"had read {found.table} before that was computed again (CSN {changed.csn})"
                 raise self._refused(attempt.job, attempt.interval, why)
         if read:
