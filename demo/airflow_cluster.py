@@ -33,10 +33,8 @@ WARM = {"scheduler": "demo.scheduler"}
 QUICK = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
-    "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
 }
-"""A scheduler that looks more often than once a second, and files that are not parsed again, for a short run."""
+"""A scheduler that looks more often than once a second, for a short run. DAG files are parsed as by default."""
 
 WORKER_PYTHON = Path(__file__).resolve().parent.parent / "scripts" / "worker-python"
 """The interpreter of Spark's workers: PYSPARK_DRIVER_PYTHON, but it starts sooner."""
