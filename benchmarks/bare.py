@@ -233,7 +233,7 @@ class _Kazoo(BareClient):
         request.check(f"{_NODES}/log", -1)
         request.create(f"{_NODES}/log/{self._run}-{self._logged}", PAYLOAD.encode())
         request.set_data(path, PAYLOAD.encode(), -1)
-        failed = [one for one in request.commit() if isinstance(one, Exception)]
+        failed = [result for result in request.commit() if isinstance(result, Exception)]
         assert failed == []
 
     def compare_and_set(self) -> bool:

@@ -32,7 +32,9 @@ def measure(size: Size = Size.FULL) -> None:
         written, published = [], []
         for number in range(EPOCHS):
             attempt = job.begin(number)
-            joined = (coordinator.join(attempt, one, attempt.owner) for one in range(participants))
+            joined = (
+                coordinator.join(attempt, participant, attempt.owner) for participant in range(participants)
+            )
             written += [write_files(job, writer, files) for writer in joined]
             began = time.perf_counter()
             coordinator.publish(attempt)

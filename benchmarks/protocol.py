@@ -38,12 +38,12 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
                 f"transactions {by_library:.2f} ms, through the driver {by_driver:.2f} ms"
             )
     finally:
-        for one in (job, library, raw):
-            one.close()
-    ours, by_library, by_driver = (statistics.median(one) for one in zip(*rounds, strict=True))
-    ratios = [(one[0] / one[1], one[0] / one[2]) for one in rounds]
-    figure(f"bench.protocol.{store.name}.ratio", statistics.median(one for one, _ in ratios))
-    figure(f"bench.protocol.{store.name}.raw_ratio", statistics.median(one for _, one in ratios))
+        for measured in (job, library, raw):
+            measured.close()
+    ours, by_library, by_driver = (statistics.median(times) for times in zip(*rounds, strict=True))
+    ratios = [(times[0] / times[1], times[0] / times[2]) for times in rounds]
+    figure(f"bench.protocol.{store.name}.ratio", statistics.median(to_library for to_library, _ in ratios))
+    figure(f"bench.protocol.{store.name}.raw_ratio", statistics.median(to_driver for _, to_driver in ratios))
     figure(f"bench.protocol.{store.name}.epoch_ms", ours)
     figure(f"bench.protocol.{store.name}.bare_ms", by_library)
     figure(f"bench.protocol.{store.name}.raw_ms", by_driver)

@@ -93,10 +93,12 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
                 f"publish on {store.name}, round {number} of {last}: {ours:.0f} publishes a second, "
                 f"bare {by_library:.0f}, through the driver {by_driver:.0f}"
             )
-    figure(f"bench.publish.{store.name}.ratio", statistics.median(one / ours for one, _, ours in rounds))
-    figure(f"bench.publish.{store.name}.raw_ratio", statistics.median(one / ours for _, one, ours in rounds))
+    figure(f"bench.publish.{store.name}.ratio", statistics.median(rate / ours for rate, _, ours in rounds))
+    figure(
+        f"bench.publish.{store.name}.raw_ratio", statistics.median(rate / ours for _, rate, ours in rounds)
+    )
     figure(f"bench.publish.{store.name}.per_second", statistics.median(ours for _, _, ours in rounds))
-    figure(f"bench.publish.{store.name}.bare_per_second", statistics.median(one for one, _, _ in rounds))
+    figure(f"bench.publish.{store.name}.bare_per_second", statistics.median(rate for rate, _, _ in rounds))
     figure(f"bench.publish.{store.name}.p99_ms", percentile(waits, 0.99))
 
 

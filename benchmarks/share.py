@@ -125,7 +125,7 @@ def measure(size: Size = Size.FULL, server: SparkConnectServer | None = None) ->
             ]
     counted = spent[1:] or spent
     hourly = sum((day.get(HOURLY, Spent()) for day in counted), Spent())
-    daily = sum((one for day in counted for job, one in day.items() if job != HOURLY), Spent())
+    daily = sum((took for day in counted for job, took in day.items() if job != HOURLY), Spent())
     for name, found in (("", daily), (".hourly", hourly), (".day", daily + hourly)):
         if found.whole:
             figure(f"bench.protocol.share{name}", found.protocol / found.whole)
@@ -154,7 +154,7 @@ def _spark(path: Path) -> Iterator[SparkConnectServer]:
 def _day(settings: Settings, server: SparkConnectServer, day: Interval, jobs: slice) -> dict[str, Spent]:
     """Compute a day of all jobs; return what each has spent."""
     spent = {str(job.name): _task(settings, server, job, day, compute) for job, compute in _cascade()[jobs]}
-    told = (f"{job} {one.whole:.2f} s ({one.protocol:.3f} s)" for job, one in spent.items())
+    told = (f"{job} {part.whole:.2f} s ({part.protocol:.3f} s)" for job, part in spent.items())
     progress(f"share: {day.start.date()}, and the protocol's part: {', '.join(told)}")
     return spent
 

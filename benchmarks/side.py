@@ -124,7 +124,7 @@ class Side:
 def _cpu_of_children() -> float:
     """Seconds that the processes of the jobs have computed until now, to the hundredth for each."""
     times = [psutil.Process(child.pid).cpu_times() for child in multiprocessing.active_children()]
-    return float(sum(one.user + one.system for one in times))
+    return float(sum(child.user + child.system for child in times))
 
 
 def _smallest_size() -> tuple[Any, ...]:

@@ -80,13 +80,15 @@ class BookTotals:
 
     def save(self, path: Path) -> None:
         """Keep them in a file, for readers in other processes."""
-        path.write_text(json.dumps({barrier.isoformat(): one for barrier, one in self._by_barrier.items()}))
+        path.write_text(
+            json.dumps({barrier.isoformat(): measures for barrier, measures in self._by_barrier.items()})
+        )
 
     @classmethod
     def load(cls, path: Path) -> BookTotals:
         """Take them from a file that :meth:`save` wrote."""
         stored = json.loads(path.read_text())
-        return cls({datetime.fromisoformat(barrier): one for barrier, one in stored.items()})
+        return cls({datetime.fromisoformat(barrier): measures for barrier, measures in stored.items()})
 
     @property
     def barriers(self) -> list[datetime]:

@@ -52,12 +52,12 @@ ASK_EVERY_S = 0.2
 def stage_of(log: Log, token: int) -> Stage:
     """Judge by an epoch's state log how far the attempt with *token* is; a newer attempt's entries end it."""
     own = [entry.record for entry in log if entry.record.token == token]
-    ended = any(one.state in (EpochState.COMMIT, EpochState.ABORTED) for one in own)
+    ended = any(record.state in (EpochState.COMMIT, EpochState.ABORTED) for record in own)
     if ended or any(entry.record.token > token for entry in log):
         return Stage.OVER
     if completed(own, token):
         return Stage.COMPLETE
-    in_files = any(one.state is EpochState.PROCESSED for one in own)
+    in_files = any(record.state is EpochState.PROCESSED for record in own)
     return Stage.IN_FILES if in_files else Stage.COMPUTING
 
 

@@ -194,8 +194,8 @@ def listens(pid: int, port: int) -> bool:
         process = psutil.Process(pid)
         return any(
             connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            for one in (process, *process.children(recursive=True))
-            for connection in one.net_connections(kind="tcp")
+            for listener in (process, *process.children(recursive=True))
+            for connection in listener.net_connections(kind="tcp")
         )
     except psutil.Error:
         return False  # one of them has just ended

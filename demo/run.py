@@ -253,7 +253,7 @@ def aim_of(plan: Plan, *, reads: Path) -> Aim:
 
     return Aim(
         domain=DomainName(DOMAIN),
-        jobs=[JobName(one) for one in PUBLISHING_JOBS],
+        jobs=[JobName(name) for name in PUBLISHING_JOBS],
         ready=ready,
         wanted=FAULTS,
         most=MOST_STRIKES,
@@ -350,7 +350,7 @@ def _conclude(
         found, days=plan.days, twin_days=plan.twin_days, faults=faults, pace=stack.warehouse.pace
     )
     broken += _unpublished(found, plan)
-    broken += [f"a run with epochs failed: {one}" for one in result.epochs.failed_runs]
+    broken += [f"a run with epochs failed: {failed}" for failed in result.epochs.failed_runs]
     slow = figures.over_budget(found, days=plan.days, pace=stack.warehouse.pace)
     for line in (*[f"broken promise: {promise}" for promise in broken], *slow):
         console.print(line)

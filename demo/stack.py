@@ -140,7 +140,7 @@ class DemoStack:
             home = held.enter_context(self._home_for_this_demo_alone())
             self.store.require()
             self.warehouse.require()
-            ports = [held.enter_context(one.endpoint.hold()) for one in (self.airflow, self.spark)]
+            ports = [held.enter_context(server.endpoint.hold()) for server in (self.airflow, self.spark)]
             yield [home, *(port.fileno() for port in ports)]
 
     @contextmanager

@@ -252,6 +252,6 @@ class ZookeeperStore(ServerStore):
 
 
 STORES: Mapping[str, type[DemoStore]] = {
-    one.name: one for one in (SqliteStore, PostgresqlStore, ZookeeperStore)
+    store.name: store for store in (SqliteStore, PostgresqlStore, ZookeeperStore)
 }
 """The stores that a demo can run on."""

@@ -80,7 +80,7 @@ class SourceTotals:
 
     def save(self, path: Path) -> None:
         """Keep them in a file, for readers in other processes."""
-        path.write_text(json.dumps({hour.isoformat(): one for hour, one in self._by_hour.items()}))
+        path.write_text(json.dumps({hour.isoformat(): measures for hour, measures in self._by_hour.items()}))
 
     @classmethod
     def load(cls, path: Path) -> SourceTotals:

@@ -157,5 +157,7 @@ def pinned_jars() -> list[Path]:
     return [aws.ROOT / ".jars" / f"{module}-{revision}.jar" for _, module, revision in named]
 
 
-WAREHOUSES: Mapping[str, type[DemoWarehouse]] = {one.name: one for one in (LocalWarehouse, S3Warehouse)}
+WAREHOUSES: Mapping[str, type[DemoWarehouse]] = {
+    warehouse.name: warehouse for warehouse in (LocalWarehouse, S3Warehouse)
+}
 """The warehouses that a demo can run on."""
