@@ -87,9 +87,9 @@ class Run:
         outcomes, said = folder / "outcomes.json", folder / "said.txt"
         begins = [f"def test_{name.lower()}_" for name in names]
         modules = [
-            str(one.relative_to(ROOT))
-            for one in modules_of_schedules()
-            if any(begin in one.read_text() for begin in begins)
+            str(module.relative_to(ROOT))
+            for module in modules_of_schedules()
+            if any(begin in module.read_text() for begin in begins)
         ]
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0"]
         command += ["-p", "tests.anomalies.collecting", "-p", "no:cacheprovider", "--outcomes", str(outcomes)]

@@ -77,7 +77,7 @@ class _Collector:
         )
 
     def pytest_sessionfinish(self) -> None:
-        self.path.write_text(json.dumps([asdict(one) for one in self.found.values()]))
+        self.path.write_text(json.dumps([asdict(outcome) for outcome in self.found.values()]))
 
 
 def read_outcomes(path: Path) -> Sequence[Outcome]:

@@ -85,13 +85,13 @@ def table(found: Sequence[Verdict]) -> Table:
     shown.add_column("id", no_wrap=True)
     for title in ("with", "tests on stores", *PLAIN.values()):
         shown.add_column(title.replace(" ", "\n", 1), overflow="fold")
-    for one in found:
-        schedule = known[one.name]
+    for verdict in found:
+        schedule = known[verdict.name]
         shown.add_row(
-            f"{one.name} {schedule.title}",
-            with_package(one, schedule),
-            on_stores(one),
-            *(without(one.plain.get(column)) for column in PLAIN),
+            f"{verdict.name} {schedule.title}",
+            with_package(verdict, schedule),
+            on_stores(verdict),
+            *(without(verdict.plain.get(column)) for column in PLAIN),
         )
     return shown
 
@@ -101,10 +101,10 @@ def page(found: Sequence[Verdict] | None = None) -> str:
     found, known = load() if found is None else found, schedules()
     titles = ["id", "with this package", *STORES.values(), *PLAIN.values()]
     lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
-    lines += [f"| {' | '.join(_row(one, known))} |" for one in found]
+    lines += [f"| {' | '.join(_row(verdict, known))} |" for verdict in found]
     lines += ["", *(f"    figure {name} {value}" for name, value in figures(found, known).items())]
-    for one in found:
-        lines += ["", *_paragraph(one, known[one.name])]
+    for verdict in found:
+        lines += ["", *_paragraph(verdict, known[verdict.name])]
     return FRONT + "\n".join(lines) + "\n"
 
 
@@ -131,7 +131,7 @@ def _paragraph(verdict: Verdict, schedule: Schedule) -> list[str]:
         f"{_sentence(schedule.course)}",
         "",
         f"- **With this package**: {with_package(verdict, schedule)}. {_sentence(schedule.mechanism)} {proof}",
-        *(f"- {one}" for one in said),
+        *(f"- {sentence}" for sentence in said),
     ]
 
 

@@ -79,13 +79,13 @@ def verdicts(
 ) -> list[Verdict]:
     """Put together what ran; *plain* has columns by name of schedule."""
     found = {name: Verdict(name=name, plain=dict(plain.get(name, {}))) for name in names}
-    for one in outcomes:
-        verdict = found[one.schedule]
-        if one.test not in verdict.tests:
-            verdict.tests.append(one.test)
-        counts = {"passed": verdict.passed, "failed": verdict.failed}.get(one.outcome)
+    for outcome in outcomes:
+        verdict = found[outcome.schedule]
+        if outcome.test not in verdict.tests:
+            verdict.tests.append(outcome.test)
+        counts = {"passed": verdict.passed, "failed": verdict.failed}.get(outcome.outcome)
         if counts is not None:
-            counts[one.store] = counts.get(one.store, 0) + 1
+            counts[outcome.store] = counts.get(outcome.store, 0) + 1
     for verdict in found.values():
         verdict.tests.sort()
     return list(found.values())
@@ -94,11 +94,11 @@ def verdicts(
 def figures(found: Sequence[Verdict], known: Mapping[str, Schedule]) -> dict[str, int]:
     """The last lines of a run."""
     return {
-        "anomalies.run": sum(bool(one.passed or one.failed) for one in found),
-        "anomalies.prevented": sum(one.is_prevented(known[one.name]) for one in found),
+        "anomalies.run": sum(bool(verdict.passed or verdict.failed) for verdict in found),
+        "anomalies.prevented": sum(verdict.is_prevented(known[verdict.name]) for verdict in found),
         **{
             f"anomalies.plain_{column}.prevented": sum(
-                column in one.plain and one.plain[column].holds is True for one in found
+                column in verdict.plain and verdict.plain[column].holds is True for verdict in found
             )
             for column in PLAIN
         },
@@ -108,7 +108,8 @@ def figures(found: Sequence[Verdict], known: Mapping[str, Schedule]) -> dict[str
 def save(found: Sequence[Verdict], path: Path = RECORD) -> None:
     """Keep what ran, for the page."""
     ordered = [
-        {**asdict(one), "passed": _by_store(one.passed), "failed": _by_store(one.failed)} for one in found
+        {**asdict(verdict), "passed": _by_store(verdict.passed), "failed": _by_store(verdict.failed)}
+        for verdict in found
     ]
     path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
 

@@ -249,7 +249,9 @@ class NativeDeployment:
         if host == "localhost":
             owners = [name for name, inside in self._ports if inside == port and name == service]
             owners += [
-                name for name, one in self.services.items() if f":{port}:{port}" in str(one.get("ports"))
+                name
+                for name, declared in self.services.items()
+                if f":{port}:{port}" in str(declared.get("ports"))
             ]
             host = owners[0]
         return f"127.0.0.1{between}{self._ports[host, port]}"

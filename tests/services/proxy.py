@@ -44,10 +44,10 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._listener, *self._open):
+        for sock in (self._listener, *self._open):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
         for thread in self._threads:
             thread.join(10)
 
@@ -56,8 +56,8 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(("127.0.0.1", self._target))
-                for one in (client, server):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for sock in (client, server):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._open += [client, server]
                 relay = _Relay(self, client, server)
                 for pump in (relay.requests, relay.replies):

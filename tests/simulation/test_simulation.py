@@ -32,7 +32,7 @@ def test_faults_without_end_violate_nothing() -> None:
     I3, I4, I5, I6, I7, I8, I9, I10, I11: six thousand faults; seven eighths of the kinds of trouble were met.
     """
     totals = simulate_all(_all_seeds(), faults=FAULTS, processes=2, told=_show)
-    assert [(one.seed, one.violation) for one in totals.broken] == []
+    assert [(outcome.seed, outcome.violation) for outcome in totals.broken] == []
     assert totals.short_of(FAULTS) == []
 
 

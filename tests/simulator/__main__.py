@@ -56,7 +56,7 @@ def _seeds(text: str) -> Iterable[int]:
         return count()
     try:
         low, _, high = text.partition(":")
-        return range(int(low), int(high)) if high else [int(one) for one in text.split(",")]
+        return range(int(low), int(high)) if high else [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise InvalidInput(
             field="seeds", value=text, expected="a number, numbers with commas, or FIRST:END"

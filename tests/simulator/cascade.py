@@ -85,8 +85,8 @@ def _job(name: str, **declared: Any) -> Job:
 
 
 JOBS: dict[str, SimulatedJob] = {
-    str(one.job.name): one
-    for one in (
+    str(simulated.job.name): simulated
+    for simulated in (
         SimulatedJob(
             job=_job("base", inputs=[FEED], outputs=[BASE], cadence=_HOURLY, origin=ORIGIN),
         ),
@@ -211,16 +211,21 @@ def declared(job: str, *, slowed: bool) -> SimulatedJob:
 
 
 OWNERS = {
-    str(table.name): name for name, one in JOBS.items() for table in one.job.outputs if name != "successor"
+    str(table.name): name
+    for name, simulated in JOBS.items()
+    for table in simulated.job.outputs
+    if name != "successor"
 }
 """Whose each table is at first."""
-LAPSING = {name: one.job.inactive_after for name, one in JOBS.items() if one.job.inactive_after}
+LAPSING = {
+    name: simulated.job.inactive_after for name, simulated in JOBS.items() if simulated.job.inactive_after
+}
 CHANGING = frozenset({"keeper", "successor", "pace"})
 """Jobs that the topology may refuse by the time they run."""
 SKIPPED = ("picky", "snap", "lagged")
 """Jobs of which a person skips epochs: those of the first where its checks refuse them."""
-KINDS = {str(table.name): table.kind for one in JOBS.values() for table in one.job.outputs}
-TABLES = {str(table.name): table for one in JOBS.values() for table in one.job.outputs}
+KINDS = {str(table.name): table.kind for simulated in JOBS.values() for table in simulated.job.outputs}
+TABLES = {str(table.name): table for simulated in JOBS.values() for table in simulated.job.outputs}
 IGNORED = frozenset({("loose", "recent")})
 """Edges whose reader does not mind that its input is computed again."""
 HOLDING = frozenset({("recent", "left"), ("lagged", "base")})
@@ -267,8 +272,8 @@ def reads(job: str, epoch: Interval) -> Mapping[str, Range]:
 def reads_of_skip(job: str, epoch: Interval) -> Mapping[str, Range]:
     """The same of an epoch that is skipped: what its full table had."""
     return {
-        table: one
-        for table, one in reads(job, epoch).items()
+        table: span
+        for table, span in reads(job, epoch).items()
         if table == job and KINDS[table] is TableKind.FULL
     }
 

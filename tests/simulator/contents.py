@@ -24,16 +24,18 @@ class Contents(History):
 
     def current(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice of each epoch at *csn*, by barrier."""
-        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn < one.until}
+        return {
+            slice_.interval.end: slice_ for slice_ in self._slices[table] if slice_.csn <= csn < slice_.until
+        }
 
     def slices(self, table: str) -> list[Slice]:
         """All revisions of all epochs of *table* that no rollback has taken back."""
-        return [one for one in self._slices[table] if one.is_there(self.csn)]
+        return [slice_ for slice_ in self._slices[table] if slice_.is_there(self.csn)]
 
     def rows(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
         """The rows of *table* in ``[low, high)`` at *csn*."""
         slices = self.current(table, csn)
-        found = [(barrier, value) for barrier, one in slices.items() for value in one.rows]
+        found = [(barrier, value) for barrier, slice_ in slices.items() for value in slice_.rows]
         return within(tuple(sorted(found)), low, high)
 
     def state(self, table: str, barrier: datetime, csn: int) -> Rows:
@@ -45,7 +47,7 @@ class Contents(History):
     def visible(self, table: str, low: datetime | None, high: datetime, csn: int) -> Rows:
         """The rows of *table* in ``[low, high)`` that its readers see: none of before its origin."""
         chain = self.chain(table, csn)
-        starts = [one for one in (low, chain[0] if chain else None) if one is not None]
+        starts = [start for start in (low, chain[0] if chain else None) if start is not None]
         return self.rows(table, max(starts, default=None), high, csn)
 
     def chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
@@ -56,7 +58,7 @@ class Contents(History):
 
     def _chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         slices = self.current(table, csn)
-        starts = {one.interval.start: one.interval.end for one in slices.values()}
+        starts = {slice_.interval.start: slice_.interval.end for slice_ in slices.values()}
         one = JOBS[OWNERS[table]]
         if one.job.origin is not None:
             low = one.job.origin
@@ -110,7 +112,7 @@ class Contents(History):
     def takes_back(self, inputs: Iterable[Provenance]) -> bool:
         """Whether a rollback has taken back something of *inputs* since they were read."""
         return any(
-            self.is_gone_since(one, read.csn) and one.interval.meets(read.low, read.high)
+            self.is_gone_since(slice_, read.csn) and slice_.interval.meets(read.low, read.high)
             for read in inputs
-            for one in self._slices[str(read.table)]
+            for slice_ in self._slices[str(read.table)]
         )

@@ -108,7 +108,7 @@ class Grouped:
             found = {(str(member.job), member.interval.start) for member in members}
             wanted = set(self.members(name))
             expect(found <= wanted, "R40", f"{name} publishes {found - wanted}, which are not its own")
-            left = {one for one in wanted - found if one not in committed}
+            left = {member for member in wanted - found if member not in committed}
             expect(not left, "R40", f"{name} is published in part: without {left}")
             again = found & {*committed}
             expect(not again, "R40", f"{name} publishes {again}, which are committed")
@@ -149,9 +149,9 @@ def outdated(epochs: Mapping[Epoch, EpochRecord], place: Epoch, changed: Callabl
     """
     attempt = staged_at(epochs, place)
     assert attempt is not None
-    for one in attempt.inputs:
-        owner = OWNERS[str(one.table)], place[1]
-        writer = staged_at(epochs, owner) if one.staged else None
+    for read in attempt.inputs:
+        owner = OWNERS[str(read.table)], place[1]
+        writer = staged_at(epochs, owner) if read.staged else None
         now = (
             ""
             if writer is None
@@ -166,6 +166,6 @@ def outdated(epochs: Mapping[Epoch, EpochRecord], place: Epoch, changed: Callabl
                 ]
             )
         )
-        if one.staged != now or changed(one):
+        if read.staged != now or changed(read):
             return True
     return False

@@ -98,7 +98,9 @@ class History:
 
     def newest(self, table: str, csn: int) -> dict[datetime, Slice]:
         """The newest slice at *csn* of each epoch of *table*, visible or not, by barrier."""
-        return {one.interval.end: one for one in self._slices[table] if one.csn <= csn < one.until}
+        return {
+            slice_.interval.end: slice_ for slice_ in self._slices[table] if slice_.csn <= csn < slice_.until
+        }
 
     def _put(self, put: Put, numbered: bool) -> None:
         key, record = put.key, put.record

@@ -107,9 +107,9 @@ class Model(Contents):
     def reads_restated(self, job: str, interval: Interval) -> bool:
         """Whether *job* reads for *interval* what an open restatement computes again."""
         members = {
-            one
+            member
             for name in filter(self.restated.is_open, self.restated.records)
-            for one in self.restated.members(name)
+            for member in self.restated.members(name)
         }
         return bool(members & self.read_by(job, interval))
 
@@ -127,10 +127,10 @@ class Model(Contents):
         :param minds: without those that it does not mind to change.
         """
         return {
-            (OWNERS[table], one.interval.start)
+            (OWNERS[table], slice_.interval.start)
             for table, (low, high) in reads(job, interval).items()
-            for one in self.slices(table)
-            if one.interval.meets(low, high) and not (minds and (job, table) in IGNORED)
+            for slice_ in self.slices(table)
+            if slice_.interval.meets(low, high) and not (minds and (job, table) in IGNORED)
         }
 
     def state_with(self, table: str, barrier: datetime, csn: int, staged: Mapping[Epoch, int]) -> Rows:
@@ -141,7 +141,7 @@ class Model(Contents):
             for job, start in staged
             if any(sink.name == table for sink in JOBS[job].job.outputs)
         }
-        kept = [one for one in self.state(table, barrier, csn) if one[0] not in new]
+        kept = [row for row in self.state(table, barrier, csn) if row[0] not in new]
         shown = [end for end in new if (end == barrier if full else chain and chain[0] < end <= barrier)]
         return tuple(sorted([*kept, *((end, value) for end in shown for value in new[end])]))
 
@@ -189,7 +189,9 @@ class Model(Contents):
         new = [(str(job), span) for job, span in epochs_of(record.asked) if (job, span) not in known]
         if not (record.rerun_of and new):
             return
-        expect(any(self.is_read(*one) for one in new), "R28", f"{name}: no committed epoch has read {new}")
+        expect(
+            any(self.is_read(*epoch) for epoch in new), "R28", f"{name}: no committed epoch has read {new}"
+        )
 
     def is_read(self, job: str, interval: Interval) -> bool:
         """Whether committed epochs have read what *job* has written for *interval*, and mind that it changes."""
@@ -202,29 +204,29 @@ class Model(Contents):
         """Whether a restatement has changed something of *inputs* since they were read."""
         csns = set(self.restated.csns.values())
         return any(
-            slice_.csn > one.csn and slice_.csn in csns and slice_.interval.meets(one.low, one.high)
-            for one in inputs
-            for slice_ in self._slices[str(one.table)]
+            slice_.csn > read.csn and slice_.csn in csns and slice_.interval.meets(read.low, read.high)
+            for read in inputs
+            for slice_ in self._slices[str(read.table)]
         )
 
     @staticmethod
     def _has_read(reader: Committed, table: str, span: Interval) -> bool:
         """Whether *reader* minds that *span* of *table* changes."""
         return (reader.job, table) not in IGNORED and any(
-            one.table == table and span.meets(one.low, one.high) for one in reader.inputs
+            read.table == table and span.meets(read.low, read.high) for read in reader.inputs
         )
 
     def stale(self, table: str, barrier: datetime, csn: int) -> list[LetGo]:
         """The epochs of *table* up to *barrier* whose rows at *csn* are older than what they were released from."""
         slices = self.current(table, csn)
         return [
-            one
-            for one in self.let_go
-            if one.csn <= csn
-            and one.epoch.interval.end <= barrier
-            and any(sink.name == table for sink in JOBS[one.epoch.job].job.outputs)
-            and one.epoch.interval.end in slices
-            and slices[one.epoch.interval.end].csn == one.epoch.csn
+            let_go
+            for let_go in self.let_go
+            if let_go.csn <= csn
+            and let_go.epoch.interval.end <= barrier
+            and any(sink.name == table for sink in JOBS[let_go.epoch.job].job.outputs)
+            and let_go.epoch.interval.end in slices
+            and slices[let_go.epoch.interval.end].csn == let_go.epoch.csn
         ]
 
     # --- whom nobody waits for -----------------------------------------------------------------------------------
@@ -251,8 +253,8 @@ class Model(Contents):
 
     def _joins(self, table: str) -> datetime | None:
         """How far the domain had come when *table* first committed, or came back: so far nobody waits for it."""
-        came = max(min(one.csn for one in self.slices(table)), self._joined.get(table, 0))
-        chains = [self.chain(one, came - 1) for one in list(self._slices)]
+        came = max(min(slice_.csn for slice_ in self.slices(table)), self._joined.get(table, 0))
+        chains = [self.chain(name, came - 1) for name in list(self._slices)]
         return max((chain[1] for chain in chains if chain is not None), default=None)
 
     def refused(self) -> list[tuple[str, Interval]]:
@@ -279,7 +281,7 @@ class Model(Contents):
             self.csn += 1
         puts = [update for update in transaction.updates if isinstance(update, Put)]
         rollback = self.rolled.watch(transaction, receipt)
-        for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
+        for put in sorted(puts, key=lambda update: update.key.kind is not Kind.EPOCH):
             if put.key.kind is Kind.EPOCH:
                 before = self.epochs.get((put.key.partition, put.record.interval.start))
                 self._hold(put, before.attempt if before else None, receipt.at)
@@ -287,7 +289,9 @@ class Model(Contents):
             if put.key.kind is Kind.RESTATEMENT and put.record.is_group:
                 self.groups.put(put.key.item, put.record, rolled_back=rollback is not None)
             elif put.key.kind is Kind.RESTATEMENT:
-                asked = [(str(one.job), each.start) for one in put.record.asked for each in one.intervals]
+                asked = [
+                    (str(of_job.job), each.start) for of_job in put.record.asked for each in of_job.intervals
+                ]
                 joined = self._decided(put.record, Decision.JOINED)
                 self._refuse_unread(put.key.item, put.record)
                 self.restated.put(put.key.item, put.record, self.closure([*asked, *joined]), receipt.at)
@@ -322,9 +326,9 @@ class Model(Contents):
 
     def _changed_since(self, read: Provenance) -> bool:
         return any(
-            (one.csn > read.csn or self.is_gone_since(one, read.csn))
-            and one.interval.meets(read.low, read.high)
-            for one in self._slices[str(read.table)]
+            (slice_.csn > read.csn or self.is_gone_since(slice_, read.csn))
+            and slice_.interval.meets(read.low, read.high)
+            for slice_ in self._slices[str(read.table)]
         )
 
     def _table(self, table: str, record: TableRecord) -> None:
@@ -341,14 +345,14 @@ class Model(Contents):
             self._joined[table] = self.csn
         self.ended = self.ended | {table} if record.ended else self.ended - {table}
         if record.cadence.before is not None and table not in self.slowed:
-            ends = [one.interval.end for one in self.slices(table)]
+            ends = [slice_.interval.end for slice_ in self.slices(table)]
             expect(
                 all(is_barrier(table, end, slowed=True) for end in ends), "R7", f"{table} is slowed: {ends}"
             )
             self.slowed.add(table)
 
     def _decided(self, record: RestatementRecord, decision: Decision) -> set[Epoch]:
-        epochs = [(job, one.interval) for (job, _), one in self.committed.items()]
+        epochs = [(job, committed.interval) for (job, _), committed in self.committed.items()]
         return Restated.decided(record, decision, epochs)
 
     # --- what is taken back ------------------------------------------------------------------------------------
@@ -376,21 +380,23 @@ class Model(Contents):
             expect(same, "R30", f"{where} leaves {place} as {record}")
             expect(left is None or left.aborted is not None, "R10", f"{where}: {left} may go on")
             for table in (str(sink.name) for sink in JOBS[place[0]].job.outputs):
-                mine = [one for one in self.slices(table) if one.interval == known.interval]
-                since[table] = min([since.get(table, self.csn), *(one.csn for one in mine)])
+                mine = [slice_ for slice_ in self.slices(table) if slice_.interval == known.interval]
+                since[table] = min([since.get(table, self.csn), *(slice_.csn for slice_ in mine)])
                 keys = [
                     key
                     for key in marked
                     if key.partition == table and moment_of(key.item.split(":")[0]) == place[1]
                 ]
                 expect(len(keys) == len(mine), "R30", f"{where} marks {keys} of {table}, which had {mine}")
-                for one in mine:
-                    self._slices[table][self._slices[table].index(one)] = replace(one, until=self.csn)
-        wanted = sum(one.until == self.csn for slices in self._slices.values() for one in slices)
+                for slice_ in mine:
+                    self._slices[table][self._slices[table].index(slice_)] = replace(slice_, until=self.csn)
+        wanted = sum(slice_.until == self.csn for slices in self._slices.values() for slice_ in slices)
         expect(len(marked) == wanted, "R30", f"{where} marks {len(marked)} slices, not {wanted}")
-        expect({str(one.table) for one in commit.tables} == set(since), "R2", f"{where}: not {sorted(since)}")
         expect(
-            {str(one.table): one.since for one in told.tables} == since,
+            {str(delta.table) for delta in commit.tables} == set(since), "R2", f"{where}: not {sorted(since)}"
+        )
+        expect(
+            {str(table.table): table.since for table in told.tables} == since,
             "R20",
             f"{where}: {told}, not {since}",
         )
@@ -408,7 +414,7 @@ class Model(Contents):
 
     def _commit(self, commit: CommitRecord, records: dict[Key[Any], Any]) -> None:
         """Take the members in the order in which they read each other: those of a restatement do, at its CSN."""
-        members = sorted(commit.members, key=lambda one: (one.interval.end, _INPUTS_FIRST[one.job]))
+        members = sorted(commit.members, key=lambda member: (member.interval.end, _INPUTS_FIRST[member.job]))
         tokens = [self._commitment(member).output_token for member in members]
         group = self.groups.published(members, records, self.committed, self.csn)
         restatement = (
@@ -420,7 +426,7 @@ class Model(Contents):
         released = set() if restatement is None else self._decided(restatement, Decision.RELEASED) - together
         sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
         where = f"{commit.change_set} at CSN {self.csn}"
-        expect({str(one.table) for one in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
+        expect({str(delta.table) for delta in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
         for member in members:
             self._member(member, together, released)
         self.deltas[self.csn] = commit.tables
@@ -474,13 +480,15 @@ class Model(Contents):
         self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance], revision: int
     ) -> list[int]:
         """What an epoch must have written, from the inputs that it recorded (I7)."""
-        found = {str(one.table): self.visible(str(one.table), one.low, one.high, one.csn) for one in inputs}
+        found = {
+            str(read.table): self.visible(str(read.table), read.low, read.high, read.csn) for read in inputs
+        }
         files = self.bounds[interval.end] if JOBS[job].job.sources else ()
         return output(job, sink, interval, found, files, code=code_of(job, revision))
 
     def left(self, sink: str, inputs: Iterable[Provenance]) -> list[int]:
         """What a skipped epoch has: nothing, or of a full table what was there before (R5)."""
-        before = next((one for one in inputs if one.table == sink), None)
+        before = next((read for read in inputs if read.table == sink), None)
         found = () if before is None else self.rows(sink, before.low, before.high, before.csn)
         return [value for _, value in found]
 
@@ -491,9 +499,9 @@ class Model(Contents):
             expect(table not in self.ended, "R7", f"{where}: {table} is retired")
             slowed = table in self.slowed
             expect(is_barrier(table, interval.end, slowed=slowed), "R7", f"{where}: no barrier, {slowed=}")
-            for one in self.slices(table):
-                apart = one.interval == interval or not one.interval.overlaps(interval)
-                expect(apart, "I1", f"{where}: {table} has {one.interval}")
+            for slice_ in self.slices(table):
+                apart = slice_.interval == interval or not slice_.interval.overlaps(interval)
+                expect(apart, "I1", f"{where}: {table} has {slice_.interval}")
 
     def _check_checks(
         self, job: str, done: Commitment, interval: Interval, rows: Sequence[int], where: str
@@ -502,7 +510,7 @@ class Model(Contents):
         if not JOBS[job].job.checks or done.skipped:
             return
         expect(len(rows) <= MOST_ROWS, "R14", f"{where}: {len(rows)} rows")
-        tokens = {(job, interval.start, one) for one in (done.token, done.output_token)}
+        tokens = {(job, interval.start, token) for token in (done.token, done.output_token)}
         expect(bool(tokens & self._checked), "R14", f"{where}: nobody has checked it")
         expect(not tokens & self._check_failed, "R14", f"{where}: it failed a check")
 
@@ -510,21 +518,21 @@ class Model(Contents):
         self, job: str, wanted: Mapping[str, Range], inputs: tuple[Provenance, ...], where: str
     ) -> None:
         """The inputs are those that the job declares, were there when they were read, and still are (I4, R13)."""
-        found = {str(one.table): (one.low, one.high) for one in inputs}
+        found = {str(read.table): (read.low, read.high) for read in inputs}
         expect(found == wanted, "R13", f"{where}: read {found}")
-        for one in inputs:
-            table = str(one.table)
-            chain = self.chain(table, one.csn)
+        for read in inputs:
+            table = str(read.table)
+            chain = self.chain(table, read.csn)
             origin = JOBS[OWNERS[table]].job.origin
-            ready = origin is not None and one.high <= origin
-            ready = ready or (chain is not None and one.high <= chain[1])
-            expect(ready, "R3", f"{where}: read {table} up to {one.high}, complete was {chain}")
-            expect(not self.takes_back([one]), "R13", f"{where}: read {one}, which was rolled back since")
+            ready = origin is not None and read.high <= origin
+            ready = ready or (chain is not None and read.high <= chain[1])
+            expect(ready, "R3", f"{where}: read {table} up to {read.high}, complete was {chain}")
+            expect(not self.takes_back([read]), "R13", f"{where}: read {read}, which was rolled back since")
             if (job, table) in IGNORED:
                 continue
             for slice_ in self._slices[table]:
-                changed = slice_.csn > one.csn and slice_.interval.meets(one.low, one.high)
-                expect(not changed, "I4", f"{where}: read {table} at CSN {one.csn}, which {slice_} changed")
+                changed = slice_.csn > read.csn and slice_.interval.meets(read.low, read.high)
+                expect(not changed, "I4", f"{where}: read {table} at CSN {read.csn}, which {slice_} changed")
 
     def _check_readers(
         self, sinks: set[str], interval: Interval, together: set[Epoch], released: set[Epoch], where: str
@@ -551,7 +559,9 @@ class Model(Contents):
             expect(delta.watermark == mark, "I3", f"{where}: {table} says {delta.watermark}, not {mark}")
             back = before is not None and (mark is None or mark < before[1])
             expect(rolled_back or not back, "I3", f"{where}: {table} from {before} to {mark}")
-            record = next(one for key, one in records.items() if key.kind is Kind.TABLE and key.item == table)
+            record = next(
+                written for key, written in records.items() if key.kind is Kind.TABLE and key.item == table
+            )
             same = delta.ref is not None and record.ref.lasting() == delta.ref.lasting()
             expect(same, "R2", f"{where}: {table} is {record.ref} and {delta.ref}")
             expect(record.progress.watermark == mark, "I3", f"{where}: {table} {record.progress}")

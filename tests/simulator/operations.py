@@ -127,7 +127,7 @@ class Operating:
     def _skip(self, job: str, epoch: Interval) -> None:
         before = self.model.csn
         done = self.coordinator.skip(DOMAIN, job, epoch, "nothing will come of it", by="operator")
-        told = [(one.csn, one.change_set) for one in done.published]
+        told = [(published.csn, published.change_set) for published in done.published]
         expect(len(told) + len(done.left) == 1, "R5", f"{job} {epoch}: {done}")
         place = job, epoch.start
         there = place in self.model.committed or self.model.rolled.last().get(place, 0) > before

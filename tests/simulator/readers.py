@@ -200,23 +200,25 @@ class Reading:
         """Rows of released epochs carry a label, and no others do (R18, R28)."""
         if self.model.csn != cut.csn:
             return  # an epoch that was computed again since may have taken its label along
-        labels = {(str(one.table), str(one.source)): one for one in cut.outdated}
+        labels = {(str(label.table), str(label.source)): label for label in cut.outdated}
         for name in cut.states:
-            for one in self.model.stale(str(name), cut.barrier, cut.csn):
-                label, epoch = labels.get((str(name), one.source)), one.epoch.interval
-                covers = label is not None and label.start <= epoch.start and one.csn <= label.csn
+            for let_go in self.model.stale(str(name), cut.barrier, cut.csn):
+                label, epoch = labels.get((str(name), let_go.source)), let_go.epoch.interval
+                covers = label is not None and label.start <= epoch.start and let_go.csn <= label.csn
                 covers = covers and (label is None or label.end is None or epoch.end <= label.end)
-                expect(covers, "R18", f"{name} of {epoch} at CSN {cut.csn}, released at {one.csn}: {label}")
+                expect(
+                    covers, "R18", f"{name} of {epoch} at CSN {cut.csn}, released at {let_go.csn}: {label}"
+                )
                 self.count(Event.RELEASED_READ)
         for (table, source), label in labels.items():
-            known = any(one.source == source for one in self.model.let_go)
+            known = any(let_go.source == source for let_go in self.model.let_go)
             expect(known or (OWNERS[table], source) in IGNORED, "R18", f"{label}: nothing was released")
 
     def _compare(self, tables: _Tables, cut: Cut) -> None:
         """The same tables, read again, never go back (I8, as far as it holds without sessions)."""
         last = self.seen.get(tables)
         if last is not None:
-            rolled = any(last.csn < one.csn <= cut.csn for one in self.model.rolled.made)
+            rolled = any(last.csn < rollback.csn <= cut.csn for rollback in self.model.rolled.made)
             back = cut.csn < last.csn or (cut.barrier < last.barrier and not rolled)
             expect(not back, "I8", f"{tables}: {cut.barrier} at {cut.csn} after {last.barrier} at {last.csn}")
         self.seen[tables] = cut
@@ -230,7 +232,7 @@ class Reading:
                 rows == expected, "R19", f"{table} at {cut.barrier}, CSN {cut.csn}: {rows}, not {expected}"
             )
             if OWNERS[table] in _EXACT:
-                stale = {one.epoch.interval for one in self.model.stale(table, cut.barrier, cut.csn)}
+                stale = {let_go.epoch.interval for let_go in self.model.stale(table, cut.barrier, cut.csn)}
                 skipped = {span for job, span in self.model.skipped if job == OWNERS[table]}
                 _check_derived(table, cut, found, stale | skipped)
 

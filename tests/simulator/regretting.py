@@ -196,8 +196,10 @@ class Regretting:
     def _check(self, told: RolledBack) -> None:
         """What the person is told was taken back by that commit (R15)."""
         made = self.model.rolled.by(self.regret.why)
-        epochs = {(str(one.job), each.start) for one in told.epochs for each in one.intervals}
-        known = [(one.to, one.csn, set(one.epochs), sorted(one.since)) for one in made]
+        epochs = {(str(of_job.job), each.start) for of_job in told.epochs for each in of_job.intervals}
+        known = [
+            (rollback.to, rollback.csn, set(rollback.epochs), sorted(rollback.since)) for rollback in made
+        ]
         answer = told.to, told.csn, epochs, sorted(told.tables)
         expect(known == [answer], "R15", f"{self.regret.why}: {answer}, not {known}")
 

@@ -84,7 +84,12 @@ class Restated:
         record: RestatementRecord, decision: Decision, epochs: Iterable[tuple[str, Interval]]
     ) -> set[Epoch]:
         """Those of *epochs* about which *record* has the *decision*."""
-        made = [(one.job, span) for one in record.decisions if one.decision is decision for span in one.spans]
+        made = [
+            (choice.job, span)
+            for choice in record.decisions
+            if choice.decision is decision
+            for span in choice.spans
+        ]
         return {
             (job, epoch.start)
             for job, epoch in epochs
@@ -123,8 +128,8 @@ class Restated:
             found = [(member.job, member.interval) for member in members]
             expect(sorted(found) == sorted(record.epochs), "R28", f"{name} is published in part: {found}")
             output = digest_of(
-                StagedEpoch(job=one.job, interval=one.interval, revision=one.revision, token=token)
-                for one, token in zip(members, tokens, strict=True)
+                StagedEpoch(job=member.job, interval=member.interval, revision=member.revision, token=token)
+                for member, token in zip(members, tokens, strict=True)
             )
             approved = not record.needs_approval or record.approved == output
             expect(approved, "R29", f"{name}: nobody has approved {output}, but {record.approved}")

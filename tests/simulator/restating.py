@@ -219,7 +219,7 @@ class Restating:
             and self._random.random() < (0.5 if whole else 0.1)
         ):
             correction.clears -= 1
-            task = correction.tasks[min(staged, key=lambda one: (one[1], one[0]))]
+            task = correction.tasks[min(staged, key=lambda place: (place[1], place[0]))]
             task.generation, task.done = task.generation + 1, False
         elif correction.forgotten and len(staged) >= (correction.until or 0):
             correction.settled = self.quiet() and self._random.random() < 0.5
@@ -290,7 +290,7 @@ class Restating:
     def _decide(self) -> None:
         """Decide about the epochs that hold it, job by job: they join, or are released (R28)."""
         name = self.correction.name
-        for job in dict.fromkeys(one.job for one in self._operations.status(DOMAIN, name).held):
+        for job in dict.fromkeys(held.job for held in self._operations.status(DOMAIN, name).held):
             self.count(Event.RESTATEMENT_HELD)
             if self._random.random() < 0.5:
                 with suppress(TopologyError):  # they are members of another restatement
@@ -326,10 +326,10 @@ class Restating:
         found = self._operations.differences(DOMAIN, name)
         if self.model.csn != csn or self.model.staged(name) != staged:
             return
-        for table, one in found.items():
+        for table, difference in found.items():
             chain = self.model.chain(str(table), csn)
             assert chain is not None
             old = Counter(self.model.state(str(table), chain[1], csn))
             new = Counter(self.model.state_with(str(table), chain[1], csn, staged))
-            told = [Counter(rows_of(rows)) for rows in (one.removed, one.added)]
+            told = [Counter(rows_of(rows)) for rows in (difference.removed, difference.added)]
             expect(told == [old - new, new - old], "R29", f"{table} in {name}: {told}, not {old} to {new}")

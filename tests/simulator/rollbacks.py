@@ -30,9 +30,9 @@ def obstacles(model: Model, to: int) -> set[str]:
 
 def _obstacles(model: Model, to: int) -> Iterator[str]:
     gone = model.rolled.since(to, model.committed)
-    if any(one.csn > to for place, one in model.committed.items() if place not in gone):
+    if any(committed.csn > to for place, committed in model.committed.items() if place not in gone):
         yield "again"  # committed at the CSN, and computed again since
-    if any(one.to < to < one.csn for one in model.rolled.made):
+    if any(rollback.to < to < rollback.csn for rollback in model.rolled.made):
         yield _PASSED_OVER  # committed at the CSN, and taken back since
     tables = {(str(sink.name), job) for job, _ in gone for sink in JOBS[job].job.outputs}
     if any(model.owners[table] != job for table, job in tables):
@@ -57,7 +57,7 @@ def check_plan(
     check_holders(model, plan.holders, since, now)
     if facts(model) != before:
         return
-    found = {(str(one.job), each.start) for one in plan.epochs for each in one.intervals}
+    found = {(str(of_job.job), each.start) for of_job in plan.epochs for each in of_job.intervals}
     gone = model.rolled.since(plan.to, model.committed)
     kinds = {_kind(words) for words in plan.obstacles}
     known = obstacles(model, plan.to)

@@ -54,7 +54,7 @@ class Rolled:
     def watch(self, transaction: Transaction, receipt: Receipt) -> Rollback | None:
         """Take a transaction that was applied; return the rollback that it has made, if any."""
         made = None
-        for update in (one for one in transaction.updates if isinstance(one, Put | Delete)):
+        for update in (change for change in transaction.updates if isinstance(change, Put | Delete)):
             if update.key.kind is Kind.LOCK:
                 spans = self._held[str(update.key.partition), moment_of(update.key.item)]
                 if spans:
@@ -64,7 +64,7 @@ class Rolled:
             elif update.key.kind is Kind.TOPOLOGY and isinstance(update, Put):
                 self._change_sets.append((receipt.at, frozenset(map(str, update.record.restating))))
                 told = update.record.rollbacks[-1:]
-                made = next((one for one in told if one.csn == receipt.csn), None)
+                made = next((rollback for rollback in told if rollback.csn == receipt.csn), None)
         return made
 
     def took(self, job: str, interval: Interval, revision: int, csn: int, *, first: bool) -> None:
@@ -96,11 +96,11 @@ class Rolled:
 
     def by(self, why: str) -> list[Made]:
         """The rollbacks with that reason."""
-        return [one for one in self.made if why in one.why]
+        return [rollback for rollback in self.made if why in rollback.why]
 
     def last(self) -> dict[Epoch, int]:
         """The CSN of the last rollback that has taken back each epoch that was ever taken back."""
-        return {place: one.csn for one in self.made for place in one.epochs}
+        return {place: rollback.csn for rollback in self.made for place in rollback.epochs}
 
     def seen(self, noted: Mapping[str, Iterable[int]], csn: int) -> set[str]:
         """Tables of which a session may have seen rows that were taken back by *csn* (R20).
@@ -110,8 +110,9 @@ class Rolled:
         return {
             table
             for table, csns in noted.items()
-            for one in self.made
-            if one.csn <= csn and any(one.since.get(table, one.csn) <= known < one.csn for known in csns)
+            for rollback in self.made
+            if rollback.csn <= csn
+            and any(rollback.since.get(table, rollback.csn) <= known < rollback.csn for known in csns)
         }
 
     # --- what is in the way for a while ------------------------------------------------------------------------

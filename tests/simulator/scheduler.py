@@ -112,11 +112,11 @@ class Scheduler:
         When all sleep, time goes on to the first that wakes.
         """
         now = self.clock.now()
-        ready = [one for one in self.processes if one.wakes <= now]
+        ready = [process for process in self.processes if process.wakes <= now]
         if not ready:
-            self.clock.advance(min(one.wakes for one in self.processes) - now)
+            self.clock.advance(min(process.wakes for process in self.processes) - now)
             now = self.clock.now()
-            ready = [one for one in self.processes if one.wakes <= now]
+            ready = [process for process in self.processes if process.wakes <= now]
         process = self.random.choice(ready)
         process.go()
         if process.over:

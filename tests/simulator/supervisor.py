@@ -80,7 +80,7 @@ class Supervisor:
         world.model.rolled.intended = regrets
         self.tasks = [
             Task(world.model.groups.declared(job), run, interval)
-            for job, run in (*((one, _SCHEDULED) for one in JOBS.values()), (SLOWED, _SLOWED))
+            for job, run in (*((simulated, _SCHEDULED) for simulated in JOBS.values()), (SLOWED, _SLOWED))
             for interval in job.epochs(length)
         ]
         second_half_s = random.choice((0, _LATER_S))
@@ -114,7 +114,7 @@ class Supervisor:
     def finished(self) -> bool:
         """Whether all tasks are done, their processes have ended, and nothing is left for a person to do."""
         ended = all(task.done for task in self.tasks) and all(attempt.over for attempt in self._attempts)
-        corrected = all(one.settled for one, _ in self.corrections) and self._regret is None
+        corrected = all(correction.settled for correction, _ in self.corrections) and self._regret is None
         return ended and corrected and self._intentions.settled and not self.world.model.refused()
 
     def left(self) -> int:
@@ -122,7 +122,7 @@ class Supervisor:
         committed = self.world.model.committed
         if self._counted != self.world.model.csn:
             wanted = {(task.name, task.interval.start) for task in self.tasks if task.job.certain}
-            self._counted, self._left = self.world.model.csn, sum(one not in committed for one in wanted)
+            self._counted, self._left = self.world.model.csn, sum(place not in committed for place in wanted)
         return self._left
 
     def live(self, process: Process) -> None:
@@ -196,12 +196,12 @@ class Supervisor:
         read, restated = model.read_by(task.name, task.interval, minds=True), model.restated
         if task.tries == 0 and read & {*model.committed}:
             task.tries += 1
-            newest = max(read & {*model.committed}, key=lambda one: model.committed[one].csn)
+            newest = max(read & {*model.committed}, key=lambda epoch: model.committed[epoch].csn)
             self._correct(newest)
         return any(
-            read & {(one.job, one.span.start), *restated.members(one.name)}
-            for one, _ in self.corrections
-            if not (one.settled or one.ready)
+            read & {(correction.job, correction.span.start), *restated.members(correction.name)}
+            for correction, _ in self.corrections
+            if not (correction.settled or correction.ready)
         )
 
     def _look_at_member(self, task: Task, name: str, now: float) -> None:
@@ -308,11 +308,11 @@ class Supervisor:
         opened = [
             record for record in model.restated.records.values() if record.state is RestatementState.OPEN
         ]
-        dags = {one.rerun_of for one in opened}
-        members = {(str(job), interval) for one in opened for job, interval in one.epochs}
+        dags = {record.rerun_of for record in opened}
+        members = {(str(job), interval) for record in opened for job, interval in record.epochs}
         some = [task for task in self.tasks if task.restates and (task.name, task.interval) not in members]
         self.random.shuffle(some)
-        for task in sorted(some, key=lambda one: one.name not in dags):
+        for task in sorted(some, key=lambda candidate: candidate.name not in dags):
             is_committed = (task.name, task.interval.start) in model.committed
             if is_committed and model.is_read(task.name, task.interval):
                 return task
@@ -328,17 +328,20 @@ class Supervisor:
         committed = self.world.model.committed
         if committed and self.random.random() < _OPENED:
             self._correct(self.random.choice(sorted(committed)))
-        known = {one.name for one, _ in self.corrections}
+        known = {correction.name for correction, _ in self.corrections}
         for name, record in self.world.model.restated.records.items():
             if record.rerun_of and name not in known:
                 self.corrections.append((Correction.of_rerun(self.random, name, record), None))
-        for place, (one, process) in enumerate(self.corrections):
-            if not one.settled and (process is None or process.over):
-                self.corrections[place] = one, self._spawn(one.name, partial(self._restate, one))
+        for place, (correction, process) in enumerate(self.corrections):
+            if not correction.settled and (process is None or process.over):
+                self.corrections[place] = (
+                    correction,
+                    self._spawn(correction.name, partial(self._restate, correction)),
+                )
 
     def _correct(self, place: Epoch) -> None:
         """Somebody finds a committed epoch wrong, unless enough are being corrected."""
-        at_work = sum(not one.settled for one, _ in self.corrections)
+        at_work = sum(not correction.settled for correction, _ in self.corrections)
         idle = self.quiet or self._paused
         if not idle and len(self.corrections) < self.hours and at_work < _AT_ONCE:
             epoch = self.world.model.committed[place]
@@ -440,7 +443,7 @@ class Supervisor:
             if not (self.quiet or self.random.random() < 0.1):
                 continue
             for job in self.world.model.stalled(start):
-                task = next(one for one in tasks if one.name == job)
+                task = next(task for task in tasks if task.name == job)
                 over = task.process is None or task.process.over
                 if task.done and over and (ended or not self.world.model.is_staged_at(job, start)):
                     task.generation, task.done = task.generation + 1, False

@@ -44,7 +44,7 @@ class Totals:
     @property
     def rarest(self) -> tuple[int, Event]:
         """The promised event that was met least often, and how often."""
-        return min((self.events[one], one) for one in PROMISED)
+        return min((self.events[event], event) for event in PROMISED)
 
     def short_of(self, faults: int) -> list[str]:
         """Return the promises of a run until so many *faults* that this one has not kept.
@@ -103,5 +103,5 @@ def _outcomes(seeds: Iterator[int], processes: int) -> Iterator[Outcome]:
                 yield waiting.pop(0).result()
                 waiting += [pool.submit(simulate, seed) for seed in islice(seeds, 1)]
         finally:
-            for one in waiting:
-                one.cancel()
+            for outcome in waiting:
+                outcome.cancel()

@@ -239,7 +239,7 @@ class Attempting:
 
     def _write_all(self, attempt: Attempt) -> None:
         inputs = self.hands.read_all(attempt)
-        files = [one.uri for bounds in attempt.sources for one in bounds.files]
+        files = [file.uri for bounds in attempt.sources for file in bounds.files]
         for sink in attempt.sinks:
             self.hands.work(attempt)
             name, parts = str(sink.name), attempt.participants

@@ -38,7 +38,7 @@ class Hands:
 
     def read_all(self, attempt: Attempt) -> Mapping[str, Rows]:
         """The rows of each input, by table."""
-        return {str(one.table): self._read(attempt, str(one.table)) for one in attempt.inputs}
+        return {str(read.table): self._read(attempt, str(read.table)) for read in attempt.inputs}
 
     def _read(self, attempt: Attempt, table: str) -> Rows:
         state, schema = self.coordinator.input(attempt, table)

@@ -126,7 +126,7 @@ class World(Site):
             Event.RERUN_JOINED: name in restated.records and now.asked != restated.records[name].asked,
             Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
         }
-        for event in (one for one, did in happened.items() if did):
+        for event in (kind for kind, did in happened.items() if did):
             self.count(event)
 
     def _event_of_group(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
@@ -142,7 +142,7 @@ class World(Site):
             Event.GROUP_ABANDONED: now.state is RestatementState.ABANDONED,
             Event.GROUP_ANEW: before is not None and not groups.is_open(name) and not published,
         }
-        for event in (one for one, did in happened.items() if did):
+        for event in (kind for kind, did in happened.items() if did):
             self.count(event)
 
     def _event_of_table(self, table: str, now: TableRecord) -> None:
@@ -151,7 +151,7 @@ class World(Site):
             Event.INHERITED: self.model.owners.get(table, now.job) != now.job,
             Event.SLOWED: now.cadence.before is not None and table not in self.model.slowed,
         }
-        for event in (one for one, did in happened.items() if did):
+        for event in (kind for kind, did in happened.items() if did):
             self.count(event)
 
     def _event_of_epoch(self, job: str, now: EpochRecord) -> None:

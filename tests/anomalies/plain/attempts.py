@@ -70,11 +70,11 @@ def att5(cascade: Cascade) -> Observed:
             cascade.write(table, 1 if by == "x" else 2, [1], by)
 
     jobs = [Thread(target=job, args=given) for given in (("x", "d", "e"), ("y", "e", "d"))]
-    for one in jobs:
-        one.start()
-    for one in jobs:
-        one.join(timeout=300)
-    ended = sum(not one.is_alive() for one in jobs)
+    for thread in jobs:
+        thread.start()
+    for thread in jobs:
+        thread.join(timeout=300)
+    ended = sum(not thread.is_alive() for thread in jobs)
     d, e = cascade.see("d", "e")
     return observed(ended == 2, d=d, e=e)
 

@@ -156,7 +156,7 @@ def der13(cascade: Cascade) -> Observed:
         cascade.j1(1)
         cascade.j2(1)
         cascade.derive("e", "b", 1, "value")
-    return observed(rounds[-1] == rounds[-2], b_in_four_rounds=[one for (one,) in rounds])
+    return observed(rounds[-1] == rounds[-2], b_in_four_rounds=[value for (value,) in rounds])
 
 
 def der14(cascade: Cascade) -> Observed:

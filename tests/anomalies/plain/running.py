@@ -90,7 +90,9 @@ def functions() -> dict[str, Callable[[Cascade], Observed]]:
         endurance,
         restating,
     ):
-        found.update({name.upper(): one for name, one in vars(module).items() if name.upper() in SUITE})
+        found.update(
+            {name.upper(): function for name, function in vars(module).items() if name.upper() in SUITE}
+        )
     return found
 
 

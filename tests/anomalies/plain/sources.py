@@ -36,14 +36,14 @@ def src2(cascade: Cascade) -> Observed:
 def src3(cascade: Cascade) -> Observed:
     """Each epoch reads the ids above the highest that D has; id 2 appears after 101; R must see every id."""
     for epoch, ids in ((1, [51]), (2, [101]), (3, [2, 151])):
-        for one in ids:
-            _land(cascade, "orders", one)
+        for number in ids:
+            _land(cascade, "orders", number)
         (before,) = cascade.see("d")
-        highest = max((one for found in before.values() for one in found), default=0)
+        highest = max((number for found in before.values() for number in found), default=0)
         found = _landed(cascade, "orders").where(f"value > {highest}")
         cascade.tables.replace("d", found.selectExpr(f"{epoch} AS epoch", "value", "'' AS by"))
     (d,) = cascade.see("d")
-    return observed({one for found in d.values() for one in found} == {2, 51, 101, 151}, d=d)
+    return observed({number for found in d.values() for number in found} == {2, 51, 101, 151}, d=d)
 
 
 def src4(cascade: Cascade) -> Observed:

@@ -166,7 +166,12 @@ class Try:
             truth, remembered = self.world.truth, self.world.defaults.rewrites_remembered
             refused = [attempt for attempt in attempts if str(attempt) in error.message]
             expect(bool(refused), "R13", f"{error}: names none of {attempts}")
-            for read in (one for attempt in refused for one in attempt.inputs if one.table in error.tables):
+            for read in (
+                provenance
+                for attempt in refused
+                for provenance in attempt.inputs
+                if provenance.table in error.tables
+            ):
                 table = str(read.table)
                 changed = truth.changed_since(table, read.low, read.high, read.csn)
                 merged = truth.rewrites(table) > remembered

@@ -62,9 +62,9 @@ class Counted:
         skips = (done is not None and not read) or (is_open and attempt is not None and bool(attempt.skips))
         for names, holds in ((self._standing[epoch], stands), (self._skipped[epoch], skips)):
             names.add(job) if holds else names.discard(job)
-        for one in self._skipped[epoch]:
-            if self._standing[epoch] - {one}:
-                self.excused.add((one, epoch))
+        for name in self._skipped[epoch]:
+            if self._standing[epoch] - {name}:
+                self.excused.add((name, epoch))
         return is_new
 
     def bound_anew(self, epoch: Interval) -> None:
@@ -93,7 +93,7 @@ class Counted:
         seen: dict[str, Interval] = {}
         for step in self._steps(job):
             found = [bounds(name, step.epoch, revision) for name, revision in step.read.items()]
-            uris = {file.uri for one in found if one is not None for file in one.files}
+            uris = {file.uri for bound in found if bound is not None for file in bound.files}
             twice = sorted(uris & set(seen))
             other = seen[twice[0]] if twice else None
             expect(not twice, "I11", f"{job} has read {twice} for {step.epoch} and for {other}")
@@ -104,7 +104,7 @@ class Counted:
         """Return the files that open attempts of *job* read; also of runs that died, which doctor names."""
         stands = [(at, sources) for (name, at), sources in self._open.items() if name == job]
         found = [bounds(name, at, revision) for at, sources in stands for name, revision in sources.items()]
-        return {file.uri for one in found if one is not None for file in one.files}
+        return {file.uri for bound in found if bound is not None for file in bound.files}
 
     def epochs_of(self, job: str) -> list[tuple[Interval, bool]]:
         """Return the committed epochs of *job*, and of each whether it was skipped."""
@@ -132,7 +132,9 @@ class Counted:
                     self._check_skipped(job, name, steps, bounds, read)
 
     def _steps(self, job: str) -> list[_Step]:
-        known = sorted((epoch for name, epoch in self._committed if name == job), key=lambda one: one.start)
+        known = sorted(
+            (epoch for name, epoch in self._committed if name == job), key=lambda epoch: epoch.start
+        )
         return [_Step(epoch, self._committed[job, epoch]) for epoch in known]
 
     def _runs(self, job: str) -> Iterator[list[_Step]]:
@@ -153,9 +155,9 @@ class Counted:
                 found = bounds(name, step.epoch, revision)
                 if found is not None and found.span is not None and not found.span.is_empty:
                     read[name] |= set(rows(found.span))
-        for one, other in combinations(sorted(read), 2):
-            twice = sorted(read[one] & read[other])
-            expect(not twice, "I11", f"{job} has read {twice} as {one} and as {other}")
+        for name, other in combinations(sorted(read), 2):
+            twice = sorted(read[name] & read[other])
+            expect(not twice, "I11", f"{job} has read {twice} as {name} and as {other}")
 
     def _check_spans(
         self, job: str, name: str, steps: list[_Step], bounds: Bounds, *, rows: Rows, told: Collection[str]

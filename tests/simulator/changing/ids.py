@@ -44,9 +44,9 @@ class Ids:
     def within(self, span: Span) -> list[int]:
         """The ids in *span*, in the order in which they could be seen."""
         return [
-            one
-            for one in self.seen
-            if (span.low is None or one > span.low) and (span.high is None or one <= span.high)
+            number
+            for number in self.seen
+            if (span.low is None or number > span.low) and (span.high is None or number <= span.high)
         ]
 
     def read(self, span: Span) -> list[int]:
@@ -58,7 +58,7 @@ class Ids:
         for span in spans:
             rows = max(span.rows or 0, self._counted.get((span.low, span.high), 0))
             late = set() if span.is_empty else set(self.within(span)[rows:])
-            self.seen = [one for one in self.seen if one not in late]
+            self.seen = [number for number in self.seen if number not in late]
 
     def take_away(self, spans: Iterable[Span]) -> bool:
         """Take away what is not among the rows of *spans* as they are recorded; say whether there was any."""

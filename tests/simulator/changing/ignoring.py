@@ -29,12 +29,12 @@ def check_labels(truth: Truth, cut: Cut) -> bool:
     :raises Violation: outdated rows without a label, or a label of a source that was never computed again.
     """
     if not any(read.ignores for reads in truth.reads.values() for read in reads):
-        found_labels = [one for one in cut.outdated if not one.revision and not one.job]
+        found_labels = [label for label in cut.outdated if not label.revision and not label.job]
         expect(not found_labels, "R18", f"{found_labels}: no edge ignores revisions")
         return False
     outdated = _outdated(truth)
-    told = [one for one in cut.outdated if not one.revision and not one.job]
-    labels = {(str(one.table), str(one.source)): one for one in told}
+    told = [label for label in cut.outdated if not label.revision and not label.job]
+    labels = {(str(label.table), str(label.source)): label for label in told}
     found = False
     for name, state in cut.states.items():
         table = str(name)
@@ -45,8 +45,8 @@ def check_labels(truth: Truth, cut: Cut) -> bool:
                 label = labels.get((table, source))
                 what = f"{table} of {start:%H:%M} has not read {source} of CSN {csn}: {label}"
                 expect(label is not None and _covers(label, start, end, csn), "R18", what)
-    for one in labels.values():
-        expect(truth.rewrites(str(one.source)) > 0, "R18", f"{one}: it was never computed again")
+    for label in labels.values():
+        expect(truth.rewrites(str(label.source)) > 0, "R18", f"{label}: it was never computed again")
     return found
 
 
@@ -80,13 +80,13 @@ def _spread(
     truth: Truth, found: defaultdict[_Slice, _Missed], read_by: Iterable[tuple[_Slice, HasRead]]
 ) -> bool:
     """Let what was computed from outdated rows be outdated, too; say whether any was not before."""
-    before = sum(len(one) for one in found.values())
+    before = sum(len(missed) for missed in found.values())
     for place, read in read_by:
         for end, _ in read.slices & truth.seen(read.table, read.range, truth.csn, stored=read.copies):
             written = read.table, _start(truth, read.table, end)
             for source, csn in found.get(written, {}).items() if written != place else ():
                 found[place][source] = max(csn, found[place].get(source, 0))
-    return before < sum(len(one) for one in found.values())
+    return before < sum(len(missed) for missed in found.values())
 
 
 def _start(truth: Truth, table: str, end: datetime) -> datetime:

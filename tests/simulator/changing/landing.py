@@ -57,7 +57,7 @@ class Landing:
         """Let there be at the barriers of *epoch* what was recorded once, and nothing else."""
         for file in self.at(epoch.start, epoch.end):
             del self.files[file.uri]
-        self.files.update({one.uri: (_barrier_of(one.uri), one) for one in bounds.files})
+        self.files.update({file.uri: (_barrier_of(file.uri), file) for file in bounds.files})
 
     def settle(self, recorded: Sequence[tuple[Interval, SourceBounds]], *, keeps_late: bool = False) -> None:
         """Bring back what was *recorded*, take away what came late, and let something land where nothing did."""
@@ -76,7 +76,7 @@ class Landing:
     def labels(self, bounds: SourceBounds) -> Labels:
         """What an epoch reads within *bounds*."""
         if bounds.span is not None:
-            return tuple(f"id {one}" for one in self.ids.read(bounds.span))
+            return tuple(f"id {number}" for number in self.ids.read(bounds.span))
         return tuple(f"{file.uri.rsplit('/', 1)[-1]}:{file.modified}" for file in bounds.files)
 
     def is_unchanged(self, bounds: SourceBounds) -> bool:
@@ -112,14 +112,14 @@ class LandingSource:
         late: list[BoundFile] = []
         if asked.source.late in (Late.NEXT, Late.REFUSE):
             around = (*asked.before, *asked.after, *asked.also_read)
-            known = {file.uri for one in around for file in one.whole.files}
-            earlier = [one.interval for one in asked.before if one.interval is not None]
-            late = [file for one in earlier for file in self.landing.at(one.start, one.end)]
+            known = {file.uri for record in around for file in record.whole.files}
+            earlier = [record.interval for record in asked.before if record.interval is not None]
+            late = [file for interval in earlier for file in self.landing.at(interval.start, interval.end)]
             late = [file for file in late if file.uri not in known]
             own = [file for file in own if file.uri not in known]
         if late and asked.source.late is Late.REFUSE:
             raise Unavailable("files came late.", next_step="take them away.")
-        files = sorted({*own, *late}, key=lambda one: one.uri)
+        files = sorted({*own, *late}, key=lambda file: file.uri)
         return SourceBounds(source=asked.source.name, files=tuple(files))
 
     def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:

@@ -76,12 +76,12 @@ def check_mixture(truth: Truth, cut: Cut) -> bool:
     :raises Violation: it has, and carries no label of it.
     """
     slices = [
-        (str(name), end, one.csn)
+        (str(name), end, slice_.csn)
         for name, state in cut.states.items()
-        for end, one in truth.visible(str(name), Range(low=None, high=state.barrier), cut.csn).items()
+        for end, slice_ in truth.visible(str(name), Range(low=None, high=state.barrier), cut.csn).items()
     ]
     mixed = truth.mixing.of(slices)
-    labels = [one for one in cut.outdated if one.revision]
+    labels = [label for label in cut.outdated if label.revision]
     for (barrier, name), labels_read in mixed.items():
         told = any(label.start < barrier and (label.end is None or barrier <= label.end) for label in labels)
         what = f"{sorted(cut.states)} at CSN {cut.csn} have {labels_read} of {name} {barrier:%H:%M}: {cut.outdated}"

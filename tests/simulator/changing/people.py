@@ -104,7 +104,7 @@ class Deployment:
         key = job_key(DOMAIN, JobName(self.newest.job))
         stamped = store.read(DOMAIN, [key]).get(key)
         known = [*self.versions, unsure] if unsure is not None else self.versions
-        held = [] if stamped is None else [one for one in known if _is_held(one, stamped.record)]
+        held = [] if stamped is None else [version for version in known if _is_held(version, stamped.record)]
         if held and held[-1] is not self.newest:
             self.versions = [version for version in self.versions if version is not held[-1]] + held[-1:]
             self.now = held[-1]
@@ -311,7 +311,7 @@ class Operator:
             self.world.regretted.append((copy[1], _span(copy[2], copy[3])))
         elif skip is not None:
             span, missing = _span(skip[2], skip[3]), self.missing()
-            waits = any(one.job == skip[1] and epoch.overlaps(span) for one, epoch in missing)
+            waits = any(version.job == skip[1] and epoch.overlaps(span) for version, epoch in missing)
             if not waits or _BEHIND_A_SKIP in error:
                 self.skip(coordinator.skip, skip[1], span)
 
@@ -396,12 +396,12 @@ class Operator:
             return
         missing = self.missing()
         if missing and random.random() < 0.8:
-            full = [one for one in missing if self.world.has_full_table(one[0])]
+            full = [pair for pair in missing if self.world.has_full_table(pair[0])]
             version, epoch = random.choice(full if full and random.random() < 0.9 else missing)
             self.skip(skip, version.job, epoch)
             return
-        deployed = [one.now for one in self.deployed.values() if one.now is not None]
-        known = [(one, epoch) for one in deployed for epoch in one.epochs(self.world.length)]
+        deployed = [deployment.now for deployment in self.deployed.values() if deployment.now is not None]
+        known = [(version, epoch) for version in deployed for epoch in version.epochs(self.world.length)]
         if known:
             has = self.world.truth.has
             lacking = [
@@ -468,12 +468,12 @@ class Operator:
             return self.world.doubted.pop()
         recorded = list(truth.source.newest())[-random.choice((1, 2, 4)) :]
         opened = [
-            one.interval
-            for one in truth.epochs.values()
-            if one.attempt is not None
-            and one.attempt.aborted is None
-            and one.attempt.inputs
-            and not one.committed
+            epoch.interval
+            for epoch in truth.epochs.values()
+            if epoch.attempt is not None
+            and epoch.attempt.aborted is None
+            and epoch.attempt.inputs
+            and not epoch.committed
         ]
         read = [epoch for epoch in recorded if epoch in opened]
         chosen = read or (recorded if random.random() < 0.6 else [])
@@ -483,7 +483,7 @@ class Operator:
         """Let a file of *epoch* come late; or let there be again what was recorded before."""
         world, random = self.world, self.world.random
         drawn = random.random()
-        earlier = [one for (_, end, _), one in world.truth.source.found.items() if end == epoch.end]
+        earlier = [landed for (_, end, _), landed in world.truth.source.found.items() if end == epoch.end]
         if drawn < 0.4 and len(earlier) > 1 and earlier[0].bounds.span is None:
             world.landing.restore(random.choice(earlier).bounds, epoch)
             world.count(Event.BACK_AGAIN)

@@ -100,13 +100,13 @@ class Version:
     def declaration(self) -> Job:
         make = {EdgeKind.INCREMENT: increment, EdgeKind.STATE: state, EdgeKind.PREVIOUS: previous}
         inputs: list[object] = []
-        for one in self.reads:
-            policy = "ignore" if one.ignores else "cascade"
-            table = table_of(one.table, self.kinds[one.table])
-            if one.kind is EdgeKind.WINDOW:
-                inputs.append(window(table, one.hours * HOUR, on_upstream_revision=policy))
+        for read in self.reads:
+            policy = "ignore" if read.ignores else "cascade"
+            table = table_of(read.table, self.kinds[read.table])
+            if read.kind is EdgeKind.WINDOW:
+                inputs.append(window(table, read.hours * HOUR, on_upstream_revision=policy))
             else:
-                inputs.append(make[one.kind](table, on_upstream_revision=policy))
+                inputs.append(make[read.kind](table, on_upstream_revision=policy))
         if self.late is not None:
             inputs.append(self._source(self.late))
         return Job(
@@ -206,7 +206,7 @@ def draw_sharing(random: Random, *, counted: bool = False, renamed: bool = False
             drawn = replace(drawn, kinds=dict.fromkeys(drawn.kinds, TableKind.INCREMENTAL))
         past = drawn.reads if random.random() < 0.3 else ()
         jobs.append(replace(drawn, reads=past, steps=((0, step),), keeps=random.random() < 0.5))
-    kinds = {table: kind for one in jobs for table, kind in one.kinds.items()}
+    kinds = {table: kind for job in jobs for table, kind in job.kinds.items()}
     for name in ("c",) if counted else ("c", "d"):
         drawn = _draw_job(random, name, jobs, None, ignoring)
         kinds = {**kinds, **drawn.kinds}
@@ -234,16 +234,16 @@ def draw_turning(random: Random) -> list[Version]:
 def _draw_job(
     random: Random, name: str, before: Sequence[Version], late: Late | None, ignoring: float
 ) -> Version:
-    kinds = {table: kind for one in before for table, kind in one.kinds.items()}
+    kinds = {table: kind for version in before for table, kind in version.kinds.items()}
     for table in (f"{name}1", f"{name}2"):
         kinds[table] = TableKind.FULL if random.random() < 0.4 else TableKind.INCREMENTAL
     step = random.choice((1, 1, 1, 2, 3))
     declares = random.random() < 0.75
     origin = random.choice((0, step, step, 2 * step)) if declares else None
     reads: list[Read] = []
-    readable = [one for one in before if one.steps[0][1] in _DIVISORS[step]]
+    readable = [version for version in before if version.steps[0][1] in _DIVISORS[step]]
     inputs = random.sample(readable, min(len(readable), random.choice((1, 1, 2))))
-    reads += [_draw_read(random, random.choice(one.outputs), kinds, ignoring) for one in inputs]
+    reads += [_draw_read(random, random.choice(version.outputs), kinds, ignoring) for version in inputs]
     if declares and random.random() < 0.4:
         reads.append(Read(table=f"{name}1", kind=EdgeKind.PREVIOUS))
     return Version(
@@ -260,7 +260,7 @@ def _draw_job(
 
 def _may_share(before: Sequence[Version], step: int) -> bool:
     """Whether a job of that *step* may read the source: those that do have one calendar."""
-    return all(one.late is None or one.steps[0][1] == step for one in before)
+    return all(version.late is None or version.steps[0][1] == step for version in before)
 
 
 def _draw_read(random: Random, table: str, kinds: Mapping[str, TableKind], ignoring: float) -> Read:
@@ -307,12 +307,14 @@ def _other_cadence(
     random: Random, now: Version, change: Change, hours: tuple[int, int], at: Collection[int] | None
 ) -> Version | None:
     (after, length), (since, step) = hours, now.steps[-1]
-    wanted = [one for one in (1, 2, 3) if (one > step) == (change is Change.COARSER) and one != step]
+    wanted = [
+        choice for choice in (1, 2, 3) if (choice > step) == (change is Change.COARSER) and choice != step
+    ]
     if not wanted:
         return None
     new = random.choice(wanted)
     least = max(after, since + 1, now.origin or 0)
-    places = [one for one in range(least, length) if one % new == 0 and one % step == 0]
+    places = [place for place in range(least, length) if place % new == 0 and place % step == 0]
     if at is not None:
         places = [place for place in places if place in at]
     return replace(now, steps=(*now.steps, (random.choice(places[:2]), new))) if places else None

@@ -141,7 +141,9 @@ class Reader:
         self.leases.drop(lease)
 
     def _count(self, cut: Cut) -> None:
-        refs = [(str(name), one.ref.location) for name, one in cut.states.items() if one.ref is not None]
+        refs = [
+            (str(name), state.ref.location) for name, state in cut.states.items() if state.ref is not None
+        ]
         if any(self.world.is_superseded(table, location) for table, location in refs):
             self.world.count(Event.LEASE_KEPT)
 

@@ -45,11 +45,11 @@ def is_other_name(error: EpochError, sourced: Sourced) -> bool:
     name = read_by(error.message)
     if name:
         recorded = [
-            one
-            for (name_of, end, _), one in sourced.found.items()
+            landed
+            for (name_of, end, _), landed in sourced.found.items()
             if (name_of, end) == (name, error.read_by and error.read_by.end)
         ]
-        uris = {file.uri for one in recorded for file in one.bounds.files}
+        uris = {file.uri for landed in recorded for file in landed.bounds.files}
         expect({*error.files} <= uris, "I11", f"{error} Recorded is {sorted(uris)}")
     return bool(name) or "the first epoch of a new name reads all that is there" in error.message
 
@@ -90,10 +90,12 @@ class Doctor:
         where it says so of rows: the name and the epoch of their bounds.
         """
         found = list(unread(self.store, DOMAIN, LandingSources(self.landing)))
-        late = {uri for one in found for uri in one.late}
+        late = {uri for missed in found for uri in missed.late}
         left = list(abandoned(self.store, DOMAIN, late))
-        rows = {f"{one.bounds.source} {one.interval}" for one in left if one.bounds.span is not None}
-        return frozenset(late | rows | {file.uri for one in left for file in one.bounds.files})
+        rows = {
+            f"{record.bounds.source} {record.interval}" for record in left if record.bounds.span is not None
+        }
+        return frozenset(late | rows | {file.uri for record in left for file in record.bounds.files})
 
     def check(self) -> int:
         """Look for files that no epoch of a job reads; return how many there are.

@@ -168,7 +168,7 @@ class Airflow:
     def missing(self) -> list[tuple[Version, Interval]]:
         """Epochs of the newest declarations that some table lacks, and whose inputs are there."""
         refused = sum(task.refused for task in self._tasks.values()) if self.quiet else 0
-        now = tuple(one.runs for one in self.deployed.values())
+        now = tuple(deployment.runs for deployment in self.deployed.values())
         asked = self.world.truth.changes, refused, self.due, len(self.world.unwritten), now
         if asked != self._asked:
             self._asked, self._missing = asked, self._look_for_missing()
@@ -233,7 +233,7 @@ class Airflow:
         return task is not None and any(skip in (task.reason or "") for skip in skips)
 
     def _refused(self, version: Version) -> bool:
-        return any(one.refused > 1 for (job, _), one in self._tasks.items() if job == version.job)
+        return any(task.refused > 1 for (job, _), task in self._tasks.items() if job == version.job)
 
     def stuck(self) -> list[tuple[str, Interval]]:
         """Epochs that were refused, or cleared and kept as they are, again and again; the earliest first."""
@@ -246,7 +246,7 @@ class Airflow:
 
     @property
     def finished(self) -> bool:
-        self._running = [one for one in self._running if not one.over]
+        self._running = [process for process in self._running if not process.over]
         streams = self._stream is not None and not self._stream.over
         return not self._running and not streams and not self.left() and not self.behind()
 
@@ -285,11 +285,13 @@ class Airflow:
                 self._look_at(task, version, process, now)
             for task in self._again:
                 self._look_at(task, task.version, process, now)
-            self._told |= {(one.version.job, one.interval): one.reason for one in self._again if one.refused}
+            self._told |= {
+                (task.version.job, task.interval): task.reason for task in self._again if task.refused
+            }
             self._again = [
-                one
-                for one in self._again
-                if not one.answered and one.tries < self._tries(one) and not one.refused
+                task
+                for task in self._again
+                if not task.answered and task.tries < self._tries(task) and not task.refused
             ]
             for job, epoch in self.behind():
                 if self.quiet or self.world.random.random() < 0.06:
@@ -306,7 +308,7 @@ class Airflow:
         if self.quiet or not self._backwards or self.world.random.random() < _OUT_OF_TURN:
             return missing
         last = dict(missing)
-        return [one for one in missing if len(one[0].steps) == 1 or last[one[0]] == one[1]]
+        return [pair for pair in missing if len(pair[0].steps) == 1 or last[pair[0]] == pair[1]]
 
     def _look_at(self, task: Task, version: Version, airflow: Process, now: float) -> None:
         running = task.process
@@ -325,8 +327,12 @@ class Airflow:
     def _start(self, task: Task, version: Version) -> None:
         world, random = self.world, self.world.random
         task.version = version
-        older = [one for one in self.deployed[version.job].versions if one.has_epoch(task.interval)]
-        named = [one for one in older if one.source == read_by(task.reason)]
+        older = [
+            declaration
+            for declaration in self.deployed[version.job].versions
+            if declaration.has_epoch(task.interval)
+        ]
+        named = [declaration for declaration in older if declaration.source == read_by(task.reason)]
         if named and random.random() < _BY_OLDER_NAME:
             version = random.choice(named)
         elif older and not self.quiet and (task.version.job, task.interval) in world.truth.behind():
@@ -386,13 +392,18 @@ class Airflow:
 
     def _together(self) -> None:
         """Let a run compute several epochs that are missing, and commit them together."""
-        deployed = [one.now for one in self.deployed.values() if one.now is not None]
-        apart = [one for one in deployed if not {*one.outputs} & {read.table for read in one.reads}]
+        deployed = [deployment.now for deployment in self.deployed.values() if deployment.now is not None]
+        apart = [
+            declaration
+            for declaration in deployed
+            if not {*declaration.outputs} & {read.table for read in declaration.reads}
+        ]
         missing = {
-            one.job: [epoch for version, epoch in self.missing() if version.job == one.job] for one in apart
+            declaration.job: [epoch for version, epoch in self.missing() if version.job == declaration.job]
+            for declaration in apart
         }
-        jobs = [one for one in apart if len(missing[one.job]) > 1]
-        if jobs and not any(one.more for one in self._again):
+        jobs = [declaration for declaration in apart if len(missing[declaration.job]) > 1]
+        if jobs and not any(task.more for task in self._again):
             version = self.world.random.choice(jobs)
             first, *more = missing[version.job][: self.world.random.choice((2, 3, 5))]
             run = f"batch {self._processes}"
@@ -412,7 +423,10 @@ class Airflow:
         for job, epoch in self._known_epochs():
             has = {table for table, owner in truth.owners.items() if owner == job and truth.has(table, epoch)}
             for version in self.deployed[job].versions if job in self.deployed else ():
-                lacks, joins = has - {*version.outputs}, {one for one in has if (one, epoch.end) in stayed}
+                lacks, joins = (
+                    has - {*version.outputs},
+                    {table for table in has if (table, epoch.end) in stayed},
+                )
                 unread = not any((table, epoch.end) in known for table in version.outputs)
                 if unread and version.has_epoch(epoch) and lacks != joins:
                     found.append((version, epoch))
@@ -423,7 +437,7 @@ class Airflow:
     ) -> None:
         """Let another run ask for an epoch, unless one does. :param version: of its DAG; None for what is deployed."""
         version_now = version or (self.deployed[job].now if job in self.deployed else None)
-        asked = any(one.interval == epoch and one.version.job == job for one in self._again)
+        asked = any(task.interval == epoch and task.version.job == job for task in self._again)
         if version_now is not None and version_now.has_epoch(epoch) and not asked:
             self._again.append(
                 Task(version=version_now, run=f"{run} {self._extra}.{len(self._again)}", interval=epoch)
@@ -437,11 +451,11 @@ class Airflow:
 
     def _before(self, job: str, epoch: Interval) -> Interval:
         """The epoch of *job* before *epoch*, or itself when it is the first."""
-        ends = {one.end: one for name, one in self._known_epochs() if name == job}
+        ends = {known.end: known for name, known in self._known_epochs() if name == job}
         return ends.get(epoch.start, epoch)
 
     def _known_epochs(self) -> list[tuple[str, Interval]]:
-        return [(job, one.interval) for (job, _), one in self.world.truth.committed.items()]
+        return [(job, committed.interval) for (job, _), committed in self.world.truth.committed.items()]
 
     def _keep(self) -> None:
         world = self.world

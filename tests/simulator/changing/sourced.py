@@ -85,12 +85,14 @@ class Sourced:
     def newest(self, name: str = FIRST) -> dict[Interval, SourceBounds]:
         """The newest revision of each interval, in the order of time."""
         return {
-            self.found[one].interval: self.found[one].bounds for one in sorted(self.found) if one[0] == name
+            self.found[place].interval: self.found[place].bounds
+            for place in sorted(self.found)
+            if place[0] == name
         }
 
     def has_bounds(self, epoch: Interval) -> bool:
         """Whether any are recorded of *epoch*."""
-        return any(one.interval == epoch for one in self.found.values())
+        return any(landed.interval == epoch for landed in self.found.values())
 
     def bounds(self, name: str, epoch: Interval, revision: int) -> SourceBounds | None:
         """Return what is recorded of *epoch* in a *revision*, in the newest where it is 0."""

@@ -75,7 +75,9 @@ class Truth(History):
         low = self.origin(table, csn)
         if low is None:
             return None
-        ends = {one.interval.start: one.interval.end for one in self._slices[table] if one.csn <= csn}
+        ends = {
+            slice_.interval.start: slice_.interval.end for slice_ in self._slices[table] if slice_.csn <= csn
+        }
         high = low
         while high in ends:
             high = ends[high]
@@ -83,15 +85,17 @@ class Truth(History):
 
     def has(self, table: str, epoch: Interval) -> bool:
         """Whether *table* has a slice of *epoch*, visible or not."""
-        return any(one.interval == epoch for one in self._slices[table])
+        return any(slice_.interval == epoch for slice_ in self._slices[table])
 
     def overlapped(self, table: str, epoch: Interval) -> bool:
         """Whether *table* has a slice of another calendar there."""
-        return any(one.interval.overlaps(epoch) and one.interval != epoch for one in self._slices[table])
+        return any(
+            slice_.interval.overlaps(epoch) and slice_.interval != epoch for slice_ in self._slices[table]
+        )
 
     def starts(self, table: str) -> dict[datetime, datetime]:
         """Where the epochs of *table* begin, by barrier."""
-        return {one.interval.end: one.interval.start for one in self._slices[table]}
+        return {slice_.interval.end: slice_.interval.start for slice_ in self._slices[table]}
 
     def rewrites(self, table: str) -> int:
         """How often something of *table* was computed again, or where it begins has moved, or was about to (R13)."""
@@ -103,7 +107,7 @@ class Truth(History):
 
     def last_end(self, tables: Iterable[str]) -> datetime | None:
         """The end of the last epoch that any of *tables* has."""
-        return max((one.interval.end for table in tables for one in self._slices[table]), default=None)
+        return max((slice_.interval.end for table in tables for slice_ in self._slices[table]), default=None)
 
     def visible(self, table: str, wanted: Range, csn: int, *, stored: bool = False) -> dict[datetime, Slice]:
         """The slices that an edge with the range *wanted* reads at *csn*, by barrier.
@@ -114,17 +118,17 @@ class Truth(History):
         if origin is None:
             return {}
         found = {
-            one.interval.end: one
-            for one in self._slices[table]
-            if one.csn <= csn and origin <= one.interval.start and one.interval.end <= wanted.high
+            slice_.interval.end: slice_
+            for slice_ in self._slices[table]
+            if slice_.csn <= csn and origin <= slice_.interval.start and slice_.interval.end <= wanted.high
         }
         if self.kinds[table] is TableKind.FULL:
-            return {end: one for end, one in found.items() if end == wanted.high}
-        return {end: one for end, one in found.items() if wanted.low is None or end > wanted.low}
+            return {end: slice_ for end, slice_ in found.items() if end == wanted.high}
+        return {end: slice_ for end, slice_ in found.items() if wanted.low is None or end > wanted.low}
 
     def rows(self, table: str, wanted: Range, csn: int) -> Rows:
         slices = self.visible(table, wanted, csn)
-        return tuple(sorted((end, value) for end, one in slices.items() for value in one.rows))
+        return tuple(sorted((end, value) for end, slice_ in slices.items() for value in slice_.rows))
 
     def state(self, table: str, barrier: datetime, csn: int) -> Rows:
         """What a reader gets of *table* at *barrier*."""
@@ -132,12 +136,12 @@ class Truth(History):
 
     def barriers(self, table: str) -> list[datetime]:
         """The ends of all slices of *table*, visible or not."""
-        return sorted({one.interval.end for one in self._slices[table]})
+        return sorted({slice_.interval.end for slice_ in self._slices[table]})
 
     def stored(self, table: str, csn: int) -> Rows:
         """All rows of an incremental table, those before its origin too."""
-        slices = {one.interval.end: one for one in self._slices[table] if one.csn <= csn}
-        return tuple(sorted((end, value) for end, one in slices.items() for value in one.rows))
+        slices = {slice_.interval.end: slice_ for slice_ in self._slices[table] if slice_.csn <= csn}
+        return tuple(sorted((end, value) for end, slice_ in slices.items() for value in slice_.rows))
 
     def common_barrier(self, tables: Iterable[str], csn: int, at: datetime | None) -> datetime | None:
         """The greatest barrier up to *at* that all *tables* have reached at *csn*."""
@@ -147,14 +151,14 @@ class Truth(History):
             if chain is None:
                 return None
             ends = {
-                one.interval.end
-                for one in self._slices[table]
-                if one.csn <= csn and chain[0] < one.interval.end <= chain[1]
+                slice_.interval.end
+                for slice_ in self._slices[table]
+                if slice_.csn <= csn and chain[0] < slice_.interval.end <= chain[1]
             }
             common = ends if common is None else common & ends
         gone = self._expired
         good = [end for end in common or () if at is None or end <= at]
-        return max((end for end in good if not any((one, end) in gone for one in tables)), default=None)
+        return max((end for end in good if not any((table, end) in gone for table in tables)), default=None)
 
     def ready(self, reads: Iterable[Read], epoch: Interval) -> bool:
         """Whether all that *reads* want for *epoch* is there; what lies before an origin is there as a past only."""
@@ -180,16 +184,18 @@ class Truth(History):
     def live(self) -> frozenset[str]:
         """Files that attempts have reported which may still publish."""
         found: set[str] = set()
-        for one in self.staged:
-            epoch = self.epochs.get((one.job, one.start))
+        for staged in self.staged:
+            epoch = self.epochs.get((staged.job, staged.start))
             attempt = None if epoch is None else epoch.attempt
-            if attempt is not None and attempt.aborted is None and attempt.output_token == one.token:
-                found |= one.uris
+            if attempt is not None and attempt.aborted is None and attempt.output_token == staged.token:
+                found |= staged.uris
         return frozenset(found)
 
     def behind(self) -> frozenset[tuple[str, Interval]]:
         """Committed epochs that must be computed again: their source was bound anew."""
-        return frozenset((str(one.job), one.interval) for one in self.topology.behind if not one.until)
+        return frozenset(
+            (str(behind.job), behind.interval) for behind in self.topology.behind if not behind.until
+        )
 
     def failed_in_vain(self, *, skipped: bool = False) -> list[tuple[str, Interval]]:
         """Epochs of which an attempt that recorded what it reads of the source has failed, or, if *skipped*, died."""
@@ -215,9 +221,9 @@ class Truth(History):
         """Whether anything of ``[low, high)`` may read otherwise than at *csn*: a slice, or where it begins."""
         origin = self.origin(table, csn)
         moved = any(since > csn for since, _ in self.declared_anew[table])
-        for one in self._slices[table]:
-            end = one.interval.end if origin is None else max(one.interval.end, origin)
-            if one.csn > csn and one.interval.start < high and (low is None or low < end):
+        for slice_ in self._slices[table]:
+            end = slice_.interval.end if origin is None else max(slice_.interval.end, origin)
+            if slice_.csn > csn and slice_.interval.start < high and (low is None or low < end):
                 return True
         return moved
 
@@ -233,8 +239,8 @@ class Truth(History):
             expect(receipt.csn == self.csn + 1, "I2", f"CSN {receipt.csn} after {self.csn}")
             self.csn += 1
         puts = [update for update in transaction.updates if isinstance(update, Put)]
-        slices = [one for one in puts if one.key.kind is Kind.SLICE]
-        for put in sorted(puts, key=lambda one: one.key.kind is not Kind.EPOCH):
+        slices = [put for put in puts if put.key.kind is Kind.SLICE]
+        for put in sorted(puts, key=lambda update: update.key.kind is not Kind.EPOCH):
             self._put(put, commit is not None)
         self.source.check_chain(f"after CSN {self.csn}")
         for put in puts:
@@ -264,9 +270,9 @@ class Truth(History):
         if record.state is EpochState.WRITTEN and record.committable is not None:
             job, _, start = key.partition.partition("/")
             uris = frozenset(part.uri for part in record.committable.parts)
-            for one in self.staged:
-                shared = one.uris & uris
-                expect(not shared, "I6", f"{key}: {shared} are the files of {one} too")
+            for staged in self.staged:
+                shared = staged.uris & uris
+                expect(not shared, "I6", f"{key}: {shared} are the files of {staged} too")
             self.staged.append(Staged(job=job, start=moment_of(start), token=record.token, uris=uris))
 
     def _table(self, table: str, record: TableRecord) -> None:
@@ -282,15 +288,15 @@ class Truth(History):
         before = self.jobs.get(record.name)
         self.jobs[record.name] = record
         self.changes += 1
-        others = {str(one.name) for one in record.outputs if self.origins[str(one.name)]}
+        others = {str(sink.name) for sink in record.outputs if self.origins[str(sink.name)]}
         ends = self.last_end(others)
-        for table in (str(one.name) for one in record.outputs):
+        for table in (str(sink.name) for sink in record.outputs):
             known = self.origins[table]
             if record.origin is None:
                 continue
             if before is not None and before.origin != record.origin:
                 self.declared_anew[table].append((self.csn + 1, record.origin))
-            comes = before is None or all(str(one.name) != table for one in before.outputs)
+            comes = before is None or all(str(sink.name) != table for sink in before.outputs)
             if not known or (comes and self.chain(table, self.csn) is None):
                 # A commit may have come between the look of the registration and itself: then that was first.
                 start = self._registered[table]
@@ -339,7 +345,7 @@ class Truth(History):
             # A skip that fills: no task has begun it, and the commitment says of itself what it said before, if any.
             done, kept = replace(done, skipped="fills"), self.reads.get((job, epoch.start), ())
         reads = self._reads_of(job, epoch, done, tables, where)
-        inputs = {str(one.table): one for one in done.inputs}
+        inputs = {str(provenance.table): provenance for provenance in done.inputs}
         self._check_inputs(reads, epoch, inputs, where, copies=bool(done.skipped))
         version = self.begun.get((job, epoch.start, done.output_token))
         files: Labels = ()
@@ -380,7 +386,7 @@ class Truth(History):
         """Let the chain of *table* begin, or begin earlier, in one step."""
         low = self.origin(table, self.csn)
         low = epoch.start if low is None else low
-        starts = {one.interval.end: one.interval.start for one in self._slices[table]}
+        starts = {slice_.interval.end: slice_.interval.start for slice_ in self._slices[table]}
         while low in starts:
             low = starts[low]
         if low != self.origin(table, self.csn):
@@ -391,7 +397,7 @@ class Truth(History):
     ) -> list[Read]:
         if done.skipped:
             full = [table for table in tables if self.kinds[table] is TableKind.FULL]
-            return [Read(table=one, kind=EdgeKind.PREVIOUS) for one in full]
+            return [Read(table=table, kind=EdgeKind.PREVIOUS) for table in full]
         version = self.begun.get((job, epoch.start, done.output_token))
         expect(version is not None, "R10", f"{where}: nobody has begun it with token {done.output_token}")
         assert version is not None
@@ -425,9 +431,9 @@ class Truth(History):
             expect(then == now, "I4", f"{where}: read {read.table} at CSN {csn}: {_apart(then, now)}")
 
     def _check_disjoint(self, table: str, epoch: Interval, where: str) -> None:
-        for one in self._slices[table]:
-            apart = one.interval == epoch or not one.interval.overlaps(epoch)
-            expect(apart, "I1", f"{where}: {table} has {one.interval}")
+        for slice_ in self._slices[table]:
+            apart = slice_.interval == epoch or not slice_.interval.overlaps(epoch)
+            expect(apart, "I1", f"{where}: {table} has {slice_.interval}")
 
     def _expected(self, table: str, epoch: Interval, done: Commitment, found: Found) -> list[int]:
         """What the epoch must have written, from what its declaration reads (I7); what a skip leaves (R5)."""
@@ -436,7 +442,7 @@ class Truth(History):
                 return []
             before = Range(low=None, high=epoch.start)
             copied = self.visible(table, before, found.inputs[table].csn, stored=True)
-            return [value for one in copied.values() for value in one.rows]
+            return [value for slice_ in copied.values() for value in slice_.rows]
         version = self.begun[found.job, epoch.start, done.output_token]
         rows = {
             read.table: self.rows(read.table, read.range(epoch), found.inputs[read.table].csn)
@@ -446,7 +452,7 @@ class Truth(History):
 
     def seen(self, table: str, wanted: Range, csn: int, *, stored: bool = False) -> Visible:
         found = self.visible(table, wanted, csn, stored=stored)
-        return frozenset((end, one.csn) for end, one in found.items())
+        return frozenset((end, slice_.csn) for end, slice_ in found.items())
 
     def _check_closure(self, where: str) -> None:
         """Nothing that stands has read what is no longer so (I4)."""

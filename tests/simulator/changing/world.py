@@ -110,7 +110,7 @@ class ChangingWorld(Site):
             self.jobs = draw_sharing(random, counted=counts, renamed=renames)
         else:
             self.jobs = draw_jobs(random, "s1" if self.streams else "")
-        kinds = {table: kind for one in self.jobs for table, kind in one.kinds.items()}
+        kinds = {table: kind for job in self.jobs for table, kind in job.kinds.items()}
         self.slow = random.choice(self.jobs).job if self.streams and random.random() < 0.6 else ""
         self.skipped: list[tuple[str, Interval]] = []
         self.regretted: list[tuple[str, Interval]] = []
@@ -229,7 +229,10 @@ class ChangingWorld(Site):
                 for update in transaction.updates
                 if isinstance(update, Put) and update.key.kind in _GROW
             )
-            if any(len(codec.encode(one.key, one.record)) > _NEARLY * SMALL_RECORD_BYTES for one in grown):
+            if any(
+                len(codec.encode(update.key, update.record)) > _NEARLY * SMALL_RECORD_BYTES
+                for update in grown
+            ):
                 self.count(Event.NEARLY_FULL)
         commit = transaction.number.commit if transaction.number else None
         for put in (update for update in transaction.updates if isinstance(update, Put)):
@@ -266,7 +269,7 @@ class ChangingWorld(Site):
             self.skipped.append((str(commit.members[0].job), now.interval))
             if not self.weather.clear and (not self.counts or self.random.random() < _REGRETS):
                 self.regretted.append(self.skipped[-1])
-        for event in (one for one, did in happened.items() if did):
+        for event in (kind for kind, did in happened.items() if did):
             self.count(event)
 
     def _check_version(self, table: str, ref: TableRef, at: datetime) -> None:
@@ -358,7 +361,7 @@ class ChangingWorld(Site):
         sources = {source.name: source for job in self.truth.jobs.values() for source in job.sources}
         names = sorted(sourced.names, key=lambda name: name in sources)
         keeps = len(names) > 1 and all(source.late is not Late.REFUSE for source in sources.values())
-        recorded = [one for name in names for one in sourced.newest(name).items()]
+        recorded = [entry for name in names for entry in sourced.newest(name).items()]
         self.landing.settle(recorded, keeps_late=keeps)
 
     def take_ids_away(self) -> None:
