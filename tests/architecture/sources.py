@@ -31,7 +31,9 @@ def modules(*prefixes: str) -> list[str]:
     if not prefixes:
         return names
     wanted = tuple(f"airflow_provider.{prefix}" for prefix in prefixes)
-    return [name for name in names if any(name == one or name.startswith(f"{one}.") for one in wanted)]
+    return [
+        name for name in names if any(name == package or name.startswith(f"{package}.") for package in wanted)
+    ]
 
 
 @cache

@@ -221,7 +221,9 @@ def test_dockerfile_copies_existing_files_and_pins_no_version() -> None:
 def test_sparks_defaults_leave_room_for_both_applications(raw: Document) -> None:
     lines = (ROOT / "deploy/spark/spark-defaults.conf").read_text().splitlines()
     defaults = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
-    commands = [one["command"] for name, one in raw["services"].items() if name.startswith("spark-worker")]
+    commands = [
+        service["command"] for name, service in raw["services"].items() if name.startswith("spark-worker")
+    ]
     cores = sum(int(words[words.index("--cores") + 1]) for words in commands)
     assert cores >= 2 * int(defaults["spark.cores.max"]), "the Connect server would take all"
     assert defaults["spark.executor.cores"] == "1"
@@ -237,5 +239,5 @@ def test_manifests_of_the_pages_use_existing_commands_and_connections() -> None:
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["image"].endswith(f":{compose.versions()['AIRFLOW_VERSION']}")
     given = cli_parser.get_parser().parse_args(container["command"][1:])
-    assert [one["name"] for one in container["env"]] == [f"AIRFLOW_CONN_{given.conn_id.upper()}"]
-    assert "AIRFLOW_CONN_EPOCHS_DEFAULT" in {one["envName"] for one in values["secret"]}
+    assert [variable["name"] for variable in container["env"]] == [f"AIRFLOW_CONN_{given.conn_id.upper()}"]
+    assert "AIRFLOW_CONN_EPOCHS_DEFAULT" in {variable["envName"] for variable in values["secret"]}

@@ -89,10 +89,12 @@ def test_every_error_of_the_package_is_offered() -> None:
         importlib.import_module(name)
 
     def below(kind: type[EpochError]) -> Iterator[type[EpochError]]:
-        for one in kind.__subclasses__():
-            yield from (one, *below(one))
+        for subclass in kind.__subclasses__():
+            yield from (subclass, *below(subclass))
 
-    errors = {one.__name__ for one in below(EpochError) if one.__module__.startswith("airflow_provider.")}
+    errors = {
+        error.__name__ for error in below(EpochError) if error.__module__.startswith("airflow_provider.")
+    }
     assert errors - INTERNAL_ERRORS - set(HOMES) == set()
 
 

@@ -18,7 +18,7 @@ from tests.mutants.planted import PLANTED, Mutant
 FEWEST = 40
 
 
-@pytest.mark.parametrize("mutant", PLANTED, ids=lambda one: one.name)
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
     compile(planted_text(mutant), mutant.file, "exec")
     assert mutant.old != mutant.new
@@ -84,4 +84,4 @@ def test_terminated_run_leaves_no_copy_and_no_process(tmp_path: Path) -> None:
     begun.terminate()
     assert begun.wait() != 0
     assert list(tmp_path.iterdir()) == []
-    assert not any(one.is_running() for one in running)
+    assert not any(child.is_running() for child in running)

@@ -67,7 +67,11 @@ def test_what_is_installed_apart_satisfies_setup_cfg() -> None:
         for line in setup_cfg()["options.extras_require"][APART].splitlines()
         if line.strip()
     ]
-    assert [one.name for one in wanted if not one.specifier.contains(pins[one.name])] == []
+    assert [
+        requirement.name
+        for requirement in wanted
+        if not requirement.specifier.contains(pins[requirement.name])
+    ] == []
 
 
 def test_environment_has_the_pinned_versions() -> None:

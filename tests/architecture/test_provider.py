@@ -31,8 +31,8 @@ def _resolve(path: str) -> Any:
 
 def _class_paths() -> list[str]:
     return [
-        *(one["class-name"] for one in INFO["task-decorators"]),
-        *(one["hook-class-name"] for one in INFO["connection-types"]),
+        *(decorator["class-name"] for decorator in INFO["task-decorators"]),
+        *(connection["hook-class-name"] for connection in INFO["connection-types"]),
         *INFO["extra-links"],
         *INFO["cli"],
     ]
@@ -57,7 +57,9 @@ def test_the_description_uses_only_keys_that_airflow_reads() -> None:
 @pytest.mark.parametrize("group", ["apache_airflow_provider", "airflow.plugins"])
 def test_entry_points_resolve(group: str) -> None:
     (entry,) = [
-        one for one in importlib.metadata.distribution(DISTRIBUTION).entry_points if one.group == group
+        entry_point
+        for entry_point in importlib.metadata.distribution(DISTRIBUTION).entry_points
+        if entry_point.group == group
     ]
     assert callable(entry.load())
 

@@ -235,7 +235,7 @@ def test_workers_share_modules_keep_a_tier_whole_and_leave_another_alone(
         assert len({worker for name, worker in worker_of.items() if re.match(together, name)}) == 1, told
     assert set(worker_of.values()) == {"gw0", "gw1"}
     names = [name for what, name, _ in told if what == "begin"]
-    first_of_each = [next(name for name in names if worker_of[name] == one) for one in ("gw0", "gw1")]
+    first_of_each = [next(name for name in names if worker_of[name] == worker) for worker in ("gw0", "gw1")]
     assert "test_d0" in first_of_each, "what runs together begins at once"
     alone = told.index(next(line for line in told if line[1][5] in "fg"))
     running = [name for what, name, _ in told[:alone] if what == "begin"]
@@ -333,8 +333,12 @@ def test_modules_that_use_sparks_sessions_run_together() -> None:
     """In another worker each would start Spark once more."""
     found = set()
     for path in (ROOT / "tests" / "integration").glob("test_*.py"):
-        functions = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.FunctionDef)]
-        asked = {argument.arg for one in functions for argument in one.args.args}
+        functions = [
+            function
+            for function in ast.walk(ast.parse(path.read_text()))
+            if isinstance(function, ast.FunctionDef)
+        ]
+        asked = {argument.arg for function in functions for argument in function.args.args}
         if asked & {"spark", "classic_session", "connect_session", "connect_server"}:
             found.add(path.stem)
     assert found == SPARK_MODULES

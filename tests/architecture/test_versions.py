@@ -22,16 +22,18 @@ def test_every_declared_version_is_run() -> None:
     cells = {OWN, *CELLS}
     options = setup_cfg()["options"]
     pythons = SpecifierSet(options["python_requires"])
-    assert {cell.python for cell in cells} == {one for one in PYTHONS if pythons.contains(f"{one}.1")}
+    assert {cell.python for cell in cells} == {
+        version for version in PYTHONS if pythons.contains(f"{version}.1")
+    }
     named = re.findall(r"Python :: (3\.\d+)", setup_cfg()["metadata"]["classifiers"])
     assert sorted(named) == sorted({cell.python for cell in cells})
     (airflow,) = [
-        one
-        for one in map(Requirement, options["install_requires"].split("\n")[1:])
-        if one.name == "apache-airflow"
+        requirement
+        for requirement in map(Requirement, options["install_requires"].split("\n")[1:])
+        if requirement.name == "apache-airflow"
     ]
     assert {cell.airflow for cell in cells} == {
-        one for one in AIRFLOWS if airflow.specifier.contains(f"{one}.1")
+        version for version in AIRFLOWS if airflow.specifier.contains(f"{version}.1")
     }
 
 

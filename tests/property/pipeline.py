@@ -131,7 +131,7 @@ def check_cut(cascade: Cascade, cut: Cut) -> None:
     if {"left", "total"} <= set(values):
         ordered = sorted(values["left"])
         for number, epoch in enumerate(ordered):
-            expected_sum = sum(values["left"][one] for one in ordered[: number + 1])
+            expected_sum = sum(values["left"][earlier] for earlier in ordered[: number + 1])
             assert values["total"][epoch] == expected_sum * 100 + number
 
 
@@ -141,11 +141,11 @@ def check_closure(cascade: Cascade) -> None:
     for job in JOBS:
         for epoch in cascade.store.scan(DOMAIN, Kind.EPOCH, job):
             done = epoch.record.committed
-            for one in done.inputs if done else ():
+            for read in done.inputs if done else ():
                 for commit in commits:
                     for delta in commit.record.tables:
-                        changed = commit.csn > one.csn and delta.table == one.table
-                        assert not (changed and delta.interval.meets(one.low, one.high)), (
-                            f"{job} {epoch.record.interval} read {one.table} at CSN {one.csn}; "
+                        changed = commit.csn > read.csn and delta.table == read.table
+                        assert not (changed and delta.interval.meets(read.low, read.high)), (
+                            f"{job} {epoch.record.interval} read {read.table} at CSN {read.csn}; "
                             f"{delta.interval} of it changed at CSN {commit.csn}"
                         )

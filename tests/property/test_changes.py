@@ -72,7 +72,9 @@ def versions(world: World) -> dict[str, list[Job]]:
     landing = FileSource("landing", "memory:///landing/{end:%Y-%m-%dT%H}", late=Late.REVISION)
     return {
         "base": [
-            job("base", cadence=one, origin=origin) for one in cadences() for origin in (None, at(4), at(0))
+            job("base", cadence=cadence, origin=origin)
+            for cadence in cadences()
+            for origin in (None, at(4), at(0))
         ],
         "pair": [job("pair", tables, inputs=[increment(base)]) for tables in ([own], [own, copy])],
         "sum": [
@@ -193,7 +195,7 @@ class Changes(RuleBasedStateMachine):
             return False
         known = self.world.store.scan(DOMAIN, Kind.TABLE, "")
         return not {table.name for table in job.outputs} <= {
-            one.key.item for one in known if one.record.progress.covers(epoch)
+            stored.key.item for stored in known if stored.record.progress.covers(epoch)
         }
 
     @rule(name=JOBS, half=NUMBERS)
@@ -253,7 +255,8 @@ class Changes(RuleBasedStateMachine):
     def _value(self, attempt: Attempt) -> int:
         """What the job computes: from its inputs, or a number that it has never had."""
         read = {
-            str(one.table): read_rows(self.world.coordinator, attempt, one.table) for one in attempt.inputs
+            str(provenance.table): read_rows(self.world.coordinator, attempt, provenance.table)
+            for provenance in attempt.inputs
         }
         sums = {
             table: 0 if found is None else sum(found["value"].to_pylist()) for table, found in read.items()
@@ -344,9 +347,9 @@ class Changes(RuleBasedStateMachine):
     @invariant()
     def everything_holds(self) -> None:
         now = self.world.clock.now()
-        for one in self.held:
-            if now < one.cut.readable_until:
-                assert self._values(one.cut) == one.rows
+        for held in self.held:
+            if now < held.cut.readable_until:
+                assert self._values(held.cut) == held.rows
         version = self.world.store._server.last_version  # type: ignore[attr-defined]
         if version == self.checked:
             return
@@ -404,7 +407,7 @@ class Changes(RuleBasedStateMachine):
 
     def _loose(self, cut: Cut, base: Values, loose: Values) -> None:
         if any(value != _until(base, end) for end, value in loose.items()):
-            assert [str(one.table) for one in cut.outdated] == ["loose"], f"{loose} beside {base}"
+            assert [str(label.table) for label in cut.outdated] == ["loose"], f"{loose} beside {base}"
 
     def _sources(self, cut: Cut, feed: Values, other: Values) -> None:
         told = [label for label in cut.outdated if label.revision]

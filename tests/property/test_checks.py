@@ -92,7 +92,7 @@ def holds(check: Check, rows: list[dict[str, Any]]) -> bool:
     given_values = [row[column] for row in rows if row[column] is not None]
     read = {"n": int, "x": float, "s": str, "d": Decimal, "b": lambda text: text == "true"}[column]
     if check.kind is CheckKind.ACCEPTED:
-        return all(value in [read(one) for one in check.values] for value in given_values)  # type: ignore[operator]
+        return all(value in [read(text) for text in check.values] for value in given_values)  # type: ignore[operator]
     low = None if check.at_least is None else read(check.at_least)  # type: ignore[operator]
     high = None if check.at_most is None else read(check.at_most)  # type: ignore[operator]
     return all((low is None or value >= low) and (high is None or value <= high) for value in given_values)
@@ -107,8 +107,8 @@ def verdict(check: Check, pieces: list[pa.Table]) -> bool:
 @given(rows=st.lists(ROWS, max_size=3), check=checks())
 def test_the_rows_decide(rows: list[list[dict[str, Any]]], check: Check) -> None:
     """R14: in how many pieces they come does not matter."""
-    pieces = [pa.Table.from_pylist(one, schema=COLUMNS) for one in rows]
-    assert verdict(check, pieces) == holds(check, [row for one in rows for row in one])
+    pieces = [pa.Table.from_pylist(piece, schema=COLUMNS) for piece in rows]
+    assert verdict(check, pieces) == holds(check, [row for piece in rows for row in piece])
 
 
 @settings(max_examples=examples(25))
@@ -123,7 +123,7 @@ def test_statistics_prove_only_true_checks(rows: list[list[dict[str, Any]]], ask
         place = table_format.place(TABLE, job="j", interval=DAY, revision=1, token=1)  # type: ignore[arg-type]
         write = table_format.task_writer(place, info)
         files = [
-            file for one in rows for file in write(pa.Table.from_pylist(one, schema=COLUMNS).to_batches())
+            file for piece in rows for file in write(pa.Table.from_pylist(piece, schema=COLUMNS).to_batches())
         ]
         staged = Staged(interval=DAY, committable=table_format.describe_output(place, info, files))
         state = State(
@@ -136,7 +136,7 @@ def test_statistics_prove_only_true_checks(rows: list[list[dict[str, Any]]], ask
             staged=(staged,),
         )
         statistics = table_format.statistics(state, info.schema)
-        everything = [row for one in rows for row in one]
+        everything = [row for piece in rows for row in piece]
         assert statistics.rows == len(everything)
         for check in asked:
             if check.kind is CheckKind.ROW_COUNT:

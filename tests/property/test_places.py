@@ -24,7 +24,7 @@ PARTS = st.lists(st.one_of(FIXED, VARIED), min_size=1, max_size=4)
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders in folders, each with some files, of names that patterns leave out, too."""
     directory = tmp_path_factory.mktemp("tree")
-    folders = [Path(), *(Path(one) for one in NAMES[:5])]
+    folders = [Path(), *(Path(name) for name in NAMES[:5])]
     folders += [first / second for first in folders[1:] for second in NAMES[:5]]
     for folder in folders:
         (directory / folder).mkdir(exist_ok=True)

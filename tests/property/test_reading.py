@@ -63,13 +63,13 @@ def searched(found: VersionedTables, at: datetime | None, max_lag: timedelta) ->
     for moment in reversed(MOMENTS):
         if at is not None and moment > at:
             continue
-        exact = [one for one in found.values() if one[0].kind is TableKind.INCREMENTAL]
-        leading = exact or [one for one in found.values() if reached(*one, moment)]
-        behind = [own(one, moment) for one in found.values() if one[0].kind is TableKind.FULL]
+        exact = [stood for stood in found.values() if stood[0].kind is TableKind.INCREMENTAL]
+        leading = exact or [stood for stood in found.values() if reached(*stood, moment)]
+        behind = [own(stood, moment) for stood in found.values() if stood[0].kind is TableKind.FULL]
         if (
             leading
-            and all(reached(*one, moment) for one in leading)
-            and all(one is not None and moment - one <= max_lag for one in behind)
+            and all(reached(*stood, moment) for stood in leading)
+            and all(barrier is not None and moment - barrier <= max_lag for barrier in behind)
         ):
             return moment
     return None
@@ -105,7 +105,7 @@ def test_r3_exact_is_the_greatest_common_barrier(found: VersionedTables, at: dat
 def test_der4_barriers_published_by_the_whole_domain(found: VersionedTables) -> None:
     """Up to the limit, and not beyond, every table with a commit has all barriers of its calendar."""
     limit = published_by_all(found.values())
-    counted = [one for one in found.values() if one[0].progress.islands]
+    counted = [stood for stood in found.values() if stood[0].progress.islands]
 
     def published(moment: datetime) -> bool:
         return all(
@@ -128,12 +128,12 @@ def test_r24_the_nearest_barriers_that_are_kept(found: VersionedTables, data: st
             retention = retention.expiring(name, record.cadence.ending_at(barrier))
             expired.add((name, barrier))
             assert retention.range_at(name, barrier) is not None
-    kept = [one for one in common if not any(retention.range_at(name, one) for name in found)]
-    assert kept == [one for one in common if not any((name, one) in expired for name in found)]
+    kept = [barrier for barrier in common if not any(retention.range_at(name, barrier) for name in found)]
+    assert kept == [barrier for barrier in common if not any((name, barrier) in expired for name in found)]
     for asked in common:
         near = [
-            *[one for one in kept if one <= asked][-1:],
-            *[one for one in kept if one >= asked][:1],
+            *[barrier for barrier in kept if barrier <= asked][-1:],
+            *[barrier for barrier in kept if barrier >= asked][:1],
         ]
         assert nearest_kept(found, retention, asked) == tuple(dict.fromkeys(near))
 

@@ -67,7 +67,7 @@ class Retention(RuleBasedStateMachine):
         self.world.retention.vacuum(DOMAIN)
         objects = self.world.pointers.objects
         pointers = [self.world.pointers.pointer(DOMAIN, table) for table in ("d", "f")]
-        kept = {uri for one in pointers if one is not None for _, uri in objects[one].slices}
+        kept = {uri for pointer in pointers if pointer is not None for _, uri in objects[pointer].slices}
         if not self.attempts:  # what an attempt that never ended has staged or uses as its baseline stays
             assert {uri for uri, found in objects.items() if isinstance(found, pa.Table)} == kept
         self.world.close()
@@ -90,7 +90,7 @@ class Retention(RuleBasedStateMachine):
             return
         found = read_rows(self.world.coordinator, attempt, "f")
         assert found is not None
-        self.attempts = [one for one in self.attempts if one[0].interval != attempt.interval]
+        self.attempts = [begun for begun in self.attempts if begun[0].interval != attempt.interval]
         self.attempts.append((attempt, found["value"].to_pylist()))
 
     @rule()
@@ -99,7 +99,7 @@ class Retention(RuleBasedStateMachine):
             try:
                 self.world.coordinator.heartbeat(attempt)
             except LeaseExpired:
-                self.attempts = [one for one in self.attempts if one[0] != attempt]
+                self.attempts = [begun for begun in self.attempts if begun[0] != attempt]
 
     # --- who reads ------------------------------------------------------------------------------------------------
 
@@ -129,14 +129,14 @@ class Retention(RuleBasedStateMachine):
 
     @rule(hours=st.integers(1, 9))
     def lease_what_was_read(self, hours: int) -> None:
-        for number, one in enumerate(self.plain):
+        for number, plain in enumerate(self.plain):
             try:
                 lease = self.world.leases.acquire(
-                    one.cut, name=f"read-{number}", owner="me", ttl=timedelta(hours=hours)
+                    plain.cut, name=f"read-{number}", owner="me", ttl=timedelta(hours=hours)
                 )
             except (Unavailable, InvalidInput):
                 continue
-            self.leased[lease.id] = lease, one.rows
+            self.leased[lease.id] = lease, plain.rows
 
     @rule(name=NAMES, hours=st.integers(1, 9))
     def renew(self, name: str, hours: int) -> None:
@@ -156,7 +156,7 @@ class Retention(RuleBasedStateMachine):
             except LeaseExpired:
                 return
             if left is not None:
-                self.leased[name] = left, {table: one for table, one in rows.items() if table != "d"}
+                self.leased[name] = left, {table: values for table, values in rows.items() if table != "d"}
 
     # --- who tidies up --------------------------------------------------------------------------------------------
 
@@ -181,9 +181,9 @@ class Retention(RuleBasedStateMachine):
     def _expected(self, cut: Cut) -> Rows:
         """The rows of *cut* as the model has them now, when it was made."""
         expected: Rows = {}
-        for name, one in cut.states.items():
-            last = (one.barrier - barrier(0)).days
-            days = [last] if one.kind is TableKind.FULL else range(1, last + 1)
+        for name, table_state in cut.states.items():
+            last = (table_state.barrier - barrier(0)).days
+            days = [last] if table_state.kind is TableKind.FULL else range(1, last + 1)
             expected[name] = [(number, self.newest[name][number]) for number in days]
             assert (name, last) not in self.expired
         return expected
@@ -191,9 +191,9 @@ class Retention(RuleBasedStateMachine):
     @invariant()
     def claimed_rows_are_there(self) -> None:
         now = self.world.clock.now()
-        for one in self.plain:
-            if now < one.cut.readable_until:
-                assert self.world.rows_of(one.cut) == one.rows
+        for plain in self.plain:
+            if now < plain.cut.readable_until:
+                assert self.world.rows_of(plain.cut) == plain.rows
         for lease, rows in self.leased.values():
             if now < lease.until:
                 assert self.world.rows_of(lease.cut) == rows

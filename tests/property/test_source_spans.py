@@ -38,8 +38,8 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
     known: dict[int, SourceRecord] = {}
     for number, added in begins:
         rows += added
-        before = [known[one] for one in sorted(known, reverse=True) if one < number]
-        after = [known[one] for one in sorted(known) if one > number]
+        before = [known[barrier] for barrier in sorted(known, reverse=True) if barrier < number]
+        after = [known[barrier] for barrier in sorted(known) if barrier > number]
         asked = BoundsRequest(source=ROOT, interval=day(number), before=tuple(before), after=tuple(after))
         span = Span(low=asked.low, high=asked.high(rows or None))
         recorded = known[number].bounds.revision if number in known else 0
@@ -47,8 +47,8 @@ def test_spans_are_one_chain(begins: list[tuple[int, int]]) -> None:
         check_bounds(asked, bounds)
         known[number] = record(number, span, recorded + 1)
         edge = None
-        for one in sorted(known):
-            found = known[one].bounds.span
+        for barrier in sorted(known):
+            found = known[barrier].bounds.span
             assert found is not None
             assert found.low == edge
             assert (found.low or 0) <= (found.high or 0)

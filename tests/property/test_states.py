@@ -85,7 +85,7 @@ class World:
         half_daily = Job("half_daily", outputs=[often], cadence="0 */12 * * *")
         daily = Job("daily", outputs=[parts, whole], cadence="@daily", origin=START)
         self.epochs = epochs
-        self.tables = {one.name: one for one in (often, parts, whole)}
+        self.tables = {table.name: table for table in (often, parts, whole)}
         first, second = Model(half_daily, HALF_DAY, declared=False), Model(daily, DAY, declared=True)
         self.models = {often.name: first, parts.name: second, whole.name: second}
         self.jobs = (first, second)
@@ -105,7 +105,7 @@ class World:
         models = [self.models[name] for name in names]
         moments = [START + number * HALF_DAY for number in range(2 * DAYS + 1)]
         common = [moment for moment in moments if all(model.reached(moment) for model in models)]
-        wanted = max((one for one in common if at is None or one <= at), default=None)
+        wanted = max((moment for moment in common if at is None or moment <= at), default=None)
         tables, cuts = [self.tables[name] for name in names], self.epochs.service.cuts
         if wanted is None:
             with pytest.raises((NotReady, UnknownName)):

@@ -91,7 +91,7 @@ def test_server_keeps_published_epochs_and_leaves_no_process(store: ServerStore,
     before = published(store.settings, "nyc")
     running = owned_by(home)
     assert running
-    children = [child for one in running for child in one.children(recursive=True)]
+    children = [child for process in running for child in process.children(recursive=True)]
     store.stop()
     _, alive = psutil.wait_procs([*running, *children], timeout=30)
     assert alive == []

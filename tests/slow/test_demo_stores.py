@@ -18,7 +18,7 @@ from tests.servers.ports import free_port
 ROOT = Path(__file__).parents[2]
 
 
-SERVERS = sorted(name for name, one in STORES.items() if issubclass(one, ServerStore))
+SERVERS = sorted(name for name, kind in STORES.items() if issubclass(kind, ServerStore))
 
 
 def demo(home: Path, store: str, *arguments: str) -> list[str]:
@@ -43,7 +43,7 @@ def test_a_server_broken_in_publish_breaks_no_promise(store: str, tmp_path: Path
     assert figures["demo.epochs.published"] == "30"
     assert figures["demo.epochs.inconsistent"] == figures["demo.epochs.failed"] == "0"
     strikes = [json.loads(line) for line in (home / "faults.jsonl").read_text().splitlines()]
-    assert sum(one["in_publish"] for one in strikes) == int(figures["demo.faults"])
+    assert sum(strike["in_publish"] for strike in strikes) == int(figures["demo.faults"])
     assert sum(line.startswith("Fault ") for line in lines) == len(strikes)
     assert owned_by(home) == []
 

@@ -55,7 +55,9 @@ def test_the_drivers_jvm_alone(submitted: Task, capsys: pytest.CaptureFixture[st
     run(submitted, kill, capsys, "the JVM of a driver that drafts", WINDOWS)
     with EpochService.open(submitted.settings) as service:
         cut = service.cuts.cut("default", ["hourly", "totals"])
-        live = {one.removeprefix("file://") for table in cut.states for one in service.cuts.files(cut, table)}
+        live = {
+            file.removeprefix("file://") for table in cut.states for file in service.cuts.files(cut, table)
+        }
         barriers = [
             change.record.members[0].interval.end for change in service.store.changes(DRAFTED.domain, 0)
         ]
@@ -64,4 +66,4 @@ def test_the_drivers_jvm_alone(submitted: Task, capsys: pytest.CaptureFixture[st
             live |= {file.removeprefix("file://") for file in service.cuts.files(earlier, "totals")}
     warehouse = Path(submitted.settings.warehouse)
     assert {str(path) for path in warehouse.rglob("*.parquet")} == live
-    assert not [one for draft in warehouse.rglob("draft-*") for one in draft.rglob("*.metadata.json")]
+    assert not [file for draft in warehouse.rglob("draft-*") for file in draft.rglob("*.metadata.json")]

@@ -96,9 +96,9 @@ class Hammer:
         epochs = (cut.barrier - START) // timedelta(hours=1)
         expected = {hour: 10 + hour for hour in range(epochs)}
         rows = service.cuts.read(cut, "hourly")["hour"]
-        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows).to_pylist()}
+        counted = {count["values"]: count["counts"] for count in pc.value_counts(rows).to_pylist()}
         totals = service.cuts.read(cut, "totals").to_pylist()
-        told = {one["hour"]: one["rows"] for one in totals}
+        told = {row["hour"]: row["rows"] for row in totals}
         if counted != expected or told != expected or len(totals) != epochs:
             self.wrong.append(f"CSN {cut.csn}, barrier {cut.barrier}: rows {counted}, totals {totals}")
         self.reads += 1
@@ -205,11 +205,11 @@ def check_commits(settings: Settings, epochs: int, *, together: bool = False) ->
     with EpochService.open(settings) as service:
         commits = service.store.changes(JOB.domain, 0)
         assert [commit.csn for commit in commits] == ([1] if together else list(range(1, epochs + 1)))
-        members = [member for one in commits for member in one.record.members]
-        assert [one.interval.start for one in members] == [
+        members = [member for commit in commits for member in commit.record.members]
+        assert [member.interval.start for member in members] == [
             START + timedelta(hours=hour) for hour in range(epochs)
         ]
-        assert {one.revision for one in members} == {1}
+        assert {member.revision for member in members} == {1}
         cut = service.cuts.cut("default", ["hourly", "totals"])
         assert service.cuts.read(cut, "hourly").num_rows == sum(10 + hour for hour in range(epochs))
         assert service.cuts.read(cut, "totals").num_rows == epochs

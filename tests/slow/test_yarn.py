@@ -143,13 +143,13 @@ def count(service: EpochService) -> int:
 
 def states(service: EpochService) -> list[EpochState]:
     log = service.barriers(DAILY.domain, DAILY.name, SEVENTH)
-    return [one.record.state for one in sorted(log, key=lambda one: one.at)]
+    return [entry.record.state for entry in sorted(log, key=lambda entry: entry.at)]
 
 
 def readable_by_others(path: Path, within: Path) -> bool:
     """Whether a user who owns nothing reads *path*, coming from *within*."""
     folders = path.parents[: path.parents.index(within)]
-    return bool(path.stat().st_mode & 0o044) and all(one.stat().st_mode & 0o011 for one in folders)
+    return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in folders)
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -56,10 +56,12 @@ def tables(page: Page) -> list[str]:
 
 def said(page: Page, table: str) -> dict[int, str]:
     """What the page says of a table's epochs, by the day on which they begin, without the CSNs."""
-    names = [one.get_attribute("aria-label") or "" for one in row(page, table).get_by_role("button").all()]
+    names = [
+        button.get_attribute("aria-label") or "" for button in row(page, table).get_by_role("button").all()
+    ]
     found = [re.fullmatch(r"(.*), \d{4}-\d\d-(\d\d) 00:00 to .{16} UTC: (.*)", name) for name in names]
-    assert {one[1] for one in found if one} == {table}
-    return {int(one[2]): re.sub(r" at CSN \d+$", "", one[3]) for one in found if one}
+    assert {words[1] for words in found if words} == {table}
+    return {int(words[2]): re.sub(r" at CSN \d+$", "", words[3]) for words in found if words}
 
 
 def log_of(page: Page) -> Locator:

@@ -51,7 +51,9 @@ class World:
             interval = Interval(datetime(2013, 2, day, tzinfo=UTC), datetime(2013, 2, day + 1, tzinfo=UTC))
             entries = service.barriers("default", job, interval)
             return [
-                one.record.state for one in sorted(entries, key=lambda one: one.at) if not one.record.sink
+                entry.record.state
+                for entry in sorted(entries, key=lambda entry: entry.at)
+                if not entry.record.sink
             ]
 
     def rows(self, table: str) -> list[int]:
@@ -62,7 +64,7 @@ class World:
     def backfill(self, dag_id: str, first: int, last: int, **options: Any) -> list[str]:
         """Start the runs of some days; return their ids, in order. Airflow takes one backfill of a DAG at a time."""
         days = date(2013, 2, first), date(2013, 2, last)
-        while any(one["completed_at"] is None for one in self.rest.backfills(dag_id)):
+        while any(started["completed_at"] is None for started in self.rest.backfills(dag_id)):
             self.cluster.check()
             time.sleep(0.5)
         self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
@@ -212,7 +214,7 @@ def _a_manual_run_computes_the_last_day_that_ended(world: World) -> None:
 
 
 def _a_cleared_task_makes_the_next_revision(world: World) -> None:
-    (run,) = [one["dag_run_id"] for one in world.rest.dag_runs("copy")]
+    (run,) = [dag_run["dag_run_id"] for dag_run in world.rest.dag_runs("copy")]
     world.rest.clear("copy", run, ["copy"])
     assert world.finished("copy", run) == "success"
     committed = world.epoch("copy", 7).committed
@@ -225,8 +227,12 @@ def _participants_write_one_epoch_together(world: World, run: str) -> None:
     """R10: the retried one's first row is not there; clearing the mapped tasks after the commit changes nothing."""
     assert world.finished("share", run) == "success"
     assert world.rows("shares") == [1, 12]
-    mapped = [one for one in world.rest.task_instances("share", run) if one["task_id"] == "share.write"]
-    assert sorted((one["map_index"], one["try_number"]) for one in mapped) == [(0, 1), (1, 2)]
+    mapped = [
+        instance
+        for instance in world.rest.task_instances("share", run)
+        if instance["task_id"] == "share.write"
+    ]
+    assert sorted((instance["map_index"], instance["try_number"]) for instance in mapped) == [(0, 1), (1, 2)]
     log = world.log("share", 7)
     joins = [EpochState.OPEN] * 4  # of participant 1 three: its failed try was ended by one
     assert log == [EpochState.OPEN, *joins, EpochState.WRITTEN, EpochState.COMMIT]
@@ -245,7 +251,7 @@ def _a_run_that_an_event_has_started_computes_the_day_of_the_event(world: World)
 
 def _events_tell_what_was_published(world: World) -> None:
     copied = world.events("copies")
-    assert [[one["revision"] for one in event["extra"]["epochs"]] for event in copied] in (
+    assert [[epoch["revision"] for epoch in event["extra"]["epochs"]] for event in copied] in (
         [[1], [2]],
         [[2], [1]],
     )
@@ -288,12 +294,12 @@ def _a_backfill_restates_days(world: World) -> None:
             needs_approval=True,
         )
     publish = world.rest.trigger("publish_restatement", conf={"restatement": "again"})
-    known = {str(one["dag_run_id"]) for one in world.rest.dag_runs("make")}
+    known = {str(run["dag_run_id"]) for run in world.rest.dag_runs("make")}
     world.backfill("make", 9, 10, reprocess_behavior="completed", dag_run_conf={"restatement": "again"})
     runs = [
-        str(one["dag_run_id"])
-        for one in world.rest.dag_runs("make")
-        if (one["conf"] or {}).get("restatement") == "again"
+        str(run["dag_run_id"])
+        for run in world.rest.dag_runs("make")
+        if (run["conf"] or {}).get("restatement") == "again"
     ]
     assert len(runs) == 2
     assert len(known & set(runs)) == 1

@@ -81,8 +81,8 @@ def check_cluster(deployment: NativeDeployment) -> None:
     with urlopen(f"http://127.0.0.1:{deployment.port('spark-master', 8090)}/json/") as answer:
         state = json.load(answer)
     assert [worker["state"] for worker in state["workers"]] == ["ALIVE", "ALIVE"]
-    assert [one["name"] for one in state["activeapps"]] == ["epochs-connect"]
-    assert [one["state"] for one in state["completedapps"]] == ["FINISHED"]
+    assert [app["name"] for app in state["activeapps"]] == ["epochs-connect"]
+    assert [app["state"] for app in state["completedapps"]] == ["FINISHED"]
     for worker in ("spark-worker-1", "spark-worker-2"):
         used = {path.parent.name for path in (deployment.home / "spark" / worker).glob("app-*/[0-9]*")}
-        assert used == {one["id"] for one in (*state["activeapps"], *state["completedapps"])}
+        assert used == {app["id"] for app in (*state["activeapps"], *state["completedapps"])}

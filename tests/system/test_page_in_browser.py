@@ -168,7 +168,7 @@ def test_page_tells_skips_failed_checks_and_retention(visit: Visit, scheme: str)
         assert said(page, "tugs") == {2: "committed, 3 rows", **later}, "it was not there on the first day"
         assert said(page, "rowboats") == {1: "committed, 3 rows"}, "nothing more comes of it"
         expect(row(page, "wharves")).to_have_text("no epoch in this range")
-        about = {one: page.locator(".ep-name", has_text=one) for one in ("ships", "rowboats", "pilots")}
+        about = {name: page.locator(".ep-name", has_text=name) for name in ("ships", "rowboats", "pilots")}
         expect(about["ships"]).to_contain_text("daily, UTC · full table")
         expect(about["rowboats"]).to_contain_text("retired: nobody rows any more (ada)")
         expect(about["pilots"]).to_contain_text("weekly, UTC")
@@ -340,11 +340,11 @@ def test_restatements_of_every_state_are_listed_and_can_be_read(visit: Visit, sc
         viewer.picture(f"restatements-{scheme}")
 
         page.get_by_role("link", name="harbour", exact=True).click()
-        one = page.get_by_role("region", name="Restatement", exact=True)
-        expect(one).to_contain_text("1 staged, 1 outdated, 1 computing, 3 waiting")
+        region = page.get_by_role("region", name="Restatement", exact=True)
+        expect(region).to_contain_text("1 staged, 1 outdated, 1 computing, 3 waiting")
         expect(page).to_have_url(re.compile("restatement=harbour"))
         page.reload()
-        expect(one).to_contain_text('{"restatement": "harbour"}')
+        expect(region).to_contain_text('{"restatement": "harbour"}')
         expect(page.get_by_text("Members are missing: 4 of 6 epochs are not staged")).to_be_visible()
         expect(page.get_by_role("button", name="Count rows")).to_be_disabled()
         members = page.get_by_role("table", name="Members by epoch").locator("tbody tr")
@@ -422,14 +422,14 @@ def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, wo
         page.keyboard.press("Enter")
         dialog.get_by_role("button", name="Approve").click()
         expect(told).to_contain_text("Approved.")
-        one = page.get_by_role("region", name="Restatement", exact=True)
-        expect(one).to_contain_text("by admin")
+        region = page.get_by_role("region", name="Restatement", exact=True)
+        expect(region).to_contain_text("by admin")
 
         decisions.get_by_role("button", name="Publish").click()
         expect(dialog).to_contain_text("All 4 epochs become visible in one commit")
         dialog.get_by_role("button", name="Publish").click()
         expect(told).to_contain_text("Published at CSN 7")
-        expect(one).to_contain_text("published")
+        expect(region).to_contain_text("published")
         assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 2, 2 rows"
 
         page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
@@ -439,9 +439,9 @@ def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, wo
         admin.picture("revert")
         dialog.get_by_role("button", name="Revert").click()
         expect(told).to_contain_text("Taken back at CSN 8")
-        one.get_by_role("link", name="harbour-reverted").click()
-        expect(one).to_contain_text("the first rows were right")
-        expect(one).to_contain_text("Byadmin")
+        region.get_by_role("link", name="harbour-reverted").click()
+        expect(region).to_contain_text("the first rows were right")
+        expect(region).to_contain_text("Byadmin")
         assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 3, 3 rows"
         assert admin.errors == []
         assert admin.hosts == {world.base_url}
@@ -464,8 +464,8 @@ def test_refused_decision_shows_the_packages_words(visit: Visit) -> None:
 
 def test_closing_phase_is_told(viewer: Visitor) -> None:
     viewer.page.goto(f"/plugin/epochs?domain={FERRIES}&restatement=harbour")
-    one = viewer.page.get_by_role("region", name="Restatement", exact=True)
-    expect(one).to_contain_text("no new readers until 20")
+    region = viewer.page.get_by_role("region", name="Restatement", exact=True)
+    expect(region).to_contain_text("no new readers until 20")
     viewer.picture("closing")
 
 
@@ -561,7 +561,7 @@ def test_epoch_is_skipped_and_another_restated(visit: Visit) -> None:
         expect(page.get_by_role("region", name="Restatement", exact=True)).to_contain_text(
             "a train was counted twice"
         )
-        assert [one for one in admin.errors if "409" not in one] == [], "the refusal is the only one"
+        assert [error for error in admin.errors if "409" not in error] == [], "the refusal is the only one"
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------

@@ -94,12 +94,12 @@ def test_the_table_fits_a_terminal(columns: int, lines_each: int) -> None:
     lines = _in_terminal(found, columns)
     assert max(map(len, lines)) <= columns
     assert len(lines) <= len(found) * lines_each + 6
-    for one in found:
-        schedule = schedules()[one.name]
-        words = [one.name, *schedule.title.split(), *with_package(one, schedule).split()]
-        words += [word for column in PLAIN for word in without(one.plain[column]).split()]
-        shown = "\n".join(_in_terminal([one], columns))
-        assert [word for word in (*words, on_stores(one)) if word not in shown] == []
+    for verdict in found:
+        schedule = schedules()[verdict.name]
+        words = [verdict.name, *schedule.title.split(), *with_package(verdict, schedule).split()]
+        words += [word for column in PLAIN for word in without(verdict.plain[column]).split()]
+        shown = "\n".join(_in_terminal([verdict], columns))
+        assert [word for word in (*words, on_stores(verdict)) if word not in shown] == []
 
 
 def _in_terminal(found: list[Verdict], columns: int) -> list[str]:
@@ -110,7 +110,7 @@ def _in_terminal(found: list[Verdict], columns: int) -> list[str]:
 
 @pytest.mark.parametrize(("schedule", "prevented"), [("ISO6", False), ("ISO7", True)])
 def test_schedules_of_rows_run_by_statements_too(schedule: str, prevented: bool) -> None:
-    outcomes = [one for one in ran(schedule=schedule) if one.store not in STATEMENTS]
+    outcomes = [outcome for outcome in ran(schedule=schedule) if outcome.store not in STATEMENTS]
     (verdict,) = verdicts([schedule], outcomes, {})
     assert verdict.is_prevented(schedules()[schedule]) is prevented
     assert set(SUITE) > OF_ROWS
@@ -132,17 +132,19 @@ def test_every_schedule_runs_without_the_package_or_says_why_not() -> None:
     for column in FORMATS:
         assert set(known) | set(ABSENT[column]) == set(SUITE)
         assert set(ABSENT[column]) <= set(SUITE)
-    assert [name for name, one in known.items() if not one.__doc__] == []
+    assert [name for name, function in known.items() if not function.__doc__] == []
 
 
 def test_anomalies_page_matches_the_recorded_run() -> None:
     found = load()
-    assert [one.name for one in found] == list(SUITE)
+    assert [verdict.name for verdict in found] == list(SUITE)
     assert PAGE.read_text() == page(found), "run: python -m tests.anomalies.page"
-    assert [one.name for one in found if not tags_of(one.tests)] == [], "a schedule that no rule is about"
-    assert [one.name for one in found if set(one.plain) != set(FORMATS)] == []
+    assert [verdict.name for verdict in found if not tags_of(verdict.tests)] == [], (
+        "a schedule that no rule is about"
+    )
+    assert [verdict.name for verdict in found if set(verdict.plain) != set(FORMATS)] == []
 
 
 def test_the_record_names_tests_that_exist() -> None:
-    recorded = {test.partition("::")[2] for one in load() for test in one.tests}
+    recorded = {test.partition("::")[2] for verdict in load() for test in verdict.tests}
     assert recorded - _tests() == set(), "run: make anomalies ARGS=--write"

@@ -86,7 +86,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
     "how it is read": (lambda value: IcebergSource("r", "l.m.p", reads=value), []),
     "rows of others": (
         lambda value: PostgresSource("r", value, connection="s", id_column="id"),
-        [one for one in TEXTS if one != "a path"],
+        [kind for kind in TEXTS if kind != "a path"],
     ),
     "ids": (lambda value: PostgresSource("r", "t", connection="s", id_column=value), NAMES),
     "what a transaction is told by": (

@@ -64,10 +64,10 @@ def test_all_texts_within_the_epoch_but_those_of_epochs(
     moments = [epoch.start + number * 30 * MINUTE for number in range(halves)]
     for edge in ("start", "end"):
         location = f"s3://landing/{{{edge}:{text}}}"
-        own = {location.format(start=one.start, end=one.end) for one in epochs}
+        own = {location.format(start=neighbour.start, end=neighbour.end) for neighbour in epochs}
         found = places_between(location, epoch, cadence)
         assert len(set(found)) == len(found)
-        assert set(found) == {location.format(start=one, end=one) for one in moments} - own
+        assert set(found) == {location.format(start=start, end=start) for start in moments} - own
 
 
 @pytest.mark.parametrize(

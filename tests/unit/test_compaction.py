@@ -75,14 +75,14 @@ def test_each_moment_is_in_its_unit(unit: CompactionUnit, moment: datetime) -> N
 def test_whole_units_with_several_files_come_together() -> None:
     """R41: not what is in one file, has not ended, is not readable yet, or has one epoch."""
     (found,) = compacted(file(-1), file(3), file(5), file(31), file(32), file(33))
-    assert [one.uri for one in found.files] == ["3-3", "5-5", "31-31"]
+    assert [kept.uri for kept in found.files] == ["3-3", "5-5", "31-31"]
     assert found.groups == ((barrier(3), barrier(31)),)
     assert not found.obstacle
     assert compacted(file(3), file(5), before=30) == []
     assert compacted(file(3, 31), file(32)) == []
     assert compacted(file(3), file(3)) == []
     (found,) = compacted(file(3), file(4), file(5), after=barrier(3))
-    assert [one.uri for one in found.files] == ["4-4", "5-5"]
+    assert [kept.uri for kept in found.files] == ["4-4", "5-5"]
     (found,) = compacted(file(1, 3), file(4), file(5, 9))
     assert found.groups == ((barrier(1), barrier(9)),)
 
@@ -117,7 +117,7 @@ def test_epochs_leave_a_unit_alone_or_in_runs() -> None:
 def test_files_beside_a_unit_go_with_it() -> None:
     """R17, R41: rows of another program that were adopted into an epoch of a unit."""
     (found,) = separations([file(1, 9), file(4), file(12)], [barrier(4)], days)
-    assert [one.uri for one in found.files] == ["1-9", "4-4"]
+    assert [kept.uri for kept in found.files] == ["1-9", "4-4"]
 
 
 @pytest.mark.parametrize("odd", [file(4, layout=1), file(4, obstacle="files of others")])
@@ -140,4 +140,4 @@ def test_units_of_a_time_are_taken_apart(since: int | None, before: int | None, 
         since=None if since is None else barrier(since),
         before=None if before is None else barrier(before),
     )
-    assert [one.uri for regrouping in found for one in regrouping.files] == spans
+    assert [kept.uri for regrouping in found for kept in regrouping.files] == spans

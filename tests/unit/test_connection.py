@@ -394,7 +394,7 @@ def test_hook_looks_up_the_connections_of_a_jobs_sources(monkeypatch: pytest.Mon
     settings = EpochsHook().get_settings(connections=["shop"])
     assert settings.connections == {"shop": "postgresql+psycopg://a:sh0p%2Fpw@db:5432/s"}
     said = redact(f"sh0p/pw {settings.connections['shop']} {settings!r}")
-    assert not [one for one in ("sh0p/pw", "sh0p%2Fpw") if one in said]
+    assert not [secret for secret in ("sh0p/pw", "sh0p%2Fpw") if secret in said]
 
 
 def test_the_hook_looks_the_catalog_up_and_masks_both_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,7 +427,7 @@ def test_the_hook_looks_the_catalog_up_and_masks_both_passwords(monkeypatch: pyt
     assert settings.catalog_url.startswith("postgresql+psycopg://me:")
     assert asyncio.run(EpochsHook().aget_settings()) == settings
     said = redact(f"{ODD} s3cret/1 {settings.store_url} {settings.catalog_url} {settings!r}")
-    assert not [one for one in (ODD, "s3cret", "p%40ss", "s3cret%2F1") if one in said]
+    assert not [secret for secret in (ODD, "s3cret", "p%40ss", "s3cret%2F1") if secret in said]
 
 
 def test_the_hook_masks_the_password_as_it_is_and_as_the_url_writes_it(

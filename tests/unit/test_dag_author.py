@@ -227,7 +227,7 @@ def test_all_three_survive_airflows_serialization() -> None:
         task.epoch(job=JOB)(compute)(factor=3)
     text = json.dumps(DagSerialization.to_dict(dag))
     again = DagSerialization.from_dict(json.loads(text))
-    assert {one.task_id for one in again.tasks} == {"wait", "compute", "compute__1"}
+    assert {operator.task_id for operator in again.tasks} == {"wait", "compute", "compute__1"}
     assert "Epochs" in again.get_task("compute").extra_links
 
 
@@ -279,9 +279,9 @@ def test_a_wrong_share_of_a_mapped_task_ends_its_retries() -> None:
         mapped = EpochSparkSubmitOperator.partial(task_id="x", job=JOB, application="job.py").expand(
             interval=["2013-02-07", "sometimes"]
         )
-    one = mapped.unmap({"interval": "sometimes"})
+    unmapped = mapped.unmap({"interval": "sometimes"})
     with pytest.raises(AirflowFailException, match="interval.*sometimes"):
-        one.execute(task_context())
+        unmapped.execute(task_context())
 
 
 def test_mapping_over_intervals() -> None:
@@ -295,7 +295,7 @@ def test_mapping_over_intervals() -> None:
 def test_a_group_begins_maps_and_commits() -> None:
     """R10: the participants come after the begin, the commit after all of them; only it announces tables."""
     dag = grouped(compute, retries=4, pool="spark", participants="{{ params.parts }}")
-    assert {one.task_id: one.downstream_task_ids for one in dag.tasks} == {
+    assert {operator.task_id: operator.downstream_task_ids for operator in dag.tasks} == {
         "wait": {"parts.begin"},
         "parts.begin": {"parts.write", "parts.commit"},
         "parts.write": {"parts.commit"},
@@ -303,10 +303,10 @@ def test_a_group_begins_maps_and_commits() -> None:
         "compute": set(),
     }
     tasks = [dag.get_task(f"parts.{name}") for name in ("begin", "write", "commit")]
-    assert [one.outlets for one in tasks] == [[], [], [asset_of(C)]]
-    assert {(one.retries, one.pool) for one in tasks} == {(4, "spark")}
+    assert [operator.outlets for operator in tasks] == [[], [], [asset_of(C)]]
+    assert {(operator.retries, operator.pool) for operator in tasks} == {(4, "spark")}
     again = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))
-    assert {one.task_id for one in again.tasks if one.is_mapped} == {"parts.write"}
+    assert {operator.task_id for operator in again.tasks if operator.is_mapped} == {"parts.write"}
     assert "participants" in again.get_task("parts.begin").template_fields
 
 

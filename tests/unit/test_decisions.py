@@ -250,7 +250,7 @@ def test_versions_go_that_were_not_the_newest_at_the_horizon_any_more() -> None:
     """R24: cuts that were resolved at it or later read the newest one up to it, or one after it."""
     (versions,) = VersionsRecord().with_commits([Version(csn=csn, ref=ref(csn)) for csn in (1, 3, 5, 8)], 9)
     superseded = [
-        [one.csn for one in versions.superseded(horizon, versions.newest_at(horizon))]
+        [version.csn for version in versions.superseded(horizon, versions.newest_at(horizon))]
         for horizon in range(10)
     ]
     assert superseded == [[], [], [], [1], [1], [1, 3], [1, 3], [1, 3], [1, 3, 5], [1, 3, 5]]
@@ -271,9 +271,9 @@ def test_versions_are_written_in_pages(
     before: tuple[int, ...], added: tuple[int, ...], pages: list[tuple[int, ...]]
 ) -> None:
     """R24: what is known already is not written again, and a page that is full stays as it is."""
-    page, *commits = (tuple(Version(csn=csn, ref=ref(csn)) for csn in one) for one in (before, added))
+    page, *commits = (tuple(Version(csn=csn, ref=ref(csn)) for csn in csns) for csns in (before, added))
     found = VersionsRecord(versions=page).with_commits(commits[0], 3)
-    assert [tuple(version.csn for version in one.versions) for one in found] == pages
+    assert [tuple(version.csn for version in record.versions) for record in found] == pages
 
 
 def test_a_state_without_a_version_can_always_be_claimed() -> None:
@@ -314,15 +314,15 @@ def test_a_barrier_is_needed_by_the_next_epoch_of_the_slowest_table(
 
 def test_tables_that_delay_a_cut_are_named() -> None:
     """R21: tables that are behind themselves, the slowest first; else those that the cut reads at too old a barrier."""
-    names = [TableName(one) for one in ("a", "b", "c")]
+    names = [TableName(name) for name in ("a", "b", "c")]
 
     def blamed(barriers: tuple[float, ...], watermarks: tuple[int, ...]) -> list[str]:
         tables = found(**{name: table(*range(days)) for name, days in zip(names, watermarks, strict=True)})
         old = too_old(
-            tables, {name: at(one) for name, one in zip(names, barriers, strict=True)}, at(9), 2 * DAY
+            tables, {name: at(barrier) for name, barrier in zip(names, barriers, strict=True)}, at(9), 2 * DAY
         )
-        assert all(one.wanted == at(7) and one.reason == str(one.staleness) for one in old)
-        return [one.table for one in old]
+        assert all(delay.wanted == at(7) and delay.reason == str(delay.staleness) for delay in old)
+        return [delay.table for delay in old]
 
     assert blamed((7, 7, 7), (7, 8, 9)) == [], "exactly as old as it may be"
     assert blamed((6, 7, 8), (9, 9, 9)) == ["a"], "who is young enough is not named beside who is not"
@@ -378,7 +378,7 @@ def test_a_copy_is_never_resolved_at_a_head_before_its_epoch() -> None:
     edges = [Edge(TableName("a"), EdgeKind.PREVIOUS)]
     assert resolve_inputs(edges, epoch(1), {TableName("a"): later}, 1, copies=True) == ([], [], True)
     found, missing, stale = resolve_inputs(edges, epoch(1), {TableName("a"): later}, 2, copies=True)
-    assert ([one.csn for one in found], missing, stale) == ([2], [], False)
+    assert ([version.csn for version in found], missing, stale) == ([2], [], False)
 
 
 def test_increments_as_of_a_lag_tile_the_time() -> None:
@@ -544,13 +544,13 @@ def test_changes_of_calendar_are_told_apart_and_stay() -> None:
     stamped = stamped_log(with_rewrite(stamped_log(RewriteLog(), None), epoch(1), few), 10)
     for csn, number in ((20, 5), (30, 3), (40, 7)):
         stamped = stamped_log(with_calendar(stamped, at(number), csn, few), csn)
-    assert [(one.csn, one.low) for one in stamped.record.calendars] == [(40, at(7)), (30, at(3))]
+    assert [(change.csn, change.low) for change in stamped.record.calendars] == [(40, at(7)), (30, at(3))]
     assert rewritten_since(stamped, 9, at(1), at(2)) is not None
     assert rewritten_since(stamped, 10, at(1), at(2)) is None
     later = with_binds(stamped_log(with_rewrite(stamped, epoch(2), few), 50), 1, few)
     assert later.calendars == stamped.record.calendars
     merged = with_calendar(stamped_log(later, 60), at(9), 70, few).calendars
-    assert [(one.csn, one.low) for one in merged] == [(70, at(9)), (40, at(3))]
+    assert [(change.csn, change.low) for change in merged] == [(70, at(9)), (40, at(3))]
 
 
 def test_jobs_keep_their_rerun_policy() -> None:

@@ -57,7 +57,7 @@ def tables(*, delay_to: date, report_to: date) -> dict[str, pa.Table]:
     days = [day.isoformat() for day in DAYS]
     counts = list(FLIGHTS.values())
     scorecard = pa.table(
-        {"day": days, "flights": counts, "cancelled": counts, "distance": [10 * one for one in counts]}
+        {"day": days, "flights": counts, "cancelled": counts, "distance": [10 * count for count in counts]}
     )
     single = [day.isoformat() for day, count in FLIGHTS.items() for _ in range(count)]
     to_date = {FIRST: 3, SECOND: 8}
@@ -239,7 +239,7 @@ def test_parts_that_did_not_run_break_no_promise() -> None:
 def test_each_promise_can_break(name: str) -> None:
     worse = {**KEPT, name: 1 if KEPT[name] == 0 else KEPT[name] - 1}
     broken = figures.broken_promises(worse, days=8, twin_days=2, faults=2)
-    assert [one.split()[0] for one in broken] == [name]
+    assert [line.split()[0] for line in broken] == [name]
 
 
 def test_half_of_the_cuts_that_were_there_is_enough_on_a_fast_machine() -> None:
@@ -277,7 +277,7 @@ def counted(reads: int, cuts: int, of_all: int = 0, by_catalog: int = 0) -> figu
 
 
 @pytest.mark.parametrize("days", [1, 2, 8])
-@pytest.mark.parametrize("pace", sorted({one.pace for one in WAREHOUSES.values()}))
+@pytest.mark.parametrize("pace", sorted({warehouse.pace for warehouse in WAREHOUSES.values()}))
 def test_half_goes_on_until_its_promised_reads_were_made(days: int, pace: float) -> None:
     """Each bound that more reads at the end can reach is one that they are made for, on each warehouse."""
     least = figures.least_of(days, pace=pace)

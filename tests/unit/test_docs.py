@@ -99,10 +99,10 @@ def test_the_index_lists_every_page() -> None:
 def test_each_decision_states_reason_and_alternatives() -> None:
     said = (r"^\*\*Decision\.\*\*", r"^\*\*(Why|Problem)\b", r"^\*\*What else was tried(\.\*\*|\*\*,)")
     missing = [
-        f"{page.name}: {one}"
+        f"{page.name}: {heading}"
         for page in sorted((ROOT / "docs" / "decisions").glob("*.md"))
-        for one in said
-        if not re.search(one, page.read_text(), re.MULTILINE)
+        for heading in said
+        if not re.search(heading, page.read_text(), re.MULTILINE)
     ]
     assert missing == []
 
@@ -136,10 +136,12 @@ def test_anomalies_are_called_missing_exactly_if_untested() -> None:
         for name in re.findall(r"def (test_\w+)", path.read_text())
     ]
     tested = {
-        one for one in _told_anomalies() if any(re.search(rf"_{one.lower()}(_|$)", name) for name in names)
+        anomaly
+        for anomaly in _told_anomalies()
+        if any(re.search(rf"_{anomaly.lower()}(_|$)", name) for name in names)
     }
     assert tested, "no test is named after an anomaly"
-    assert {one for one in tested if _told_anomalies()[one] == "not yet"} == set()
+    assert {anomaly for anomaly in tested if _told_anomalies()[anomaly] == "not yet"} == set()
 
 
 def test_the_table_of_defaults_is_that_of_the_code() -> None:
@@ -184,7 +186,7 @@ def test_files_and_functions_that_the_explanations_name_exist() -> None:
     named = re.compile(r"`((?:\w+/)+\w+\.py)`(?:\s+\(`([\w.]+)`(?:,\s+`([\w.]+)`)?\))?")
     for page in sorted((ROOT / "docs" / "explanation").glob("*.md")):
         for file, *names in named.findall(page.read_text()):
-            path = next(one for one in (ROOT / "airflow_provider" / file, ROOT / file) if one.exists())
+            path = next(place for place in (ROOT / "airflow_provider" / file, ROOT / file) if place.exists())
             text = path.read_text()
             for name in filter(None, names):
                 assert re.search(rf"(def|class) {name.split('.')[-1]}\b", text), (
@@ -219,11 +221,11 @@ def test_every_option_of_a_command_is_told() -> None:
     def leaves(group: GroupCommand, before: str = "") -> list[tuple[str, ActionCommand]]:
         return [
             leaf
-            for one in group.subcommands
+            for command in group.subcommands
             for leaf in (
-                leaves(one, f"{before}{one.name} ")
-                if isinstance(one, GroupCommand)
-                else [(before + one.name, one)]
+                leaves(command, f"{before}{command.name} ")
+                if isinstance(command, GroupCommand)
+                else [(before + command.name, command)]
             )
         ]
 
@@ -236,9 +238,11 @@ def test_every_option_of_a_command_is_told() -> None:
     ] == []
     table = dict(re.findall(r"^\| `(--?[a-z-]+)[^|]*\| all(?: but )?([^|]*)\|", page, re.MULTILINE))
     for option in ("--conn-id", "--domain", "-o", "-v"):
-        without = [name for name, one in commands if not any(option in arg.flags for arg in one.args)]
+        without = [name for name, command in commands if not any(option in arg.flags for arg in command.args)]
         assert sorted(re.findall(r"`([a-z ]+)`", table[option])) == sorted(without), option
-    others = {flag for _, one in commands for arg in one.args for flag in arg.flags if flag.startswith("--")}
+    others = {
+        flag for _, command in commands for arg in command.args for flag in arg.flags if flag.startswith("--")
+    }
     assert [flag for flag in sorted(others - {"--output", "--verbose"}) if flag not in page] == []
 
 
@@ -248,10 +252,10 @@ def test_help_has_no_brackets_which_airflow_takes_for_markup() -> None:
     from airflow_provider.cli import declaring, definition, on_call
 
     helps = {
-        name: one.kwargs.get("help", "")
+        name: value.kwargs.get("help", "")
         for module in (declaring, definition, on_call)
-        for name, one in vars(module).items()
-        if isinstance(one, Arg)
+        for name, value in vars(module).items()
+        if isinstance(value, Arg)
     }
     assert len(helps) > 10
     assert [name for name, text in helps.items() if "[" in text] == []

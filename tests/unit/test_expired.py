@@ -53,7 +53,9 @@ def test_pages_equal_a_set_of_expired_barriers(ranges: list[tuple[int, int]], mo
     for start, length in ranges:
         pages.expire(Interval(ZERO + start * MINUTE, ZERO + (start + length) * MINUTE))
         gone |= set(range(start + 1, start + length + 1))
-    looked_at = {one + by for start, length in ranges for one in (start, start + length) for by in (-1, 0, 1)}
+    looked_at = {
+        edge + by for start, length in ranges for edge in (start, start + length) for by in (-1, 0, 1)
+    }
     for number in looked_at:
         found = pages.range_at(ZERO + number * MINUTE)
         assert (found is not None) == (number in gone)
@@ -78,8 +80,8 @@ def test_ten_thousand_ranges_are_in_small_pages() -> None:
 
 def _cut_through(pages: Pages) -> int:
     """How many ranges lie in two pages: their halves touch."""
-    ranges = sorted(one for page in pages.kept.values() for one in page.ranges)
-    return sum(1 for one, other in pairwise(ranges) if one.end == other.start)
+    ranges = sorted(span for page in pages.kept.values() for span in page.ranges)
+    return sum(1 for span, other in pairwise(ranges) if span.end == other.start)
 
 
 def test_a_range_of_centuries_is_a_handful_of_pieces() -> None:

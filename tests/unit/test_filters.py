@@ -108,7 +108,15 @@ def is_number(value: Any) -> bool:
 def meets(value: Any, operator: str, wanted: Any) -> bool:
     if value is None or not is_number(value):
         return operator == "!=" and value is not None
-    compare = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge, "in": lambda one, many: one in many}
+    compare = {
+        "=": eq,
+        "!=": ne,
+        "<": lt,
+        "<=": le,
+        ">": gt,
+        ">=": ge,
+        "in": lambda member, many: member in many,
+    }
     return bool(compare[operator](value, wanted))
 
 

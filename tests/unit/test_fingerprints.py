@@ -54,11 +54,11 @@ OTHERS: Mapping[str, Any] = {
 def other_values(value: Any, hint: Any) -> list[Any]:
     """Values that a field which has *value* might have instead."""
     if isinstance(value, Enum):
-        return [one for one in type(value) if one is not value]
+        return [other for other in type(value) if other is not value]
     if isinstance(value, tuple):
         member = get_args(hint)[0]
-        one = next((one for _, one in places(DECLARED) if type(one) is member), OTHERS["str"])
-        return [value[1:], (*value, value[0])] if value else [(one,)]
+        example = next((known for _, known in places(DECLARED) if type(known) is member), OTHERS["str"])
+        return [value[1:], (*value, value[0])] if value else [(example,)]
     words = re.findall(r"\w+", str(getattr(hint, "__name__", hint)) + str(hint))
     return [OTHERS[next(word for word in words if word in OTHERS)]]
 
@@ -67,13 +67,13 @@ def changes() -> Iterator[tuple[type, str, str, JobDeclaration]]:
     """Return each field of all classes, changed in each place where it says something."""
     for path, value in places(DECLARED):
         hints = get_type_hints(type(value))
-        for one in fields(value):
-            now = getattr(value, one.name)
+        for attribute in fields(value):
+            now = getattr(value, attribute.name)
             if isinstance(value, Condition | Cadence) and not now:
                 continue  # a condition has one field beside its kind; a calendar has both since and before, or neither
-            for other in other_values(now, hints[one.name]):
-                what = f"{'.'.join(map(str, path))}.{one.name}={other}"
-                yield type(value), one.name, what, changed(DECLARED, (*path, one.name), other)
+            for other in other_values(now, hints[attribute.name]):
+                what = f"{'.'.join(map(str, path))}.{attribute.name}={other}"
+                yield type(value), attribute.name, what, changed(DECLARED, (*path, attribute.name), other)
 
 
 CHANGES = list(changes())
@@ -81,11 +81,11 @@ CHANGES = list(changes())
 
 def test_no_field_is_forgotten() -> None:
     """R7: all that an author says is in the declaration, in the job's record, and in one of the changes below."""
-    said = {one.name for one in fields(JobDeclaration)}
-    assert {one.name for one in fields(Job)} - {"inputs", "input_tables"} | {"edges", "sources"} == said
-    marks = {one.name: one.metadata for one in fields(JobRecord)}
-    assert all(marks[one.name] == one.metadata for one in fields(JobDeclaration))
-    counted = {(cls, one.name) for cls in CLASSES for one in fields(cls)}
+    said = {member.name for member in fields(JobDeclaration)}
+    assert {member.name for member in fields(Job)} - {"inputs", "input_tables"} | {"edges", "sources"} == said
+    marks = {member.name: member.metadata for member in fields(JobRecord)}
+    assert all(marks[member.name] == member.metadata for member in fields(JobDeclaration))
+    counted = {(cls, member.name) for cls in CLASSES for member in fields(cls)}
     assert {(cls, name) for cls, name, _, _ in CHANGES} == counted
     hints = [hint for cls in CLASSES for hint in get_type_hints(cls).values()]
     reached = {part for hint in hints for part in (hint, *_parts(hint)) if is_dataclass(part)}
@@ -109,7 +109,7 @@ def test_changed_declaration_has_another_fingerprint() -> None:
     assert same == []
     counted = [fingerprint(other) for cls, name, _, other in CHANGES if (cls, name) not in UNCOUNTED]
     assert len(set(counted)) == len(counted)
-    assert all(fingerprint(one) == known for cls, name, _, one in CHANGES if (cls, name) in UNCOUNTED)
+    assert all(fingerprint(other) == known for cls, name, _, other in CHANGES if (cls, name) in UNCOUNTED)
 
 
 def test_the_order_and_the_usual_window_say_nothing() -> None:
@@ -130,7 +130,7 @@ def test_the_recorded_ones_are_found_again() -> None:
 @pytest.fixture
 def renamed() -> Iterator[None]:
     """All classes of declarations have other names."""
-    classes = {*CLASSES, Job, *(type(one) for one in _enumerations(DECLARED))}
+    classes = {*CLASSES, Job, *(type(member) for member in _enumerations(DECLARED))}
     names = {cls: (cls.__name__, cls.__qualname__) for cls in classes}
     for cls, (name, whole) in names.items():
         cls.__name__, cls.__qualname__ = f"Other{name}", f"Other{whole}"
@@ -149,15 +149,15 @@ def test_the_names_of_classes_say_nothing() -> None:
 
 def _enumerations(value: Any) -> Iterator[Enum]:
     for _, part in places(value):
-        yield from (one for name in fields(part) if isinstance(one := getattr(part, name.name), Enum))
+        yield from (member for name in fields(part) if isinstance(member := getattr(part, name.name), Enum))
 
 
 def grown(value: Any, later: str) -> Any:
     """Return *value* as one of a class of another name, with the same fields and a later one."""
     cls = type(value)
-    names = {one.name: getattr(value, one.name) for one in fields(cls)}
+    names = {attribute.name: getattr(value, attribute.name) for attribute in fields(cls)}
     marked = ("later", str, field(default="", metadata=since(FORMAT + 1)))
-    known = [(one.name, Any, field(metadata=one.metadata)) for one in fields(cls)]
+    known = [(attribute.name, Any, field(metadata=attribute.metadata)) for attribute in fields(cls)]
     taller = make_dataclass("Taller", [*known, marked], frozen=True)
     for name, member in vars(cls).items():
         if isinstance(member, property):
@@ -174,8 +174,8 @@ def test_a_later_field_counts_where_it_is_used(cls: type, monkeypatch: pytest.Mo
     if cls is JobDeclaration:
         monkeypatch.setattr(declarations, "JobDeclaration", SimpleNamespace(of=lambda job: job))
     assert (fingerprint(same), encoded(same)) == before
-    assert len({fingerprint(one) for one in (same, used, otherwise)}) == 3
-    assert len({encoded(one) for one in (same, used, otherwise)}) == 3
+    assert len({fingerprint(job) for job in (same, used, otherwise)}) == 3
+    assert len({encoded(job) for job in (same, used, otherwise)}) == 3
 
 
 def test_the_order_says_nothing_where_a_later_field_is_used_either() -> None:
@@ -186,9 +186,9 @@ def test_the_order_says_nothing_where_a_later_field_is_used_either() -> None:
 
 
 def test_every_pair_of_recorded_declarations_differs() -> None:
-    for one, other in combinations(RECORDED.values(), 2):
-        assert fingerprint(one) != fingerprint(other)
-        assert encoded(one) != encoded(other)
+    for job, other in combinations(RECORDED.values(), 2):
+        assert fingerprint(job) != fingerprint(other)
+        assert encoded(job) != encoded(other)
 
 
 def test_program_gets_the_whole_declaration() -> None:
@@ -198,4 +198,4 @@ def test_program_gets_the_whole_declaration() -> None:
 
 
 def _said(table: Table) -> dict[str, Any]:
-    return {one.name: getattr(table, one.name) for one in fields(table)}
+    return {attribute.name: getattr(table, attribute.name) for attribute in fields(table)}

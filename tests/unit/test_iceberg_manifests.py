@@ -65,9 +65,9 @@ class Files:
 
     def epochs(self, found: Iterable[ManifestFile]) -> list[int]:
         return sorted(
-            spans.span_of(one.data_file)[0]
+            spans.span_of(entry.data_file)[0]
             for each in found
-            for one in manifest_files.entries(self.layout.io, each)
+            for entry in manifest_files.entries(self.layout.io, each)
         )
 
 
@@ -101,7 +101,7 @@ def test_folding_keeps_every_entry_and_few_manifests(files: Files) -> None:
     found = files.published(count)
     assert files.epochs(found) == list(range(1, count + 1))
     assert len(found) <= 2 * manifests.FOLD_AT
-    largest = max(found, key=lambda one: one.existing_files_count or 0)
+    largest = max(found, key=lambda manifest: manifest.existing_files_count or 0)
     entries = manifest_files.entries(files.layout.io, largest)
     assert {(entry.snapshot_id, entry.sequence_number) for entry in entries} == {
         spans.span_of(entry.data_file) for entry in entries
@@ -118,9 +118,11 @@ def test_folded_manifests_have_near_epochs_whatever_the_order_of_their_commits(
     for number in range(2):
         found = files.listed(manifests.folded(files.layout, found, 100 + number), 100 + number)
     assert files.epochs(found) == sorted(barriers)
-    assert [manifests.epochs_of(one) for one in found] == [(0, 6), (1001, 1007)]
-    for one in found:
-        inside = [spans.span_of(entry.data_file)[0] for entry in manifest_files.entries(files.layout.io, one)]
+    assert [manifests.epochs_of(manifest) for manifest in found] == [(0, 6), (1001, 1007)]
+    for manifest in found:
+        inside = [
+            spans.span_of(entry.data_file)[0] for entry in manifest_files.entries(files.layout.io, manifest)
+        ]
         assert inside == sorted(inside)
 
 
@@ -164,12 +166,12 @@ def test_a_whole_manifest_leaves_unread(files: Files) -> None:
 
 def test_a_mixed_manifest_is_written_anew(files: Files) -> None:
     found = files.published(manifests.FOLD_AT + 1)
-    mixed = next(one for one in found if manifests.epochs_of(one) == (1, manifests.FOLD_AT))
+    mixed = next(manifest for manifest in found if manifests.epochs_of(manifest) == (1, manifests.FOLD_AT))
     left = list(manifests.without(files.layout, found, leaving(3, 5), 99))
     assert files.epochs(files.listed(left, 99)) == [
-        one for one in range(1, manifests.FOLD_AT + 2) if one not in {3, 5}
+        epoch for epoch in range(1, manifests.FOLD_AT + 2) if epoch not in {3, 5}
     ]
-    assert mixed.manifest_path not in {one.manifest_path for one in left}
+    assert mixed.manifest_path not in {manifest.manifest_path for manifest in left}
     assert files.epochs([mixed]) == list(range(1, manifests.FOLD_AT + 1)), (
         "older lists still read the old one"
     )
@@ -212,7 +214,9 @@ def test_file_name_does_not_depend_on_the_manifests_writer(files: Files) -> None
     theirs[0] = uri.replace("file:///", "file:/")
     (found,) = files.listed([theirs], 2)
     assert found.manifest_path == uri
-    assert [one.data_file.file_path for one in manifest_files.entries(files.layout.io, found)] == [name]
+    assert [written.data_file.file_path for written in manifest_files.entries(files.layout.io, found)] == [
+        name
+    ]
 
 
 def test_lists_keep_the_spelling_of_names_that_another_program_wrote(files: Files) -> None:

@@ -67,7 +67,7 @@ def updated(metadata: TableMetadataV2, snapshot: Snapshot, pointer: str) -> Tabl
     ]
     tagged = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
     oldest = metadata.snapshots[: -(publishing.KEPT_SNAPSHOTS - 1)]
-    gone = [one.snapshot_id for one in oldest if one.snapshot_id not in tagged]
+    gone = [old.snapshot_id for old in oldest if old.snapshot_id not in tagged]
     if gone:
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}))
     found = update_table_metadata(metadata, tuple(updates), metadata_location=pointer)

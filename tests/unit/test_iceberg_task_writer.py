@@ -227,7 +227,7 @@ def test_nan_bounds_nothing(tmp_path: Path) -> None:
     groups = [pa.record_batch([[1.0, math.nan], [math.nan] * 2], schema=columns)]
     (file,) = writer(tmp_path, columns)(groups)
     found = description(file)["columns"]
-    assert [from_bytes(DoubleType(), base64.b64decode(one)) for one in found["1"][3:]] == [1.0, 1.0]
+    assert [from_bytes(DoubleType(), base64.b64decode(bound)) for bound in found["1"][3:]] == [1.0, 1.0]
     assert found["2"][3:] == [None, None]
 
 
@@ -282,7 +282,7 @@ def test_unknown_bounds_are_left_out(tmp_path: Path) -> None:
 @given(st.text(max_size=40))
 def test_shortened_text_still_bounds(text: str) -> None:
     value = text.encode("utf-8", "surrogatepass")
-    if any(0xD800 <= ord(one) < 0xE000 for one in text):
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in text):
         return
     lower, upper = _shortened(value, text=True, upper=False), _shortened(value, text=True, upper=True)
     assert lower is not None

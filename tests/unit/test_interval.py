@@ -101,8 +101,8 @@ def test_days_of_a_clock_change_have_23_and_25_hours() -> None:
     autumn = cadence.split(
         Interval(datetime(2024, 10, 25, 22, tzinfo=UTC), datetime(2024, 10, 28, 23, tzinfo=UTC))
     )
-    assert [one.end - one.start for one in spring] == [DAY, DAY - HOUR, DAY]
-    assert [one.end - one.start for one in autumn] == [DAY, DAY + HOUR, DAY]
+    assert [epoch.end - epoch.start for epoch in spring] == [DAY, DAY - HOUR, DAY]
+    assert [epoch.end - epoch.start for epoch in autumn] == [DAY, DAY + HOUR, DAY]
 
 
 def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
@@ -110,7 +110,7 @@ def test_hours_of_a_clock_change_are_neither_lost_nor_doubled() -> None:
     for month, last in ((3, 31), (10, 27)):
         start = datetime(2024, month, last, tzinfo=UTC)
         hours = cadence.split(Interval(start, start + DAY))
-        assert [one.end - one.start for one in hours] == [HOUR] * 24
+        assert [hour.end - hour.start for hour in hours] == [HOUR] * 24
 
 
 def test_hours_begin_where_the_clocks_of_the_zone_say() -> None:
@@ -142,7 +142,7 @@ def test_an_hour_that_a_clock_change_skips_is_no_barrier() -> None:
     """Nor is the one that clocks show in its place: every other hour goes on at four."""
     cadence = Cadence("0 */2 * * *", "Europe/Berlin")
     midnight, end = (datetime(2024, 3, day, hour, tzinfo=UTC) for day, hour in ((30, 23), (31, 4)))
-    hours = [one.end.astimezone(BERLIN).hour for one in cadence.split(Interval(midnight, end))]
+    hours = [hour.end.astimezone(BERLIN).hour for hour in cadence.split(Interval(midnight, end))]
     assert hours == [4, 6]
 
 

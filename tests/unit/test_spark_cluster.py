@@ -30,7 +30,7 @@ def test_arguments_of_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
     with spark_cluster.shipped(task, SPEC, "VARIABLE"):
         command = task._get_hook()._build_spark_submit_command("program.py")
     assert command[command.index("--files") + 1] == f"/data/a.csv,{SPEC}"
-    assert {one for one in command if one.startswith("spark.")} == {
+    assert {word for word in command if word.startswith("spark.")} == {
         "spark.executor.memory=1g",
         "spark.yarn.maxAppAttempts=1",
         "spark.yarn.submit.waitAppCompletion=true",

@@ -193,7 +193,7 @@ def test_a_cycle_is_refused_and_shown(length: int) -> None:
     cycle = refused.value.details["cycle"]
     assert len(cycle) == length + 1
     assert cycle[0] == cycle[-1]
-    assert set(cycle) == {one.name for one in jobs}
+    assert set(cycle) == {reader.name for reader in jobs}
 
 
 def since(name: str, inputs: list[Any], outputs: list[Table]) -> Job:
@@ -241,7 +241,7 @@ def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
         IcebergSource("r", "l.m.p"),
         IcebergSource("r", "l.m.q"),
     ]
-    assert len({declared(job("j", [one], [A]), None).fingerprint for one in later}) == 3
+    assert len({declared(job("j", [source], [A]), None).fingerprint for source in later}) == 3
     assert JobDeclaration.of(of_files).job().sources == (FileSource("r", "/a", late="ignore"),)
 
 
