@@ -101,12 +101,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "file_world" in metafunc.fixturenames:
         embedded = FILES
     servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
-    more = [one for one in MORE if servers and is_schedule and one not in embedded]
+    more = [kind for kind in MORE if servers and is_schedule and kind not in embedded]
     if not with_tables:
         more.append(BOTH)
     asked = metafunc.config.getoption("worlds", "").split(",")
     of_rows = schedule in OF_ROWS
-    by_statements = [one for one in BY_STATEMENTS if of_rows and one in asked]
+    by_statements = [kind for kind in BY_STATEMENTS if of_rows and kind in asked]
     always = name in ALWAYS_ON_SERVERS and "world" in metafunc.fixturenames
     marks = () if always else (pytest.mark.slow,)
     on_sqlite = always or is_schedule or name in NEVER_ON_SERVERS

@@ -359,7 +359,7 @@ class World:
     def commits(self) -> list[Any]:
         """The commit sequence, checked for gaps (I2)."""
         found = list(pages(self.store, DOMAIN, CommitRecord))
-        assert [one.csn for one in found] == list(range(1, len(found) + 1))
+        assert [commit.csn for commit in found] == list(range(1, len(found) + 1))
         return found
 
     def data(self) -> set[str]:
@@ -372,18 +372,22 @@ class World:
         """URIs of the files with rows that the newest version of *tables* names."""
         pointers = [str(self.pointers.pointer(DOMAIN, table)) for table in tables]
         if self.warehouse is not None:
-            return {uri for one in pointers for uri in _files(StaticTable.from_metadata(one).scan())}
-        return {uri for one in pointers for _, uri in self.pointers.objects[one].slices}
+            return {uri for pointer in pointers for uri in _files(StaticTable.from_metadata(pointer).scan())}
+        return {uri for pointer in pointers for _, uri in self.pointers.objects[pointer].slices}
 
     def staged(self) -> list[str]:
         """URIs of files with rows that no committed version names."""
         if self.warehouse is not None:
             metadata = [self.pointers.pointer(DOMAIN, name) for name in self.pointers.tables(DOMAIN)]
-            tables = [StaticTable.from_metadata(str(one)) for one in metadata]
-            lists = [_every_slice(table, one.manifest_list) for table in tables for one in table.snapshots()]
+            tables = [StaticTable.from_metadata(str(location)) for location in metadata]
+            lists = [
+                _every_slice(table, snapshot.manifest_list)
+                for table in tables
+                for snapshot in table.snapshots()
+            ]
             named = {entry.data_file.file_path for found in lists for entry in found}
         else:
-            versions = [one for one in self.pointers.objects.values() if hasattr(one, "slices")]
+            versions = [version for version in self.pointers.objects.values() if hasattr(version, "slices")]
             named = {uri for version in versions for _, uri in version.slices}
         return [uri for uri in self.data() if uri not in named]
 
@@ -405,7 +409,7 @@ class World:
 
     def records(self) -> Iterator[Any]:
         """Every record of the domain."""
-        jobs = [one.record for one in self.store.scan(DOMAIN, Kind.JOB, "")]
+        jobs = [stamped.record for stamped in self.store.scan(DOMAIN, Kind.JOB, "")]
         tables = [table.name for job in jobs for table in job.outputs]
         for kind in (
             Kind.TOPOLOGY,

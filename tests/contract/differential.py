@@ -64,10 +64,12 @@ class Side:
         self.versions[key, name] = version
         self.written[key, version] = at
 
-    def stamp(self, one: Stamped[Any]) -> tuple[Any, ...]:
+    def stamp(self, stamped: Stamped[Any]) -> tuple[Any, ...]:
         """A record as both stores must have it: the name of its write instead of version and time."""
-        assert self.written[one.key, one.version] == one.at, f"{one.key}: another time than its write's"
-        return one.key, one.record, self.names[one.key, one.version], one.csn
+        assert self.written[stamped.key, stamped.version] == stamped.at, (
+            f"{stamped.key}: another time than its write's"
+        )
+        return stamped.key, stamped.record, self.names[stamped.key, stamped.version], stamped.csn
 
     def found(self, requirement: object, found: object) -> object:
         """What an error has found, in words that both have."""
@@ -144,7 +146,7 @@ class Twin:
             found = side.store.scan(
                 domain, kind, partition, start=start, end=end, limit=limit, reverse=reverse
             )
-            return [side.stamp(one) for one in found]
+            return [side.stamp(stamped) for stamped in found]
 
         self.both(ask)
 
@@ -196,7 +198,7 @@ class Twin:
         answer = self.both(ask)
         applied = not isinstance(answer[0], str)
         if applied:
-            self.pointers.update({(one.namespace, one.table): one.new for one in swaps})
+            self.pointers.update({(moved.namespace, moved.table): moved.new for moved in swaps})
         self.count("applied" if applied else " ".join(map(str, answer[:2])))
 
     def update(self, key: Key) -> Put | Delete:
@@ -270,10 +272,10 @@ def everything(side: Side, domain: DomainName) -> object:
     head = side.store.read(domain, []).head
     assert head.incarnation == side.incarnation
     records = [
-        side.stamp(one)
+        side.stamp(stamped)
         for kind in KINDS
         for partition in PARTITIONS
-        for one in side.store.scan(domain, kind, partition)
+        for stamped in side.store.scan(domain, kind, partition)
     ]
     commits = [side.stamp(change) for change in side.store.changes(domain, 0)]
     assert [commit[3] for commit in commits] == list(range(1, head.csn + 1))

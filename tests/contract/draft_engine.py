@@ -27,8 +27,8 @@ class DirectoryCatalog(NoopCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        for one in requirements:
-            one.validate(table.metadata)
+        for requirement in requirements:
+            requirement.validate(table.metadata)
         changed = update_table_metadata(table.metadata, updates, metadata_location=table.metadata_location)
         directory, name = table.metadata_location.rsplit("/", 1)
         location = f"{directory}/v{int(name[1:].partition('.')[0]) + 1}.metadata.json"
@@ -60,7 +60,7 @@ def folder_of(uri: str) -> Path:
 
 def opened(draft: Draft) -> Table:
     metadata = folder_of(draft.uri) / "metadata"
-    newest = max(metadata.glob("v*.metadata.json"), key=lambda one: int(one.name[1:].partition(".")[0]))
+    newest = max(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name[1:].partition(".")[0]))
     io, location = DurableFileIO(), f"file://{newest}"
     found = FromInputFile.table_metadata(io.new_input(location))
     return Table(("draft",), found, location, io, DirectoryCatalog("drafts"))

@@ -47,7 +47,7 @@ class Interruption:
     def around(self, name: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Make one call."""
         self.calls.append(name)
-        counted = self.calls if not self.name else [one for one in self.calls if one == self.name]
+        counted = self.calls if not self.name else [called for called in self.calls if called == self.name]
         if self.name in ("", name) and len(counted) == self.number + 1:
             self.act()
         return call(*given, **named)

@@ -364,8 +364,8 @@ def participants(record: Record, world: World) -> None:
 def checks(record: Record, world: World) -> None:
     def written(job: Job, number: int, writers: int) -> Attempt:
         attempt = world.begin(job, day(number), participants=writers)
-        for one in range(writers) if writers > 1 else ():
-            world.write(world.coordinator.join(attempt, one, owner()))
+        for participant in range(writers) if writers > 1 else ():
+            world.write(world.coordinator.join(attempt, participant, owner()))
         if writers == 1:
             world.write(attempt)
         return attempt

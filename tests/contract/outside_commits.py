@@ -96,7 +96,9 @@ def _call_it(table: Table, operation: str) -> None:
     with table.io.new_input(table.metadata_location).open() as written:
         metadata = json.loads(written.read())
     (newest,) = (
-        one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"]
+        snapshot
+        for snapshot in metadata["snapshots"]
+        if snapshot["snapshot-id"] == metadata["current-snapshot-id"]
     )
     newest["summary"]["operation"] = operation
     with table.io.new_output(table.metadata_location).create(overwrite=True) as corrected:

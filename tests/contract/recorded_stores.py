@@ -51,7 +51,7 @@ def loaded(
     """Load the store *name* into *server*; return where all is, and the folder of its files."""
     folder = place_in(directory)
     with tarfile.open(RECORDED) as archive:
-        members = [one for one in archive.getmembers() if one.name.startswith(f"{name}/")]
+        members = [entry for entry in archive.getmembers() if entry.name.startswith(f"{name}/")]
         for member in members:
             member.name = member.name.removeprefix(f"{name}/")
         archive.extractall(folder, members, filter="data")
@@ -177,7 +177,7 @@ def _nodes(server: ZookeeperServer, url: str) -> list[list[str | int]]:
         if path:
             data, status = client.get(f"{root}{path}")
             found.append([path, status.version, data.decode("latin-1")])
-        folders += [f"{path}/{one}" for one in sorted(client.get_children(f"{root}{path}"))]
+        folders += [f"{path}/{child}" for child in sorted(client.get_children(f"{root}{path}"))]
     client.stop()
     client.close()
     return found

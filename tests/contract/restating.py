@@ -206,7 +206,7 @@ def seen(world: World) -> Rows:
 def states(world: World) -> dict[tuple[str, int], str]:
     """How far each member is."""
     found = operations(world).status(DOMAIN, NAME).members
-    return {(one.job, (one.interval.end - barrier(0)).days): str(one.state) for one in found}
+    return {(member.job, (member.interval.end - barrier(0)).days): str(member.state) for member in found}
 
 
 def second(own: EpochService | World, names: Sequence[str] = ("d",), number: int = 2) -> None:

@@ -65,8 +65,8 @@ class TimedStore(MetadataStore):
         self._clock = clock
         self.capabilities = inner.capabilities
 
-    def _timed(self, one: Stamped[Any]) -> Stamped[Any]:
-        return replace(one, at=self._clock.of(one.at))
+    def _timed(self, stamped: Stamped[Any]) -> Stamped[Any]:
+        return replace(stamped, at=self._clock.of(stamped.at))
 
     @property
     def format(self) -> int:
@@ -74,11 +74,11 @@ class TimedStore(MetadataStore):
 
     def read(self, domain: DomainName, keys: Sequence[Key], **options: Any) -> Reading:
         found = self._inner.read(domain, keys, **options)
-        records = {key: self._timed(one) for key, one in found.records.items()}
+        records = {key: self._timed(stamped) for key, stamped in found.records.items()}
         return replace(found, now=self._clock.of(found.now), records=records)
 
     def scan(self, domain: DomainName, kind: Kind, partition: str, **options: Any) -> list[Stamped[Any]]:
-        return [self._timed(one) for one in self._inner.scan(domain, kind, partition, **options)]
+        return [self._timed(stamped) for stamped in self._inner.scan(domain, kind, partition, **options)]
 
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         return [self._timed(change) for change in self._inner.changes(domain, after, limit=limit)]

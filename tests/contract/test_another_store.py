@@ -173,7 +173,7 @@ def test_one_folder_and_one_line_is_all(copy: Path) -> None:
     changed = {path for path, text in after.items() if before.get(path) != text}
     assert {path for path in changed if path.parts[:2] != ("stores", "toy")} == {Path("stores/factory.py")}
     lines = [after[Path("stores/factory.py")], before[Path("stores/factory.py")]]
-    theirs, ours = (one.decode().splitlines(keepends=True) for one in lines)
+    theirs, ours = (text.decode().splitlines(keepends=True) for text in lines)
     differences = [line for line in difflib.ndiff(ours, theirs) if line[0] in "+-"]
     assert differences == [f"+ {LINE}"]
 

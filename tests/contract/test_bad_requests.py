@@ -223,5 +223,5 @@ def test_a_claim_is_made_renewed_and_given_up_in_good_words(local_epochs: LocalE
 def written(epochs: LocalEpochs) -> tuple[object, ...]:
     """Every record of the store, with its version."""
     store = epochs.service.store
-    found = [one for kind in Kind for one in store.scan(J.domain, kind, "")]
-    return (store.read(J.domain, []).head, *sorted((str(one.key), one.version) for one in found))
+    found = [stamped for kind in Kind for stamped in store.scan(J.domain, kind, "")]
+    return (store.read(J.domain, []).head, *sorted((str(stamped.key), stamped.version) for stamped in found))

@@ -96,7 +96,9 @@ def test_restatement_is_looked_at_approved_and_published(world: World) -> None:
     staged(world, found)
     found = epochs.restatement("mend")
     output = found.status().output
-    rows = {name: (values_of(one.removed), values_of(one.added)) for name, one in found.diff().items()}
+    rows = {
+        name: (values_of(change.removed), values_of(change.added)) for name, change in found.diff().items()
+    }
     assert rows == {"b": ([(1, 1)], [(1, 10)]), "c": ([(2, 2)], [(2, 12)])}
     assert [*found.diff(world.table("c"))] == ["c"]
     cut = found.cut(["b", "c"], at=barrier(1))
@@ -135,7 +137,7 @@ def test_abandoned_restatement_leaves_the_epochs_to_others(quick_world: World) -
     with pytest.raises(InvalidInput, match="was abandoned"):
         found.publish()
     again = epochs.restate("base", DAY, reason=WHY, name="again")
-    assert [one.name for one in epochs.restatements()] == ["again", "mend"]
+    assert [restatement.name for restatement in epochs.restatements()] == ["again", "mend"]
     assert repr(again) == f"<restatement 'again' in {DOMAIN}>"
 
 

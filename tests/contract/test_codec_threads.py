@@ -50,5 +50,5 @@ def test_threads_that_decode_first_do_not_meet_a_half_made_decoder() -> None:
         )
         for _ in range(PROCESSES)
     ]
-    ended = [(one.communicate(), one.returncode) for one in running]
+    ended = [(process.communicate(), process.returncode) for process in running]
     assert ended == [(("PackageTooOld StoreIncompatible True\n", ""), 0)] * PROCESSES

@@ -265,7 +265,7 @@ def test_att5_deadlock(world: World) -> None:
         found = side_by_side(
             lambda a=attempts[0], w=workers[0]: w.publish(a), lambda a=attempts[1], w=workers[1]: w.publish(a)
         )
-        assert sorted(getattr(one, "csn", 0) for one in found) == [2 * number - 1, 2 * number], found
+        assert sorted(getattr(answer, "csn", 0) for answer in found) == [2 * number - 1, 2 * number], found
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,9 @@ def test_committed_epoch_with_a_changed_input_is_named(world: World, policy: OnU
         assert found == []
         assert told(world, "inputs of reader") == ""
         return
-    assert [(one.job, one.interval, one.subject, one.changed, one.changed_csn) for one in found] == [
-        ("reader", day(2), "source", day(2), csn)
-    ]
+    assert [
+        (stale.job, stale.interval, stale.subject, stale.changed, stale.changed_csn) for stale in found
+    ] == [("reader", day(2), "source", day(2), csn)]
     said = told(world, "inputs of reader")
     assert said.startswith("1 inputs")
     assert str(day(2)) in said
@@ -107,7 +107,7 @@ def test_an_input_that_was_read_as_nothing(world: World) -> None:
     assert list(stale_reads(world.store, DOMAIN)) == []
     key = epoch_key(DOMAIN, job.name, day(2).start)
     epoch = world.store.read(DOMAIN, [key]).records[key]
-    nothing = tuple(replace(one, ref=None) for one in epoch.record.committed.inputs)
+    nothing = tuple(replace(provenance, ref=None) for provenance in epoch.record.committed.inputs)
     wrong = replace(epoch.record, committed=replace(epoch.record.committed, inputs=nothing))
     world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, wrong),)))
     assert "nothing was read where there are rows" in told(world, "inputs of total")
@@ -173,15 +173,17 @@ def test_output_of_a_live_attempt_that_is_gone(table_world: World) -> None:
 def test_a_history_finds_the_newest_commit_of_any_range(number: int) -> None:
     """The same answer as looking at all, also across and beside its blocks."""
     changes = [
-        Change(interval=Interval(barrier(one), barrier(one + 1)), csn=(one * 7919) % 1601, rows=one % 2)
-        for one in range(number)
+        Change(
+            interval=Interval(barrier(place), barrier(place + 1)), csn=(place * 7919) % 1601, rows=place % 2
+        )
+        for place in range(number)
     ]
     history = TableHistory(changes)
     for low, high in ((None, 0), (None, number), (0, number), (3, 600), (255, 257), (256, 512), (900, 901)):
         start = None if low is None else barrier(low)
         meant = [change for change in changes if change.interval.meets(start, barrier(high))]
-        assert history.newest(start, barrier(high)) == max(meant, key=lambda one: one.csn, default=None)
-        assert (history.has_rows(start, barrier(high)) is None) == (not any(one.rows for one in meant))
+        assert history.newest(start, barrier(high)) == max(meant, key=lambda change: change.csn, default=None)
+        assert (history.has_rows(start, barrier(high)) is None) == (not any(change.rows for change in meant))
 
 
 def test_of_two_revisions_the_later_one_counts() -> None:

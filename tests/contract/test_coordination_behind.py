@@ -77,7 +77,7 @@ def test_src2_no_reader_mixes_two_revisions_of_a_source(world: World, tmp_path: 
     assert compute(world, e, 1, owner("again")) == 2
     with pytest.raises(NotReady, match="job d has computed .* from revision 1 of source 'feed'") as refused:
         world.begin(f, day(1))
-    assert [one.table for one in refused.value.missing] == ["d"]
+    assert [missing.table for missing in refused.value.missing] == ["d"]
     assert "clear the task of job d" in refused.value.next_step
     waiting = check_inputs(world.store, DOMAIN, JobInputs.of(f, day(1)), FILES)
     assert [(str(lag.table), "revision 1 of source" in lag.reason) for lag in waiting.missing] == [
@@ -229,7 +229,7 @@ def test_an_edge_that_ignores_revisions_reads_them_with_a_label(world: World, tm
     loose = world.job("f", inputs=[increment(world.table("d"), on_upstream_revision="ignore")])
     world.run(loose, day(1))
     cut = world.cut("d", "e", "f")
-    assert [(str(one.table), str(one.source), one.revision) for one in cut.outdated] == [
+    assert [(str(label.table), str(label.source), label.revision) for label in cut.outdated] == [
         ("d", "feed", 2),
         ("f", "feed", 2),
     ]
@@ -237,10 +237,10 @@ def test_an_edge_that_ignores_revisions_reads_them_with_a_label(world: World, tm
     assert world.cut("e").outdated == ()
     lease = world.leases.acquire(cut, name="old", owner="reader")
     compute(world, d, 1, owner("again"))
-    assert [(str(one.table), one.revision) for one in world.cut("d", "e").outdated] == []
+    assert [(str(label.table), label.revision) for label in world.cut("d", "e").outdated] == []
     found = world.leases.find(DOMAIN, "old")
     assert found is not None
-    assert {(str(one.table), one.revision) for one in found.cut.outdated if one.revision} == {
+    assert {(str(label.table), label.revision) for label in found.cut.outdated if label.revision} == {
         ("d", 2),
         ("f", 2),
     }
@@ -309,7 +309,7 @@ def test_epoch_with_committed_readers_is_not_left_behind(world: World, tmp_path:
     before = world.exactly()
     with pytest.raises(DependentReaders, match="cannot be bound anew .* committed readers") as refused:
         bound(world)
-    assert [str(one.job) for one in refused.value.readers] == ["d" if own else "f"]
+    assert [str(dependent.job) for dependent in refused.value.readers] == ["d" if own else "f"]
     assert world.exactly() == before
 
 
@@ -401,7 +401,7 @@ def test_a_job_that_is_retired_while_it_is_behind(world: World, tmp_path: Path) 
     assert "on_upstream_revision='ignore'" in refused.value.next_step
     loose = increment(world.table("d"), on_upstream_revision="ignore")
     world.run(world.job("f", inputs=[loose, increment(world.table("e"))]), day(1))
-    assert {str(one.table) for one in world.cut("d", "e", "f").outdated} == {"d", "f"}
+    assert {str(label.table) for label in world.cut("d", "e", "f").outdated} == {"d", "f"}
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["the source", "nothing"])
@@ -437,7 +437,10 @@ def test_more_epochs_behind_than_the_topology_holds() -> None:
         bound_anew(entries, "r", day(500).end, [entry(500)])
     assert "clear the tasks" in refused.value.next_step
     done = caught_up(entries, JobName("d"), day(1), entries[0].tables, 7)
-    assert len([one for one in bound_anew(done, "r", day(500).end, [entry(500)]) if not one.until]) == 100
+    assert (
+        len([marked for marked in bound_anew(done, "r", day(500).end, [entry(500)]) if not marked.until])
+        == 100
+    )
 
 
 # --- how they catch up --------------------------------------------------------------------------------------------
@@ -452,7 +455,7 @@ def test_source_is_bound_back_to_earlier_bounds(world: World, tmp_path: Path) ->
     assert behind(world) == [("d", 1, 2)]
     (tmp_path / f"{day(1).start:%Y-%m-%d}" / "y").unlink()
     back = bound(world, reason="it was wrong")
-    assert (back.bounds.revision, [str(one.job) for one in back.behind]) == (3, ["e"])
+    assert (back.bounds.revision, [str(marked.job) for marked in back.behind]) == (3, ["e"])
     assert behind(world) == [("e", 2, 3)]
     assert compute(world, e, 1, owner("and back")) == 3
     world.run(f, day(1))
@@ -561,7 +564,7 @@ def test_where_they_are_told(world: World, tmp_path: Path) -> None:
         for symptom in examine(world.store, world.formats, DOMAIN).symptoms
         if "bound anew" in symptom.found
     ]
-    assert [(one.subject, one.urgent) for one in told] == [(f"d {day(1)}", True)]
+    assert [(symptom.subject, symptom.urgent) for symptom in told] == [(f"d {day(1)}", True)]
     compute(world, d, 1, owner("again"))
     assert examine(world.store, world.formats, DOMAIN, source_readers=FILES).symptoms == ()
     assert explain(world.store, DOMAIN, "d", day(1), source_readers=FILES).next_step == "nothing to do."

@@ -130,7 +130,7 @@ def test_output_that_passes_its_checks_is_published(table_world: World) -> None:
 
 def test_nothing_to_look_at_keeps_all_but_counts(table_world: World) -> None:
     """R14, R5: an epoch without rows breaks no expectation of columns."""
-    checks = [one for one in PASSING.values() if one.kind not in ("row_count", "is_true")]
+    checks = [check for check in PASSING.values() if check.kind not in ("row_count", "is_true")]
     attempt = written(table_world, job(table_world, *checks), [])
     assert table_world.coordinator.publish(attempt).csn == 1
 

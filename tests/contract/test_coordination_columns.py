@@ -63,7 +63,7 @@ def plain(rows: pa.Table | None) -> list[dict[str, Any]]:
 
 def schema_ids(world: World, table: str = "t") -> list[int]:
     """The schema of each slice."""
-    return [one.record.schema_id for one in world.store.scan(DOMAIN, Kind.SLICE, table)]
+    return [stamped.record.schema_id for stamped in world.store.scan(DOMAIN, Kind.SLICE, table)]
 
 
 def changes_of(world: World) -> int:
@@ -174,7 +174,7 @@ def test_an_older_declaration_goes_on_with_its_columns(table_world: World) -> No
         write(world, retried, {"id": 6, "title": "f"})
     write(world, retried, {"id": 6, "name": "f"})
     world.coordinator.publish(retried)
-    titles = [(one["title"], one["more"]) for one in found(world)]
+    titles = [(row["title"], row["more"]) for row in found(world)]
     assert titles == [("a", None), ("b", None), ("c", None), ("d", 0.5), ("e", 1.5), ("f", None)]
     assert schema_ids(world) == [0, 0, 0, 1, 2, 0]
 
@@ -354,7 +354,10 @@ def test_two_tables_of_a_job_change_before_its_epoch(table_world: World) -> None
         ],
     )
     world.begin(job, day(2))
-    assert [[delta.table for delta in one.record.tables] for one in world.commits()[-2:]] == [["a"], ["b"]]
+    assert [[delta.table for delta in commit.record.tables] for commit in world.commits()[-2:]] == [
+        ["a"],
+        ["b"],
+    ]
     assert (found(world, "a"), found(world, "b")) == ([{**A, "more": None}], [{**A, "less": None}])
 
 
@@ -365,7 +368,7 @@ def test_racing_begins_and_publishes_change_columns_once(world: World) -> None:
     early = world.begin(old, day(2), owner("early"))
     write(world, early, {"id": 2, "name": "b"})
     new = declared(world, add("more", "double"))
-    workers = [world.worker(seed=one) for one in range(3)]
+    workers = [world.worker(seed=seed) for seed in range(3)]
     answers = side_by_side(
         *(
             lambda worker=worker, number=number: worker.begin(new, day(number), owner(f"run {number}"))
@@ -373,13 +376,13 @@ def test_racing_begins_and_publishes_change_columns_once(world: World) -> None:
         ),
         lambda: world.coordinator.publish(early),
     )
-    assert not [one for one in answers if isinstance(one, Exception)]
+    assert not [answer for answer in answers if isinstance(answer, Exception)]
     assert changes_of(world) == 1
     for number, attempt in enumerate(answers[:3], start=3):
         assert isinstance(attempt, Attempt)
         write(world, attempt, {"id": number, "name": "x", "more": 1.0})
         world.coordinator.publish(attempt)
-    assert [one["more"] for one in found(world)] == [None, None, 1.0, 1.0, 1.0]
+    assert [row["more"] for row in found(world)] == [None, None, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("call", ["table.prepare", "store.transact"])

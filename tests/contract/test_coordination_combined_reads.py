@@ -156,5 +156,5 @@ def test_uncommitted_reads_see_no_output_of_an_attempt_that_ends_meanwhile(world
     abort = Interruption(1, lambda: world.coordinator.abort(attempt, "no"), "store.read")
     cuts = Cuts(Interrupted(world.store, "store", STORE_CALLS, abort), world.formats)  # type: ignore[arg-type]
     cut = cuts.cut(DOMAIN, ["d"], level=DIRTY)
-    assert "no" in {one.record.note for one in world.coordinator.barriers(DOMAIN, job.name, day(2))}
+    assert "no" in {stamped.record.note for stamped in world.coordinator.barriers(DOMAIN, job.name, day(2))}
     assert world.rows_of(cut) == {"d": [(1, 1)]}

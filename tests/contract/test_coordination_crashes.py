@@ -47,7 +47,11 @@ def compute(own: EpochService, job: Job, number: int, by: Owner) -> Published | 
 def finish(own: EpochService, attempt: Attempt) -> Published:
     """What an attempt does after its begin."""
     if not attempt.adopted:
-        read = [read_rows(own, attempt, one.table) for one in attempt.inputs if one.table != "total"]
+        read = [
+            read_rows(own, attempt, provenance.table)
+            for provenance in attempt.inputs
+            if provenance.table != "total"
+        ]
         value = sum(sum(found["value"].to_pylist()) for found in read if found is not None)
         for sink in attempt.sinks:
             write_rows(own, attempt, sink.name, rows([value], attempt.token))
@@ -94,7 +98,9 @@ def another_run(_by: Owner) -> Owner:
 
 def check(world: World, total: Job, where: str) -> None:
     """Each revision was committed once, nothing is open, and every cut is closed (I1, I2, I7)."""
-    members = [(one.job, one.interval, one.revision) for c in world.commits() for one in c.record.members]
+    members = [
+        (member.job, member.interval, member.revision) for c in world.commits() for member in c.record.members
+    ]
     assert len(set(members)) == len(members), where
     epoch = world.coordinator.epoch(DOMAIN, "pair", day(LAST))
     assert epoch is not None, where
@@ -161,7 +167,7 @@ MATRIX = [
 ]
 
 
-@pytest.fixture(params=MATRIX, ids=lambda one: f"{one[0]}-{one[1].__name__}-{one[2].__name__}")
+@pytest.fixture(params=MATRIX, ids=lambda cell: f"{cell[0]}-{cell[1].__name__}-{cell[2].__name__}")
 def case(request: Any, quick_path: Path, empty_sqlite: Path) -> Iterator[Case]:
     """One cell of the matrix."""
     name, prepare, successor = request.param

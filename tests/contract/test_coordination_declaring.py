@@ -120,7 +120,7 @@ def test_a_storm_of_registrations_ends(world: World) -> None:
             for pair in zip(workers, jobs, strict=True)
         )
     )
-    assert [one for one in begun if isinstance(one, Exception)] == []
+    assert [answer for answer in begun if isinstance(answer, Exception)] == []
 
 
 # --- a job is brought back -------------------------------------------------------------------------------------

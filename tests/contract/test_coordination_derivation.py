@@ -262,12 +262,12 @@ def test_der14_second_writer_of_two_racing_registrations_one_wins(world: World) 
     jobs = [world.job(f"j{number}", [d, world.table(f"own{number}")]) for number in range(4)]
     workers = [world.worker(seed=number) for number in range(4)]
     found = side_by_side(*(lambda n=n: workers[n].register(jobs[n]) for n in range(4)))
-    won = [one for one in found if isinstance(one, JobRecord)]
-    lost = [one for one in found if isinstance(one, TopologyError)]
+    won = [answer for answer in found if isinstance(answer, JobRecord)]
+    lost = [answer for answer in found if isinstance(answer, TopologyError)]
     assert (len(won), len(lost)) == (1, 3), found
-    assert {one.details["owner"] for one in lost} == {won[0].name}
-    assert [one.record.name for one in world.store.scan(DOMAIN, Kind.JOB, "")] == [won[0].name]
-    assert {one.key.item for one in world.store.scan(DOMAIN, Kind.TABLE, "")} == {
+    assert {error.details["owner"] for error in lost} == {won[0].name}
+    assert [stamped.record.name for stamped in world.store.scan(DOMAIN, Kind.JOB, "")] == [won[0].name]
+    assert {stamped.key.item for stamped in world.store.scan(DOMAIN, Kind.TABLE, "")} == {
         table.name for table in won[0].outputs
     }
 
@@ -277,7 +277,7 @@ def test_der14_racing_registrations_that_do_not_meet_all_win(world: World) -> No
     jobs = [world.job(f"t{number}") for number in range(8)]
     workers = [world.worker(seed=number) for number in range(8)]
     found = side_by_side(*(lambda n=n: workers[n].register(jobs[n]) for n in range(8)))
-    assert all(isinstance(one, JobRecord) for one in found), found
+    assert all(isinstance(answer, JobRecord) for answer in found), found
     topology = world.store.scan(DOMAIN, Kind.TOPOLOGY, "")
     assert topology[0].record.generation == 8
 

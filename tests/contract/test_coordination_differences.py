@@ -83,8 +83,8 @@ def test_a_state_of_any_commit_has_the_rows_that_a_cut_had_then(table_world: Wor
         before = {(name, interval): revision for name, interval, revision in committed[first]}
         found = epoch_changes(world.store, DOMAIN, first)
         after = {(name, interval): revision for name, interval, revision in committed[-1]}
-        came = {(epochs.job, one) for epochs in found.came for one in epochs.intervals}
-        revised = {(epochs.job, one) for epochs in found.revised for one in epochs.intervals}
+        came = {(epochs.job, interval) for epochs in found.came for interval in epochs.intervals}
+        revised = {(epochs.job, interval) for epochs in found.revised for interval in epochs.intervals}
         assert came == set(after) - set(before)
         assert revised == {key for key in before if before[key] != after[key]}
         assert (found.taken_back, found.commits) == ((), len(committed) - 1 - first)
@@ -129,7 +129,9 @@ def test_a_rollback_is_seen_as_such_or_refused(world: World, more: int) -> None:
         world.run(job, day(number), [number], owner("again"))
     if more:
         assert [len(epochs.intervals) for epochs in epoch_changes(world.store, DOMAIN, 2).came] == [more]
-        assert [len(one.intervals) for one in epoch_changes(world.store, DOMAIN, 4, csn + 1).revised] == [1]
+        assert [
+            len(epochs.intervals) for epochs in epoch_changes(world.store, DOMAIN, 4, csn + 1).revised
+        ] == [1]
     for number, rows in was.items():
         if more and number in {3, 4}:
             with pytest.raises(Unavailable, match="rolled back"):

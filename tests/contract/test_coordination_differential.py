@@ -81,7 +81,7 @@ class Side:
         """All records but for their stamps' versions and times."""
         locks = [lock for job in JOBS for lock in pages(self.store, DOMAIN, LockRecord, job.name)]
         every = (*records(self.store, DOMAIN), *locks, *pages(self.store, DOMAIN, CommitRecord))
-        return {one.key: (one.record, one.csn) for one in every}
+        return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 
     def reads(self, tables: list[str]) -> Any:
         """The rows of a cut."""
@@ -165,8 +165,8 @@ class Run:
         name = attempt.sinks[int(sink * len(attempt.sinks))].name
         match what:
             case "all":
-                for one in attempt.sinks:
-                    write_rows(coordinator, attempt, one.name, rows)
+                for output in attempt.sinks:
+                    write_rows(coordinator, attempt, output.name, rows)
                 return coordinator.publish(attempt).csn
             case "written":
                 return write_rows(coordinator, attempt, name, rows).rows

@@ -134,8 +134,8 @@ def test_attempts_that_ended_or_fell_silent(world: World) -> None:
     with pytest.raises(CheckFailed):
         world.coordinator.publish(attempt)
     found = told(world)
-    assert [one.split()[0] for one in found] == ["silent", "failed", "v"]
-    texts = " ".join(one.found for one in found.values())
+    assert [subject.split()[0] for subject in found] == ["silent", "failed", "v"]
+    texts = " ".join(symptom.found for symptom in found.values())
     assert all(words in texts for words in ("silent since", "SparkException", "check failed"))
 
 
@@ -201,9 +201,9 @@ def test_endless_waits_are_reported(world: World) -> None:
     for name, table in readers.items():
         world.coordinator.register(world.job(name, inputs=[table], origin=day(2).start))
     found = told(world)
-    assert {one.split()[0] for one in found} == {"a", "b"}
-    assert any("which no job has ever written" in one.found for one in found.values())
-    assert any("is retired" in one.found for one in found.values())
+    assert {subject.split()[0] for subject in found} == {"a", "b"}
+    assert any("which no job has ever written" in symptom.found for symptom in found.values())
+    assert any("is retired" in symptom.found for symptom in found.values())
 
 
 def test_a_wait_for_a_table_that_has_a_successor_is_none(world: World) -> None:
@@ -227,7 +227,7 @@ def test_waits_for_inactive_jobs_and_expired_states_are_reported(world: World) -
     world.retention.expire(DOMAIN, "f", day(1).end)
     world.coordinator.register(world.job("b", inputs=[full]))
     world.clock.advance(timedelta(days=3))
-    found = {name.split()[0]: one.found for name, one in told(world).items()}
+    found = {name.split()[0]: symptom.found for name, symptom in told(world).items()}
     assert set(found) == {"a", "b"}
     assert "whose job l has been inactive since" in found["a"]
     assert "is expired" in found["b"]
@@ -266,8 +266,11 @@ def test_orphans_and_ended_leases_are_reported_and_vacuumed(table_world: World) 
     zombie_writes(world, zombie)
     world.clock.advance(PAST_GRACE)
     found = told(world)
-    assert [(name, one.urgent) for name, one in found.items()] == [("lease mine", False), ("table t", False)]
-    assert all("retention vacuum" in one.next_step for one in found.values())
+    assert [(name, symptom.urgent) for name, symptom in found.items()] == [
+        ("lease mine", False),
+        ("table t", False),
+    ]
+    assert all("retention vacuum" in symptom.next_step for symptom in found.values())
     world.retention.vacuum(DOMAIN)
     assert told(world) == {}
 
@@ -305,7 +308,7 @@ def test_a_restored_store_is_told_before_work_is_done(
         world.worker(restored).register(other)
         found = examine(restored, world.formats, DOMAIN)
         assert [symptom.subject for symptom in found.symptoms] == ["table late", "table t"]
-        assert all("db restored" in one.next_step for one in found.urgent)
+        assert all("db restored" in symptom.next_step for symptom in found.urgent)
         beyond = [(table.name, there.csn) for table, there, _ in tables_ahead(restored, world.formats)]
         assert beyond == [("late", 4), ("t", 3)]
         # The store has gone on with another table, past the number that is ahead.
@@ -358,7 +361,7 @@ class Incomplete(FaultyStore):
     def changes(self, domain: DomainName, after: int, *, limit: int = 1000) -> list[Stamped[CommitRecord]]:
         """All but that one."""
         found = super().changes(domain, after, limit=limit)
-        return [one for one in found if one.csn != 2]
+        return [stamped for stamped in found if stamped.csn != 2]
 
 
 def test_a_commit_that_is_missing(world: World) -> None:
@@ -366,7 +369,7 @@ def test_a_commit_that_is_missing(world: World) -> None:
     for number in (1, 2, 3):
         world.run(world.job("t"), day(number))
     found = examine(Incomplete(world.store, lambda _: None), world.formats, DOMAIN).urgent
-    assert [one.subject for one in found] == ["commit 2"]
+    assert [symptom.subject for symptom in found] == ["commit 2"]
     assert "the next one that the store has is 3" in found[0].found
 
 

@@ -53,7 +53,10 @@ def test_recover_registers_a_dropped_table_again(table_world: World) -> None:
     dropped(world)
     dropped(world, "e")
     found = recover(world.coordinator.context, DOMAIN).tables
-    assert [(one.name, one.restored, one.problem) for one in found] == [("d", True, ""), ("e", True, "")]
+    assert [(table.name, table.restored, table.problem) for table in found] == [
+        ("d", True, ""),
+        ("e", True, ""),
+    ]
     assert [table.restored for table in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
     assert (world.engine_rows("d"), world.engine_rows("e")) == ([(1, 1), (2, 2)], [(2, 2)])
     world.coordinator.publish(open_attempt)

@@ -129,7 +129,7 @@ def test_a_dropped_table_goes_with_its_only_job_and_its_readers_when_asked(world
     with pytest.raises(TopologyError, match="job r would lose"):
         dropped(world.coordinator)
     world.coordinator.revive(DOMAIN, "r")
-    assert {key: one for key, one in before.items() if key not in world.exactly()} == {}
+    assert {key: record for key, record in before.items() if key not in world.exactly()} == {}
     plan = world.coordinator.plan_drop(DOMAIN, "table", "d", cascade=True)
     assert [(table.name, table.job, table.epochs, table.rows, table.files) for table in plan.tables] == [
         ("d", "d", 2, 2, 2),
@@ -326,7 +326,7 @@ def test_files_of_what_was_dropped_go_after_the_grace_and_no_other(table_world: 
     assert vacuumed.orphans
     assert list(missing_files(world.store, world.formats, DOMAIN)) == []
     topology = world.store.read(DOMAIN, [key := topology_key(DOMAIN)]).of(key).record
-    assert [(one.table, one.deleted, one.why) for one in topology.dropped] == [
+    assert [(left.table, left.deleted, left.why) for left in topology.dropped] == [
         ("d", True, "the first declarations were wrong (ada)")
     ]
     assert world.retention.vacuum(DOMAIN).deleted == ()
@@ -491,7 +491,7 @@ def test_a_drop_whose_reply_is_lost_is_made_once(world: World) -> None:
         plan = world.coordinator.plan_drop(DOMAIN, "job", "d", cascade=True)
         store = FaultyStore(world.store, lambda call, n=number: _lost(call, n))
         told = dropped(world.worker(store), cascade=True, plan=plan)
-        names = [str(one.record.change_set).split()[0] for one in world.commits()[before:]]
+        names = [str(commit.record.change_set).split()[0] for commit in world.commits()[before:]]
         assert names.count("d#dropped") == 1
         assert (told.jobs, told.tables) == (("d", "r"), ("d", "d2", "r"))
         assert without(world, "d", "d2", "r")

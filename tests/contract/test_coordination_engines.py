@@ -41,7 +41,7 @@ def test_cat1_current_version(table_world: World) -> None:
     job = world.job("totals", [world.table("totals", kind="full"), world.table("lines")])
     for number in (1, 2, 3):
         world.run(job, day(number), [number, 10 * number])
-        lines = [(one, value) for one in range(1, number + 1) for value in (one, 10 * one)]
+        lines = [(epoch, value) for epoch in range(1, number + 1) for value in (epoch, 10 * epoch)]
         newest = {"totals": [(number, number), (number, 10 * number)], "lines": sorted(lines)}
         assert as_a_cut(world, "totals", "lines") == newest
     world.run(job, day(1), [7], owner("again"))

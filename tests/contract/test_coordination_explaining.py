@@ -56,7 +56,7 @@ def test_late_input_of_a_job_is_named_once(world: World) -> None:
     world.coordinator.register(world.job("b"))
     job = world.job("r", inputs=[world.table(name) for name in "ab"])
     missing = check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).missing
-    assert [(one.table, one.wanted) for one in missing] == [("b", barrier(1))]
+    assert [(late.table, late.wanted) for late in missing] == [("b", barrier(1))]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_only_valid_dag_ids_are_called_dags(world: World, name: str, dag: str) -
     world.begin(orders, day(2), Owner(dag_id=name, run_id="1"))
     world.coordinator.register(world.job("r", inputs=[world.table("orders")]))
     told = explain(world.store, DOMAIN, "r", day(2))
-    assert [str(one) for one in told.brought_by] == [
+    assert [str(holder) for holder in told.brought_by] == [
         f"orders: brought by job orders{dag}, begun by run 1 and not ended"
     ]
     assert [holder.names_dag for holder in told.holders] == [bool(dag)]
@@ -83,7 +83,7 @@ def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> Non
     reader = world.job("r", inputs=[world.table("orders"), world.table("order")])
     world.coordinator.register(reader)
     told = explain(world.store, DOMAIN, "r", day(2))
-    assert [str(one) for one in told.brought_by] == [
+    assert [str(holder) for holder in told.brought_by] == [
         "orders: brought by job orders of DAG dag, begun by run marked and not ended",
         "order: no job that writes it has run; is 'orders' meant?",
     ]

@@ -120,7 +120,7 @@ def test_the_text_for_duckdb_has_every_type(iceberg: World) -> None:
         "counts": (pa.map_(pa.string(), pa.int64()), [("k", 1)]),
     }
     schema = pa.schema([(name, kind) for name, (kind, _) in types.items()])
-    given = pa.table({name: pa.array([one], kind) for name, (kind, one) in types.items()}, schema=schema)
+    given = pa.table({name: pa.array([value], kind) for name, (kind, value) in types.items()}, schema=schema)
     job = iceberg.job("t")
     for number, written in ((1, given.slice(0, 0)), (2, given)):
         attempt = iceberg.begin(job, day(number))
@@ -187,7 +187,7 @@ def test_r22_unreadable_states_have_no_query_text(world: World, iceberg: World) 
 def changed(world: World, before: Any, after: Any) -> dict[str, tuple[list[Any], list[Any]]]:
     """What was added and removed, per table."""
     found = diff(world.cuts, before, after)
-    return {name: (rows(one.added), rows(one.removed)) for name, one in found.items()}
+    return {name: (rows(difference.added), rows(difference.removed)) for name, difference in found.items()}
 
 
 def test_diff_of_two_cuts(table_world: World) -> None:

@@ -56,7 +56,7 @@ class Load:
         """Compute *epoch*; return the tables that it publishes."""
         coordinator = self.world.coordinator
         attempt = self.world.begin(job, epoch, owner(by), sources=FILES)
-        read = [read_rows(coordinator, attempt, one.table) for one in attempt.inputs]
+        read = [read_rows(coordinator, attempt, provenance.table) for provenance in attempt.inputs]
         values = sum(sum(rows["value"].to_pylist()) for rows in read if rows is not None)
         self.world.write(attempt, [values + sum(len(source.files) for source in attempt.sources)])
         coordinator.complete(attempt)

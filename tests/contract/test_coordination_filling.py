@@ -85,7 +85,7 @@ def test_chg4_a_hole_is_skipped(world: World, kind: str) -> None:
     """R5: the table has nothing there, or what it had before; what was computed stays computed."""
     rolled_back(world, kind, on_rerun="fail")
     skipped = world.coordinator.skip(DOMAIN, "j", day(4), "rolled back", by="me")
-    assert [one.interval for one in skipped.published] == [day(4)]
+    assert [published.interval for published in skipped.published] == [day(4)]
     assert world.coordinator.skip(DOMAIN, "j", day(4), "again", by="me").left == (day(4),)
     assert world.rows("t1") == {"t1": [(number, number) for number in range(1, 6)]}
     assert world.rows("t2", at=barrier(4))["t2"] == ([(3, 3)] if kind == "incremental" else [(4, 3)])

@@ -50,7 +50,7 @@ def commit(world: World, table: str, operation: str, slices: Slices) -> None:
     rows = [(barrier(number), outside_rows(number, values)) for number, values in slices.items()]
     if world.table_format == "iceberg":
         catalog = catalog_of(world)
-        loaded, written = catalog.load_table((DOMAIN, table)), [one for _, one in rows]
+        loaded, written = catalog.load_table((DOMAIN, table)), [values for _, values in rows]
         if operation == "add_files":
             add_plain_files(loaded, written)
         else:
@@ -208,7 +208,7 @@ def test_other_rows_are_adopted_before_columns_change(table_world: World) -> Non
     changed = world.table("t", on_foreign_commit="adopt", column_changes=[add("more", "double")])
     world.begin(world.job("t", [changed]), day(2))
     assert world.rows("t") == {"t": [(1, 1), (1, 7)]}
-    assert [str(one.record.change_set).rpartition("#")[2] for one in world.commits()[1:]] == [
+    assert [str(stamped.record.change_set).rpartition("#")[2] for stamped in world.commits()[1:]] == [
         "adopted",
         "columns",
     ]
@@ -231,7 +231,7 @@ def test_adoption_with_a_lost_reply_is_found_done(table_world: World) -> None:
     job = world.job("t", [changed])
     assert isinstance(world.worker(FaultyStore(world.store, plan)).begin(job, day(2), owner()), Attempt)
     assert len(numbered) > 2
-    assert [str(one.record.change_set).rpartition("#")[2] for one in world.commits()[1:]] == [
+    assert [str(stamped.record.change_set).rpartition("#")[2] for stamped in world.commits()[1:]] == [
         "adopted",
         "columns",
     ]
@@ -359,10 +359,10 @@ def test_two_publishes_adopt_once(table_world: World) -> None:
     for attempt in attempts:
         world.write(attempt, [attempt.interval.end.day - 1])
     commit(world, "t", "append", {1: [7]})
-    found = side_by_side(*(lambda attempt=one: world.worker().publish(attempt) for one in attempts))
-    assert all(isinstance(one, Published) for one in found), found
+    found = side_by_side(*(lambda attempt=attempt: world.worker().publish(attempt) for attempt in attempts))
+    assert all(isinstance(answer, Published) for answer in found), found
     assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2), (3, 3)]}
-    assert [one.record.by for one in world.commits()].count("another program") == 1
+    assert [stamped.record.by for stamped in world.commits()].count("another program") == 1
 
 
 @pytest.mark.parametrize("call", ["table.compare", "store.transact", "table.published", "table.prepare"])
@@ -391,7 +391,7 @@ def test_interrupted_adoption_is_finished_by_the_next_publish(table_world: World
 def test_the_declaration(world: World) -> None:
     """R7: where it says nothing new, a job keeps the identity that it had; what is no policy is refused by name."""
     plain, adopts = world.job("t"), world.job("t", [adopting(world)])
-    fingerprints = [world.coordinator.register(one).fingerprint for one in (plain, adopts)]
+    fingerprints = [world.coordinator.register(declared).fingerprint for declared in (plain, adopts)]
     assert fingerprints[0] != fingerprints[1]
     assert fingerprints[0] == "114ac00ae13409f55a7972a76be5440f"
     recorded = world.store.read(DOMAIN, [job_key(DOMAIN, plain.name)]).records[job_key(DOMAIN, plain.name)]

@@ -99,7 +99,7 @@ class Orders:
     def skips(self, number: int, job: str = "load") -> list[str]:
         """Skip a day; return what the answer says that no later epoch reads."""
         found = self.world.coordinator.skip(DOMAIN, job, day(number), "the station was down", by="ada")
-        return [str(one) for one in found.unread]
+        return [str(unread) for unread in found.unread]
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -299,7 +299,7 @@ def test_another_job_that_begins_while_bounds_are_given_back_keeps_them(
 
     skipper = world.worker(FaultyStore(world.store, before))
     found = skipper.skip(DOMAIN, "load", day(2), "the station was down", by="ada")
-    assert [str(one.bounds) for one in found.unread] == ["(1, 3], 2 rows"]
+    assert [str(unread.bounds) for unread in found.unread] == ["(1, 3], 2 rows"]
     orders.publishes(begun[0])
 
 
@@ -341,7 +341,7 @@ def test_fill_from_vanished_rows_is_refused_before_it_is_computed(world: World) 
     bind(world.coordinator.context, DOMAIN, "orders", day(2), orders.source, reason="late", by="ada")
     attempt = orders.begun(2, 2, owner("again"))
     assert {sink.name for sink in attempt.sinks} == {"load", "more"}
-    assert [str(one.span) for one in attempt.sources] == ["(1, 2], 2 rows"]
+    assert [str(bounds.span) for bounds in attempt.sources] == ["(1, 2], 2 rows"]
 
 
 def test_rows_that_are_only_counted_are_no_fill(world: World) -> None:
@@ -381,7 +381,9 @@ def test_a_late_file_that_a_skipped_epoch_had_bound_is_read_by_the_next(world: W
     late = lands(1, "late.csv")
     assert read(job, 2, fails=True) == [late, second]
     found = world.coordinator.skip(DOMAIN, "load", day(2), "a broken delivery", by="ada")
-    assert [str(one) for one in found.unread] == [f"source landing, {day(2)}: 1 files, such as {second}"]
+    assert [str(unread) for unread in found.unread] == [
+        f"source landing, {day(2)}: 1 files, such as {second}"
+    ]
     assert read(job, 3) == [late, third]
     symptoms = [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
     assert symptoms == [f"1 are of skipped epochs and are read by no epoch, such as {second}"]
@@ -497,4 +499,4 @@ def test_files_of_a_skipped_epoch_stay_named_after_later_runs(
     if then.startswith("another job"):
         computes(world.job("other", inputs=[source], on_rerun="fail"), 3)
     found = [symptom.found for symptom in examine(world.store, world.formats, DOMAIN).symptoms]
-    assert any(one.startswith("1 are of skipped epochs and are read by no epoch") for one in found), found
+    assert any(words.startswith("1 are of skipped epochs and are read by no epoch") for words in found), found

@@ -32,15 +32,15 @@ def shown(world: World, **wish: Any) -> Grid:
 
 
 def row_of(world: World, table: str = "d", **wish: Any) -> Row:
-    (row,) = (one for one in shown(world, **wish).rows if one.table.name == table)
+    (row,) = (found for found in shown(world, **wish).rows if found.table.name == table)
     return row
 
 
 def cells(world: World, table: str = "d", **wish: Any) -> dict[Interval, Cell]:
     """The cells of a table, which come in the order of time."""
     found = row_of(world, table, **wish).cells
-    assert [one.interval for one in found] == sorted({one.interval for one in found})
-    return {one.interval: one for one in found}
+    assert [cell.interval for cell in found] == sorted({cell.interval for cell in found})
+    return {cell.interval: cell for cell in found}
 
 
 def run_of(cell: Cell) -> str | None:
@@ -104,7 +104,7 @@ def test_a_row_ends_where_the_domain_is_and_goes_a_week_back(world: World) -> No
     world.run(world.job("e"), day(2), [1])
     assert shown(world).shown == Interval(barrier(3), barrier(10))
     assert days(world) == [4, 5, 6, 7, 8, 9, 10]
-    assert {one: cell.state for one, cell in cells(world).items() if cell.committed} == {
+    assert {interval: cell.state for interval, cell in cells(world).items() if cell.committed} == {
         day(10): EpochState.COMMIT
     }
     world.begin(world.job("e"), day(11))
@@ -265,7 +265,7 @@ def test_a_second_table_is_shown_from_where_it_begins(world: World) -> None:
     world.run(world.job("j", [world.table("d"), world.table("late")]), day(4))
     assert days(world) == [1, 2, 3, 4]
     assert days(world, "late") == [1, 3, 4], "the gap before it is the first table's"
-    committed = [one for one, cell in cells(world, "late").items() if cell.committed is not None]
+    committed = [interval for interval, cell in cells(world, "late").items() if cell.committed is not None]
     assert committed == [day(4)], "an epoch that its job has computed is shown, with nothing of this table"
 
 
@@ -311,7 +311,7 @@ def test_output_that_a_retry_has_adopted_is_its_own(world: World) -> None:
 def test_a_table_that_one_participant_has_written_does_not_go_back(world: World) -> None:
     """R1, R10: while the others are at it."""
     attempt = world.begin(world.job("d"), day(1), participants=2)
-    first, second = (world.coordinator.join(attempt, one, owner()) for one in (0, 1))
+    first, second = (world.coordinator.join(attempt, participant, owner()) for participant in (0, 1))
     world.write(first)
     world.coordinator.processed(second, "d")
     assert cells(world)[day(1)].sink is EpochState.WRITTEN

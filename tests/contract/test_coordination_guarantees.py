@@ -13,7 +13,7 @@ from tests.guarantees import PAGE, PROMISES, SETTINGS, Promise, Setting, page
 
 STORES = {"memory": "memory", "sqlite": "SQLite", "postgresql": "PostgreSQL", "zookeeper": "ZooKeeper"}
 KINDS = pytest.mark.parametrize("kind", list(TableKind), ids=lambda kind: kind.value)
-EACH = pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.observed.__name__)
+EACH = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.observed.__name__)
 
 
 @pytest.fixture(params=["iceberg", pytest.param("iceberg elsewhere", marks=pytest.mark.thorough)])

@@ -56,7 +56,7 @@ def held_cascade(world: World) -> tuple[Job, Job, Job]:
 def held(world: World) -> dict[str, list[int]]:
     """Days of each job that hold the restatement."""
     found = operations(world).status(DOMAIN, NAME).held
-    return {one.job: [(span.end - barrier(0)).days for span in one.intervals] for one in found}
+    return {holder.job: [(span.end - barrier(0)).days for span in holder.intervals] for holder in found}
 
 
 def staged(world: World) -> tuple[Job, Job, Job]:
@@ -69,7 +69,7 @@ def staged(world: World) -> tuple[Job, Job, Job]:
 
 
 def labels(world: World, *tables: str) -> list[tuple[str, str, int]]:
-    return [(str(one.table), str(one.source), one.csn) for one in world.cut(*tables).outdated]
+    return [(str(label.table), str(label.source), label.csn) for label in world.cut(*tables).outdated]
 
 
 def test_epochs_behind_a_hold_edge_are_no_members_and_keep_it_from_publishing(world: World) -> None:
@@ -78,12 +78,14 @@ def test_epochs_behind_a_hold_edge_are_no_members_and_keep_it_from_publishing(wo
     assert members(world) == {"b": [2]}
     assert held(world) == {"h": [2, 3]}
     planned = operations(world).plan(DOMAIN, ["b"], day(3))
-    assert [(one.job, one.tables, one.intervals) for one in planned.held] == [("h", ("b",), (day(3),))]
+    assert [(holder.job, holder.tables, holder.intervals) for holder in planned.held] == [
+        ("h", ("b",), (day(3),))
+    ]
     assert planned.obstacles == ()
     before = world.rows("b", "h", "a")
     with pytest.raises(NotReady, match="hold it") as refused:
         published(world)
-    assert [(one.name, one.wanted) for one in refused.value.missing] == [
+    assert [(missing.name, missing.wanted) for missing in refused.value.missing] == [
         ("h", barrier(2)),
         ("h", barrier(3)),
     ]
@@ -98,7 +100,7 @@ def test_joined_epochs_are_computed_again_with_what_has_read_them(table_world: W
     world = table_world
     jobs = staged(world)
     found = operations(world).join(DOMAIN, NAME, ["h"], **BY)
-    assert [(one.job, len(one.intervals)) for one in found] == [("h", 2)]
+    assert [(joined.job, len(joined.intervals)) for joined in found] == [("h", 2)]
     assert members(world) == {"a": [2, 3], "b": [2], "h": [2, 3]}
     assert held(world) == {}
     (made,) = operations(world).status(DOMAIN, NAME).record.decisions
@@ -178,7 +180,7 @@ def test_reader_that_commits_after_a_release_holds_it(world: World) -> None:
     assert held(world) == {"h": [4]}
     with pytest.raises(NotReady, match="hold it") as refused:
         published(world)
-    assert [one.wanted for one in refused.value.missing] == [barrier(4)]
+    assert [missing.wanted for missing in refused.value.missing] == [barrier(4)]
     operations(world).join(DOMAIN, NAME, ["h"], **BY)
     assert members(world)["h"] == [4]
     restated(world, report, 4)
@@ -397,7 +399,7 @@ def test_reader_that_commits_while_it_is_published_holds_it(world: World, number
     slow = interrupted(world, lambda: world.coordinator.publish(attempt), call, max(0, 4 * number - 1))
     with pytest.raises(NotReady, match="hold it") as refused:
         slow.restatements.publish(DOMAIN, NAME)
-    assert [one.wanted for one in refused.value.missing] == [barrier(4)]
+    assert [missing.wanted for missing in refused.value.missing] == [barrier(4)]
     assert labels(world, "h") == []
 
 
@@ -429,7 +431,7 @@ def test_a_release_is_about_the_jobs_that_it_names(world: World) -> None:
     assert held(world) == {"o": [2]}
     with pytest.raises(NotReady, match="hold it") as refused:
         published(world)
-    assert [one.name for one in refused.value.missing] == ["o"]
+    assert [missing.name for missing in refused.value.missing] == ["o"]
 
 
 def test_publish_decides_again_after_a_decision(world: World) -> None:

@@ -75,7 +75,7 @@ def follow(world: World) -> list[tuple[str, Interval]]:
 
 def slices(world: World, table: str) -> set[tuple[str, str]]:
     """Return the recorded slices of *table*: where each begins and its revision, and its job."""
-    items = [one.key.item.rpartition(":") for one in world.store.scan(DOMAIN, Kind.SLICE, table)]
+    items = [stamped.key.item.rpartition(":") for stamped in world.store.scan(DOMAIN, Kind.SLICE, table)]
     return {(start, job) for start, _, job in items}
 
 
@@ -315,4 +315,4 @@ def test_files_that_the_job_before_has_read_are_read(world: World, tmp_path: Pat
         if "source" in symptom.subject
     ]
     assert told, "for the source that the job has, and for the one that it has left"
-    assert all("late.csv" in one and "2.csv" not in one for one in told)
+    assert all("late.csv" in words and "2.csv" not in words for words in told)

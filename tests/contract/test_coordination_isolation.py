@@ -179,7 +179,7 @@ def test_iso7_write_skew_at_once(world: World) -> None:
         lambda: workers[0].publish(reader),
         lambda: workers[1].publish(rewriter),
     )
-    lost = [one for one in found if isinstance(one, Conflict | DependentReaders)]
+    lost = [answer for answer in found if isinstance(answer, Conflict | DependentReaders)]
     assert len(lost) == 1, found
     assert len(world.commits()) == 3
 

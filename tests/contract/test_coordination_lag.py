@@ -38,7 +38,7 @@ class Days:
 
     def job(self, name: str, inputs: Any = (), *, since: int = 5, **options: Any) -> Job:
         """Declare a daily job whose first epoch is day *since*."""
-        read = [self.world.table(one) if isinstance(one, str) else one for one in inputs]
+        read = [self.world.table(given) if isinstance(given, str) else given for given in inputs]
         return self.world.job(name, inputs=read, origin=self.today - since * DAY, **options)
 
     def run(self, job: Job, *ago: int) -> None:

@@ -302,12 +302,12 @@ def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Pa
         older = replace(reading.records[key].record, sources=(msgspec.convert(stored, Source),))
         store = SameStore(reading.head.incarnation)
         world.store.transact(Transaction(domain=DOMAIN, store=store, updates=(Put(key, older),)))
-    found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
+    found = [stamped.record for stamped in world.store.scan(DOMAIN, Kind.JOB, "")]
     assert all(record.sources[0].is_older for record in found)
     for job in jobs:
         changed = loading(world, f"{tmp_path}/{PATTERN}", job.name, complete=min_files(1))
         world.coordinator.register(changed)
-    found = [one.record for one in world.store.scan(DOMAIN, Kind.JOB, "")]
+    found = [stamped.record for stamped in world.store.scan(DOMAIN, Kind.JOB, "")]
     assert not any(record.sources[0].is_older for record in found)
 
 
@@ -341,7 +341,7 @@ def test_src1_unread_files_are_named(world: World, tmp_path: Path, late: str) ->
     assert text.startswith("1 came late and are read by no epoch, such as file://")
     assert urgent is (late != "ignore")
     land(tmp_path, 4, "late.csv")
-    assert [one[1] for one in found()] == ([False, True] if late == "next" else [late != "ignore"])
+    assert [symptom[1] for symptom in found()] == ([False, True] if late == "next" else [late != "ignore"])
     place(tmp_path, 2, "a.csv").write_text("another file")
     assert "were replaced after an epoch had read them" in told(2)
     assert found()[-1][1]

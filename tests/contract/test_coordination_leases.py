@@ -243,8 +243,8 @@ def test_r23_of_two_owners_one_gets_the_id(world: World) -> None:
             for reader, by in zip(readers, ("one", "two"), strict=True)
         )
     )
-    winners = [one for one in found if isinstance(one, Lease)]
-    losers = [one for one in found if isinstance(one, LeaseHeld)]
+    winners = [answer for answer in found if isinstance(answer, Lease)]
+    losers = [answer for answer in found if isinstance(answer, LeaseHeld)]
     assert (len(winners), len(losers)) == (1, 1), found
     assert world.leases.all(DOMAIN) == winners
 
@@ -326,7 +326,7 @@ def test_r23_an_id_that_was_taken_since_the_look_is_not_claimed(
         with pytest.raises(LeaseHeld if by == "somebody" else InvalidInput, match="'report'"):
             ask()
     assert world.rows_of(holders[0].cut) == {"d": [(1, 1), (2, 2)], "e": [(1, 10), (2, 20)]}
-    assert [one.cut.states for one in world.leases.all(DOMAIN)] == [holders[0].cut.states]
+    assert [lease.cut.states for lease in world.leases.all(DOMAIN)] == [holders[0].cut.states]
 
 
 @pytest.mark.parametrize("fault", list(Fault))
@@ -373,7 +373,7 @@ def test_nothing_is_claimed_of_a_domain_that_is_moved(world: World) -> None:
     sealed(world, MoveState.GONE)
     with pytest.raises(DomainMoved, match="elsewhere"):
         world.leases.cut(DOMAIN, ["t"], name="later", owner="me")
-    assert [one.id for one in world.leases.all(DOMAIN)] == [kept.id]
+    assert [lease.id for lease in world.leases.all(DOMAIN)] == [kept.id]
     world.leases.drop(kept)
 
 

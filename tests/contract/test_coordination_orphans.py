@@ -60,7 +60,10 @@ def vacuum(world: World) -> Vacuumed:
 
 
 def states(world: World, number: int) -> list[EpochState]:
-    return [one.record.state for one in world.coordinator.barriers(DOMAIN, world.job("t").name, day(number))]
+    return [
+        stamped.record.state
+        for stamped in world.coordinator.barriers(DOMAIN, world.job("t").name, day(number))
+    ]
 
 
 def test_output_of_a_zombie_is_vacuumed(table_world: World) -> None:
@@ -270,17 +273,17 @@ def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
     zombies = [world.begin(job, day(number)) for number in (1, 2, 3)]
     for number in (1, 2, 3):
         world.run(job, day(number), [number], owner(try_number=2))
-    for one in zombies:
-        zombie_writes(world, one)
+    for zombie in zombies:
+        zombie_writes(world, zombie)
     world.clock.advance(PAST_GRACE)
     attempt = world.begin(job, day(4))
     world.write(attempt, [4])
     keepers = [world.keeper(), world.keeper()]
     found = side_by_side(
-        *(lambda keeper=one: keeper.vacuum(DOMAIN) for one in keepers),
+        *(lambda keeper=keeper: keeper.vacuum(DOMAIN) for keeper in keepers),
         lambda: world.worker().publish(attempt),
     )
-    assert not [one for one in found if isinstance(one, Exception)], found
+    assert not [answer for answer in found if isinstance(answer, Exception)], found
     assert staged(world) == {1, 2}
     assert {place.barrier for place in places(world) if place.token == 1} == {day(4).end}
     assert world.rows("t") == {"t": [(number, number) for number in (1, 2, 3, 4)]}

@@ -22,7 +22,7 @@ def pair(world: World, *numbers: int) -> None:
 
 
 def keys(found: list[Event]) -> list[tuple[int, str]]:
-    return [(one.csn, one.table) for one in found]
+    return [(event.csn, event.table) for event in found]
 
 
 def test_events_come_in_the_order_of_commits(world: World) -> None:
@@ -31,12 +31,12 @@ def test_events_come_in_the_order_of_commits(world: World) -> None:
     found = list(events(world.store, DOMAIN))
     assert keys(found) == [(1, "left"), (1, "right"), (2, "left"), (2, "right")]
     head = world.store.read(DOMAIN, []).head
-    assert {(one.domain, one.incarnation) for one in found} == {(DOMAIN, head.incarnation)}
+    assert {(event.domain, event.incarnation) for event in found} == {(DOMAIN, head.incarnation)}
     assert (found[-1].interval, found[-1].watermark, found[-1].rows) == (day(2), barrier(2), 2)
     assert found[-1].position == Position(incarnation=head.incarnation, csn=2)
     commits = world.commits()
-    assert [(one.by, one.at) for one in found] == [
-        (one.record.by, one.at) for one in commits for _ in range(2)
+    assert [(event.by, event.at) for event in found] == [
+        (commit.record.by, commit.at) for commit in commits for _ in range(2)
     ]
 
 
@@ -65,7 +65,7 @@ def test_follower_gets_later_commits(world: World) -> None:
         pair(world, 2)
 
     side_by_side(listen, work)
-    assert [one.table for one in heard] == ["left", "right"] * 2
+    assert [event.table for event in heard] == ["left", "right"] * 2
     assert heard[-1].interval == day(2)
 
 
@@ -101,7 +101,14 @@ def test_all_pages_of_commits_are_delivered(world: World) -> None:
     store = ShortPages(world.store, lambda _call: None)
     found = list(events(store, DOMAIN))
     assert found == list(events(world.store, DOMAIN))
-    assert [(one.csn, one.revision) for one in found] == [(1, 1), (1, 1), (2, 1), (2, 1), (3, 2), (3, 2)]
+    assert [(event.csn, event.revision) for event in found] == [
+        (1, 1),
+        (1, 1),
+        (2, 1),
+        (2, 1),
+        (3, 2),
+        (3, 2),
+    ]
     assert keys(list(events(store, DOMAIN, found[2].position))) == keys(found[2:])
 
 

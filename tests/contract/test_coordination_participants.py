@@ -268,7 +268,7 @@ def test_a_participant_ends_nothing_for_the_others(world: World) -> None:
     world.write(writer, [1])
     before = world.exactly()
     own = world.coordinator
-    for call in (own.publish, own.complete, own.check, lambda one: own.abort(one, "no")):
+    for call in (own.publish, own.complete, own.check, lambda writing: own.abort(writing, "no")):
         with pytest.raises(InvalidInput, match="as begin returned it"):
             call(writer)
     with pytest.raises(InvalidInput, match="join the attempt"):
@@ -344,21 +344,25 @@ def test_all_participants_join_at_once(world: World) -> None:
     job = world.job("j", [world.table("d")])
     attempt = world.begin(job, day(1), participants=2)
     workers = [world.worker(seed=number) for number in range(6)]
-    joins = [partial(one.join, attempt, number % 2, owner()) for number, one in enumerate(workers)]
+    joins = [partial(worker.join, attempt, number % 2, owner()) for number, worker in enumerate(workers)]
     joined = side_by_side(*joins)
-    tries = [(one.participant, one.participant_attempt) for one in joined if isinstance(one, Attempt)]
-    assert all(isinstance(one, Attempt | Fenced) for one in joined), joined
+    tries = [
+        (answer.participant, answer.participant_attempt) for answer in joined if isinstance(answer, Attempt)
+    ]
+    assert all(isinstance(answer, Attempt | Fenced) for answer in joined), joined
     assert len(set(tries)) == len(tries)
-    newest = {number: max(one for participant, one in tries if participant == number) for number in range(2)}
+    newest = {
+        number: max(tried for participant, tried in tries if participant == number) for number in range(2)
+    }
     log = world.coordinator.barriers(DOMAIN, attempt.job, attempt.interval)
     assert sorted(
         (entry.record.participant, entry.record.participant_attempt)
         for entry in log
         if entry.record.participant_attempt
-    ) == [(number, one) for number in range(2) for one in range(1, newest[number] + 1)]
-    for one in joined:
-        if isinstance(one, Attempt) and one.participant_attempt == newest[one.participant]:
-            world.write(one, [one.participant])
+    ) == [(number, tried) for number in range(2) for tried in range(1, newest[number] + 1)]
+    for answer in joined:
+        if isinstance(answer, Attempt) and answer.participant_attempt == newest[answer.participant]:
+            world.write(answer, [answer.participant])
     world.coordinator.publish(attempt)
     assert world.rows("d") == {"d": [(1, 0), (1, 1)]}
 

@@ -193,7 +193,10 @@ def test_recover_repairs_the_tables_of_a_retired_job(world: World) -> None:
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.retire(DOMAIN, "job", reason="replaced", by="ada")
     found = recover(world.coordinator.context, DOMAIN).tables
-    assert [(one.name, one.moved, one.problem) for one in found] == [("left", True, ""), ("right", True, "")]
+    assert [(table.name, table.moved, table.problem) for table in found] == [
+        ("left", True, ""),
+        ("right", True, ""),
+    ]
     assert all(reached(world, name) for name in ("left", "right"))
 
 

@@ -575,7 +575,9 @@ def test_rows_that_a_skipped_epoch_had_bound_by_a_name_that_was_left_are_named(w
     world.coordinator.abort(world.begin(old, day(1), sources=_rows("orders", None, 5, 5)), "its code failed")
     world.coordinator.register(new)
     world.write(attempt := world.begin(old, day(2), owner("older"), sources=_rows("orders", 5, 7, 2)))
-    assert not [one for one in abandoned(world.store, DOMAIN, ()) if one.first], "still to be tried again"
+    assert not [bounds for bounds in abandoned(world.store, DOMAIN, ()) if bounds.first], (
+        "still to be tried again"
+    )
     world.coordinator.publish(attempt)
     world.coordinator.skip(DOMAIN, "load", day(1), "nothing will come of it", by="ada")
     (found,) = abandoned(world.store, DOMAIN, ())

@@ -53,7 +53,7 @@ def at(world: World, table: str, moment: datetime) -> list[tuple[int, int]]:
 def slices(world: World, table: str) -> dict[str, int]:
     """The slices that are recorded of *table*, with the CSN of each."""
     found = world.store.scan(DOMAIN, Kind.SLICE, table)
-    return {one.key.item: one.csn or 0 for one in found}
+    return {stamped.key.item: stamped.csn or 0 for stamped in found}
 
 
 @pytest.mark.parametrize("kind", ["incremental", "full"])

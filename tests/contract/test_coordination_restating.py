@@ -74,7 +74,10 @@ def test_what_is_staged_is_looked_at_first(table_world: World) -> None:
     seen = world.rows_of(operations.cut(DOMAIN, NAME, ["b", "d", "t"]))
     assert seen == {"b": [(1, 100), (2, 2)], "d": [(1, 101), (2, 3)], "t": [(1, 102), (2, 106)]}
     found = operations.differences(DOMAIN, NAME)
-    assert {name: (values_of(one.removed), values_of(one.added)) for name, one in found.items()} == {
+    assert {
+        name: (values_of(difference.removed), values_of(difference.added))
+        for name, difference in found.items()
+    } == {
         "b": ([(1, 1)], [(1, 100)]),
         "d": ([(1, 2)], [(1, 101)]),
         "t": ([(1, 3), (2, 7)], [(1, 102), (2, 106)]),

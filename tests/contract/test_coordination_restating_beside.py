@@ -62,7 +62,7 @@ def test_an_epoch_that_reads_what_is_replaced_joins(table_world: World) -> None:
     head = len(world.commits())
     with pytest.raises(NotReady, match="They are its members now") as refused:
         published(world)
-    assert [(one.name, one.wanted) for one in refused.value.missing] == [("t", barrier(4))]
+    assert [(missing.name, missing.wanted) for missing in refused.value.missing] == [("t", barrier(4))]
     assert members(world)["t"] == [2, 3, 4]
     with pytest.raises(NotReady):
         published(world)
@@ -162,7 +162,7 @@ def test_a_normal_attempt_across_the_publish(table_world: World, policy: str) ->
         assert read(world, again) == [1001]
     else:
         world.coordinator.publish(attempt)
-        assert [(one.table, one.csn) for one in world.cut("r").outdated] == [("r", csn)]
+        assert [(label.table, label.csn) for label in world.cut("r").outdated] == [("r", csn)]
     assert sound(world)
     del base, daily, total
 
@@ -213,7 +213,7 @@ def test_new_epochs_go_on_beside_it(world: World) -> None:
 
 def members_of_last(world: World) -> list[tuple[str, int]]:
     found = world.commits()[-1].record.members
-    return sorted((one.job, (one.interval.end - barrier(0)).days) for one in found)
+    return sorted((member.job, (member.interval.end - barrier(0)).days) for member in found)
 
 
 @pytest.mark.parametrize("what", ["complete", "staged"])

@@ -169,7 +169,7 @@ def test_of_a_reader_by_two_edges_the_one_that_ignores_makes_no_member(world: Wo
     all_restated(world, base, daily, mixed, values=[1000])
     csn = published(world)
     assert world.rows("m") == {"m": [(1, 22), (2, 10 + 1000 + 1001 + 1), (3, 92)]}
-    labels = [(one.table, one.source, one.csn, one.start) for one in world.cut("m").outdated]
+    labels = [(label.table, label.source, label.csn, label.start) for label in world.cut("m").outdated]
     assert labels == [("m", "b", csn, barrier(2))]
     assert sound(world)
 
@@ -189,7 +189,7 @@ def test_ignoring_members_of_rows_outside_of_the_set_carry_their_label(world: Wo
     csn = world.commits()[-1].csn
     published(world)
     assert world.rows("m") == {"m": [(1, 12), (2, 1003)]}
-    assert [(one.table, one.source, one.csn) for one in world.cut("m").outdated] == [("m", "o", csn)]
+    assert [(label.table, label.source, label.csn) for label in world.cut("m").outdated] == [("m", "o", csn)]
     assert sound(world)
 
 

@@ -414,8 +414,8 @@ def test_a_domain_with_an_open_restatement_is_not_moved(backend: Backend) -> Non
     assert world.exactly().keys() == before.keys()
     assert published(world) == 10
     assert seen(world) == NEW
-    for one in (world, target):
-        one.close()
+    for site in (world, target):
+        site.close()
 
 
 @pytest.mark.parametrize("when", ["planned", "staged"])

@@ -109,7 +109,7 @@ def test_retiring_twice_and_back(world: World) -> None:
     assert world.run(job, day(3), [3]).revision == 1
     assert world.rows("d") == {"d": [(1, 1), (2, 2), (3, 3)]}
     assert len(world.commits()) == 5
-    assert [str(one.record.change_set).split()[0] for one in world.commits()[2:4]] == [
+    assert [str(commit.record.change_set).split()[0] for commit in world.commits()[2:4]] == [
         "d#retired",
         "d#brought",
     ]

@@ -310,7 +310,7 @@ def test_rows_that_an_ignored_revision_left_behind_carry_a_label(world: World) -
     assert world.cuts.cut(DOMAIN, tables).outdated == ()
     again = world.run(source, day(2), [20], owner("manual"))
     found = world.cuts.cut(DOMAIN, tables).outdated
-    rows = [(one.table, one.source, one.csn, one.start, one.end) for one in found]
+    rows = [(label.table, label.source, label.csn, label.start, label.end) for label in found]
     assert rows == [
         ("e", "d", again.csn, barrier(1), barrier(2)),
         ("f", "d", again.csn, barrier(1), None),
@@ -340,7 +340,7 @@ def test_a_label_names_whole_epochs_of_a_reader_with_longer_ones(world: World, l
         world.run(daily, day(number), [number])
     half = halves.split(day(2))[late]
     world.run(source, half, [20], owner("manual"))
-    found = [(one.table, one.start, one.end) for one in world.cut("e", "r").outdated]
+    found = [(label.table, label.start, label.end) for label in world.cut("e", "r").outdated]
     assert found == [("e", barrier(1), barrier(2)), ("r", half.start, half.end)]
 
 
@@ -363,7 +363,7 @@ def test_the_copy_that_a_skip_leaves_keeps_the_label_of_its_rows(world: World) -
 
     def labels(number: int) -> list[tuple[str, int, datetime, datetime | None]]:
         found = world.cuts.cut(DOMAIN, ["e", "r", "s"], at=barrier(number)).outdated
-        return [(one.table, one.csn, one.start, one.end) for one in found]
+        return [(label.table, label.csn, label.start, label.end) for label in found]
 
     copied, slices = ("r", again.csn, barrier(0), barrier(3)), ("s", again.csn, barrier(0), barrier(1))
     assert labels(2) == labels(3) == [("e", again.csn, barrier(0), barrier(3)), copied, slices]
@@ -393,7 +393,10 @@ def test_job_that_builds_on_its_past_passes_outdated_rows_on(world: World) -> No
         for job in (source, builds, reads):
             world.run(job, day(number), [number])
     again = world.run(source, day(2), [20], owner("manual"))
-    found = [(one.table, one.source, one.csn, one.start, one.end) for one in world.cut("r", "e").outdated]
+    found = [
+        (label.table, label.source, label.csn, label.start, label.end)
+        for label in world.cut("r", "e").outdated
+    ]
     assert found == [(table, "d", again.csn, barrier(1), None) for table in ("e", "r")]
 
 
@@ -406,7 +409,7 @@ def test_rows_computed_again_lose_their_label(world: World) -> None:
     world.write(attempt, [1])
     world.run(job, day(1), [10], owner("manual"))
     world.coordinator.publish(attempt)
-    assert [one.table for one in world.cut("r").outdated] == ["r"]
+    assert [label.table for label in world.cut("r").outdated] == ["r"]
     world.run(reader, day(1), [10], owner("again"))
     assert world.cut("r").outdated == ()
 
@@ -540,7 +543,7 @@ def test_gap_fill(table_world: World) -> None:
     world.run(job, day(2), [2])
     assert world.rows("d") == {"d": [(n, n) for n in (1, 2, 3, 4)]}
     world.coordinator.publish(attempt)
-    fences = {one.key.item: one.record for one in world.store.scan(DOMAIN, Kind.REWRITE_LOG, "")}
+    fences = {stamped.key.item: stamped.record for stamped in world.store.scan(DOMAIN, Kind.REWRITE_LOG, "")}
     assert fences["d"].latest is None
 
 
@@ -563,7 +566,7 @@ def test_forty_rewrites_are_all_remembered(world: World) -> None:
         world.coordinator.publish(attempts[0])
     world.coordinator.publish(late)
     assert world.rows("d")["d"] == [(1, 0), (2, 2), (3, count - 1)]
-    assert [one.record.revision for one in world.store.scan(DOMAIN, Kind.SLICE, "d")][-1] == count
+    assert [stamped.record.revision for stamped in world.store.scan(DOMAIN, Kind.SLICE, "d")][-1] == count
     assert len(world.commits()) == 3 + count + 1
 
 

@@ -27,10 +27,10 @@ def run_all(world: World, job: Job, numbers: list[int], seed: int) -> list[Publi
 
 def check_commits(world: World, answers: list[object], count: int) -> None:
     """Each answer's CSN is its commit's, all of them differ, and there is no gap (I2)."""
-    published = [one for answer in answers for one in answer if isinstance(answer, list)]  # type: ignore[attr-defined]
+    published = [done for answer in answers for done in answer if isinstance(answer, list)]  # type: ignore[attr-defined]
     assert len(published) == count, answers
     commits = {commit.csn: commit.record.change_set for commit in world.commits()}
-    assert {one.csn: one.change_set for one in published} == commits
+    assert {done.csn: done.change_set for done in published} == commits
 
 
 def test_eight_jobs_publish_side_by_side(world: World) -> None:
@@ -67,10 +67,10 @@ def test_one_of_many_simultaneous_begins_gets_the_epoch(world: World) -> None:
     found = side_by_side(
         *(lambda n=n: workers[n].begin(job, day(1), owner(f"run{n}")) for n in range(THREADS))
     )
-    won = [one for one in found if isinstance(one, Attempt)]
-    busy = [one for one in found if isinstance(one, EpochBusy)]
+    won = [answer for answer in found if isinstance(answer, Attempt)]
+    busy = [answer for answer in found if isinstance(answer, EpochBusy)]
     assert (len(won), len(busy)) == (1, THREADS - 1), found
-    assert {one.details["holder"].run_id for one in busy} == {won[0].owner.run_id}
+    assert {error.details["holder"].run_id for error in busy} == {won[0].owner.run_id}
     world.write(won[0])
     world.coordinator.publish(won[0])
 
@@ -89,8 +89,8 @@ def test_of_many_tries_of_one_run_at_once_the_newest_publishes(world: World) -> 
         return own.publish(attempt)
 
     found = side_by_side(*(lambda n=n: work(n) for n in range(1, THREADS + 1)))
-    assert all(isinstance(one, Published | AlreadyCommitted | Fenced) for one in found), found
-    published = [one for one in found if isinstance(one, Published)]
+    assert all(isinstance(answer, Published | AlreadyCommitted | Fenced) for answer in found), found
+    published = [answer for answer in found if isinstance(answer, Published)]
     assert len(published) == 1
     assert len(world.commits()) == 1
     assert len(world.rows("d")["d"]) == 1
@@ -102,7 +102,7 @@ def test_one_attempt_published_by_many_at_once_commits_once(world: World) -> Non
     world.write(attempt)
     workers = [world.worker(seed=seed) for seed in range(THREADS)]
     found = side_by_side(*(lambda n=n: workers[n].publish(attempt) for n in range(THREADS)))
-    assert all(one == found[0] for one in found), found
+    assert all(answer == found[0] for answer in found), found
     assert isinstance(found[0], Published)
     assert len(world.commits()) == 1
 

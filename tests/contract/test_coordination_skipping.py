@@ -49,7 +49,7 @@ def test_der10_a_gap_is_ended_by_skip(table_world: World) -> None:
     world.run(d, day(4), [4])
     assert not check(world.store, DOMAIN, ["d"], barrier(4)).ready
     done = skip(world, days(1, 4))
-    assert [one.interval for one in done.published] == [day(2), day(3)]
+    assert [published.interval for published in done.published] == [day(2), day(3)]
     assert done.left == (day(1), day(4))
     assert check(world.store, DOMAIN, ["d"], barrier(4)).ready
     assert world.rows("d") == {"d": [(1, 1), (4, 4)]}
@@ -70,7 +70,7 @@ def test_der10_a_gap_is_ended_by_skip(table_world: World) -> None:
         EpochState.SKIPPED,
         EpochState.COMMIT,
     ]
-    assert [one.record.by for one in world.commits()[2:4]] == [
+    assert [commit.record.by for commit in world.commits()[2:4]] == [
         f"skip by ada/{day(number)} (generation 0, try 1)" for number in (2, 3)
     ]
 
@@ -102,7 +102,7 @@ def test_skip_leaves_a_committed_epoch(world: World, on_rerun: OnRerun) -> None:
     if on_rerun is OnRerun.NEW_REVISION:
         world.begin(d, day(1), owner("again"))
     done = skip(world, days(1, 3))
-    assert ([one.interval for one in done.published], done.left) == ([day(2)], (day(1), day(3)))
+    assert ([published.interval for published in done.published], done.left) == ([day(2)], (day(1), day(3)))
 
 
 @pytest.mark.parametrize("on_rerun", list(OnRerun))
@@ -258,7 +258,7 @@ def test_a_live_attempt_is_not_skipped_over(world: World) -> None:
         skip(world, days(1, 2))
     assert explain(world.store, DOMAIN, "d", day(1)).state is EpochState.SKIPPED
     world.clock.advance(PAST_TTL)
-    assert [one.interval for one in skip(world, days(1, 2)).published] == [day(2)]
+    assert [published.interval for published in skip(world, days(1, 2)).published] == [day(2)]
     assert world.staged() == []
     answer = world.coordinator.begin(d, day(2), attempt.owner)
     assert not isinstance(answer, AlreadyCommitted)
@@ -364,7 +364,7 @@ def test_a_skip_that_hears_nothing_says_so_and_is_finished_by_the_next(world: Wo
 
     def plan(call: Call) -> Fault | None:
         """The store falls silent at the change that publishes; it may have reached it."""
-        changes = [one for one in store.calls if one.method == "transact"]
+        changes = [request for request in store.calls if request.method == "transact"]
         if silent:
             return Fault.REQUEST_LOST
         if call.method != "transact" or len(changes) < whole:

@@ -306,13 +306,17 @@ def test_a_source_is_bound_anew_with_a_reason(world: World, tmp_path: Path) -> N
     with pytest.raises(Unavailable):
         world.begin(e, day(1), sources=FILES)
     found = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="it was mended", by="ada")
-    assert (found.bounds.revision, found.is_new, [str(one.job) for one in found.behind]) == (2, True, ["d"])
+    assert (found.bounds.revision, found.is_new, [str(behind.job) for behind in found.behind]) == (
+        2,
+        True,
+        ["d"],
+    )
     again = bind(world.coordinator.context, DOMAIN, "feed", day(1), FILES, reason="once more", by="ada")
     assert (again.bounds.revision, again.is_new) == (2, False)
     assert compute(world, e, 1) == 2
     assert compute(world, d, 1, cleared("bound anew")) == 2
     assert world.rows("d", "e") == {"d": [(1, 70)], "e": [(1, 70)]}
-    log = [one.record.note for one in world.coordinator.barriers(DOMAIN, e.name, day(1))]
+    log = [stamped.record.note for stamped in world.coordinator.barriers(DOMAIN, e.name, day(1))]
     assert any("feed: revision 2, bound anew by ada: it was mended" in note for note in log)
 
 

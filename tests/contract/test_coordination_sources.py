@@ -70,7 +70,7 @@ def test_increments_of_a_table_of_others_follow_each_other(world: World, lake: L
     second = begin(world, lake, job, 2)
     lake.append(5)
     retried = begin(world, lake, job, 2, owner(try_number=2))
-    assert [read(lake, job, one) for one in (first, second, retried)] == [[1, 2], [3, 4], [3, 4]]
+    assert [read(lake, job, attempt) for attempt in (first, second, retried)] == [[1, 2], [3, 4], [3, 4]]
     assert begin(world, lake, other, 1).sources == first.sources
     assert begin(world, lake, other, 2).sources == second.sources
     third = begin(world, lake, job, 3)
@@ -327,7 +327,7 @@ def test_files_that_changed_twice_are_recorded_twice(world: World, tmp_path: Pat
     second = world.begin(jobs[1], day(1), sources=SourceReaders())
     (tmp_path / "2024-01-01/a.csv").write_text("longer than ever before")
     third = world.begin(jobs[0], day(1), owner(try_number=2), sources=SourceReaders())
-    assert [one.sources[0].revision for one in (second, third)] == [2, 3]
+    assert [attempt.sources[0].revision for attempt in (second, third)] == [2, 3]
     FILES.check_unchanged(jobs[0].sources[0], third.sources[0])
     key = source_key(DOMAIN, "landing", day(1).end, 2)
     assert world.store.read(DOMAIN, [key]).records[key].record.bounds == second.sources[0]

@@ -154,7 +154,7 @@ def test_doctor_tells_a_table_that_its_job_has_left(world: World) -> None:
 
 
 def labels(*cuts: Cut) -> list[tuple[str, str, str, int]]:
-    return [(one.table, one.source, one.job, one.csn) for cut in cuts for one in cut.outdated]
+    return [(label.table, label.source, label.job, label.csn) for cut in cuts for label in cut.outdated]
 
 
 @HOW
@@ -171,7 +171,7 @@ def test_rows_of_an_earlier_revision_carry_a_label(world: World, how: str) -> No
     own, read = ("d2", "d2", "d", again.csn), ("x", "d2", "d", again.csn)
     mixed = world.cut("d", "d2", "x")
     assert labels(mixed) == [own, read]
-    assert {(one.start, one.end) for one in mixed.outdated} == {(day(1).start, day(1).end)}
+    assert {(label.start, label.end) for label in mixed.outdated} == {(day(1).start, day(1).end)}
     assert str(mixed.outdated[0]) == mixed.notes[0]
     assert mixed.notes[0].endswith(
         f"are of an earlier revision of job d than its other tables have (since CSN {again.csn})"
@@ -208,7 +208,7 @@ def test_the_label_ends_when_the_epoch_is_computed_with_the_table(world: World, 
     world.run(more, day(1), [8], owner("whole"))
     world.run(more, day(3), [8], owner("whole"))
     found = world.cut("d", "d2")
-    assert [(one.start, one.end) for one in found.outdated] == [(day(2).start, day(2).end)]
+    assert [(label.start, label.end) for label in found.outdated] == [(day(2).start, day(2).end)]
     world.run(more, day(2), [8], owner("whole"))
     assert world.cut("d", "d2").outdated == ()
     assert world.cuts.outdated(DOMAIN, mixed.states, mixed.csn) == mixed.outdated

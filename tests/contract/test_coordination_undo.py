@@ -254,7 +254,7 @@ VOCABULARY = {word: number for number, word in enumerate(sorted(set(" ".join(WOR
 
 def text_up_to(number: int) -> list[str]:
     """All words of the epochs up to *number*."""
-    return " ".join(WORDS[one] for one in range(1, number + 1)).split()
+    return " ".join(WORDS[epoch] for epoch in range(1, number + 1)).split()
 
 
 def test_der1_words_their_counts_and_counts_of_counts(world: World) -> None:
@@ -271,10 +271,10 @@ def test_der1_words_their_counts_and_counts_of_counts(world: World) -> None:
         assert Counter(value for _, value in found["words"]) == Counter(
             VOCABULARY[word] for word in text_up_to(number)
         )
-        different = [(one, len(set(text_up_to(one)))) for one in range(1, number + 1)]
+        different = [(epoch, len(set(text_up_to(epoch)))) for epoch in range(1, number + 1)]
         assert found["counts"] == different
         assert found["histogram"] == [
-            (one, sum(many for _, many in different[:one])) for one in range(1, number + 1)
+            (epoch, sum(many for _, many in different[:epoch])) for epoch in range(1, number + 1)
         ]
 
     for number, text in WORDS.items():
@@ -301,7 +301,7 @@ def test_der3_in_a_cut_the_derived_row_comes_from_the_row_beside_it(world: World
         attempt = world.begin(derived, day(number), owner(by))
         read = read_rows(world.coordinator, attempt, "t1")
         assert read is not None
-        values = [10 * one for one in read["value"].to_pylist()]
+        values = [10 * value for value in read["value"].to_pylist()]
         write_rows(world.coordinator, attempt, "t2", rows(values, attempt.token))
         return attempt
 

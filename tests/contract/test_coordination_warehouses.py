@@ -338,11 +338,11 @@ def as_it_was(copied: Copied) -> None:
         assert examine(service.store, service.formats, DOMAIN).symptoms == ()
         service.retention.expire(DOMAIN, "total", barrier(1))
         service.retention.vacuum(DOMAIN)
-    named = [one for one in copied.copy.rglob("*") if one.suffix in (".avro", ".json")]
+    named = [file for file in copied.copy.rglob("*") if file.suffix in (".avro", ".json")]
     assert len(named) > 10
-    assert not [one for one in named if str(copied.original).encode() in one.read_bytes()]
-    for one in (one for one in named if one.name.startswith("snap-")):
-        for manifest in manifest_files.read_list(DurableFileIO(), f"file://{one}"):
+    assert not [file for file in named if str(copied.original).encode() in file.read_bytes()]
+    for file in (file for file in named if file.name.startswith("snap-")):
+        for manifest in manifest_files.read_list(DurableFileIO(), f"file://{file}"):
             path = Path(
                 manifest.manifest_path.removeprefix("file://")
             )  # others than pyiceberg read so many bytes

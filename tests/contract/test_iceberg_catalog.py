@@ -95,7 +95,9 @@ def test_an_outsider_never_sees_part_of_a_commit(folder: Path, publisher: Publis
                     )
                     for table in tables
                 ]
-                publisher.commit(*((one, publisher.format.prepare(one)) for one in publications))
+                publisher.commit(
+                    *((publication, publisher.format.prepare(publication)) for publication in publications)
+                )
         except BaseException as error:  # noqa: BLE001  (raised again below)
             failures.append(error)
         finally:
@@ -510,11 +512,11 @@ def test_many_formats_make_one_catalogs_table(backend: IcebergBackend) -> None:
     found = []
     barrier = threading.Barrier(len(formats))
 
-    def create(one: IcebergFormat) -> None:
+    def create(own: IcebergFormat) -> None:
         barrier.wait()
-        found.append(one.create(publisher.table(), batch([]).schema))
+        found.append(own.create(publisher.table(), batch([]).schema))
 
-    threads = [threading.Thread(target=create, args=(one,)) for one in formats]
+    threads = [threading.Thread(target=create, args=(own,)) for own in formats]
     for thread in threads:
         thread.start()
     for thread in threads:

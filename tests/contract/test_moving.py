@@ -124,7 +124,7 @@ def rows(service: EpochService) -> Any:
 
 def contents(service: EpochService) -> dict[Any, Any]:
     every = (*records(service.store, DOMAIN), *pages(service.store, DOMAIN, CommitRecord))
-    return {one.key: (one.record, one.csn) for one in every}
+    return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 
 
 def test_a_moved_domain_reads_the_same_and_goes_on(
@@ -265,7 +265,7 @@ def test_an_interrupted_move_is_run_again(site: Site, services: tuple[EpochServi
     sealed = 0
     for number in range(200):
         fault = (Fault.REPLY_LOST, Fault.REQUEST_LOST)[number % 2]
-        worn = [worn_out(one, number, fault) for one in services]
+        worn = [worn_out(service, number, fault) for service in services]
         with suppress(StoreUnavailable, OutcomeUnknown):
             site.move(*worn)
             break

@@ -125,7 +125,10 @@ def test_ha1_a_standby_without_the_last_commits_is_promoted(postgresql_pair: Pai
     head = work.service.store.read(DOMAIN, []).head
     assert (head.csn, head.incarnation != before.incarnation) == (kept.csn, True)
     refused: list[tuple[type[Exception], Callable[[], Any]]] = [
-        *((StoreReplaced, lambda one=one: work.coordinator.heartbeat(one)) for one in (begun, written)),
+        *(
+            (StoreReplaced, lambda attempt=attempt: work.coordinator.heartbeat(attempt))
+            for attempt in (begun, written)
+        ),
         (StoreReplaced, lambda: work.coordinator.publish(written)),
         (StoreReplaced, lambda: work.coordinator.abort(begun, "it failed")),
         (StoreReplaced, lambda: resume(work.coordinator.context, work.job("written"), Begun.of(written))),
@@ -180,9 +183,9 @@ def test_transaction_of_an_earlier_incarnation_waits_and_is_refused(
         waiting = [threads.submit(store.transact, transaction) for transaction in late]
         wait(waiting, timeout=0.3)
         restoring.execute("COMMIT")
-        for one in waiting:
+        for sent in waiting:
             with pytest.raises(RequirementFailed, match="incarnation"):
-                one.result(60)
+                sent.result(60)
         assert not store.read(DOMAIN, [counter_key(DOMAIN, name) for name in ("alone", "commit")]).records
 
 

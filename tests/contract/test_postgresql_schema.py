@@ -80,7 +80,7 @@ def test_the_migrations_make_the_schema_that_the_code_uses(url: str) -> None:
 def test_upgrades_side_by_side_make_one_schema(url: str) -> None:
     with ThreadPoolExecutor(3) as threads:
         found = list(threads.map(lambda _: upgrade_schema(url), range(3)))
-    assert {one.fit for one in found if one} == {Fit.CURRENT}
+    assert {check.fit for check in found if check} == {Fit.CURRENT}
     with open_store(url) as store:
         assert publish(store, DOMAIN).csn == 1
 

@@ -110,9 +110,9 @@ def test_a_transaction_that_only_puts_is_one_message(far_store: SqlStore, proxy:
     assert proxy.round_trips == 2
     assert (failed.value.expected, failed.value.found) == (None, receipt.versions[new])
     found = far_store.read(DOMAIN, [old, new]).records
-    assert {key: (one.version, one.record.generation, one.at) for key, one in found.items()} == {
-        key: (receipt.versions[key], 2, receipt.at) for key in (old, new)
-    }
+    assert {
+        key: (stamped.version, stamped.record.generation, stamped.at) for key, stamped in found.items()
+    } == {key: (receipt.versions[key], 2, receipt.at) for key in (old, new)}
 
 
 @pytest.mark.parametrize("hang", [True, False])
@@ -264,7 +264,7 @@ def test_a_server_that_is_restarted_in_the_middle_loses_nothing(
         finally:
             done.set()
         results = [worker.result() for worker in workers]
-    acknowledged = sorted(csn for one, _ in results for csn in one)
+    acknowledged = sorted(csn for csns, _ in results for csn in csns)
     kept = [change.csn for change in store.changes(DOMAIN, 1, limit=100_000)]
     assert kept == list(range(2, len(kept) + 2))
     assert set(acknowledged) <= set(kept)

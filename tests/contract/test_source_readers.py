@@ -33,7 +33,7 @@ def recorded(bounds: SourceBounds, number: int) -> SourceRecord:
 
 def asked(lake: Lake, source: Source, number: int, *before: SourceBounds) -> SourceBounds:
     """The bounds of a barrier, given those of the barriers before it, the nearest first."""
-    known = tuple(recorded(one, number - back) for back, one in enumerate(before, 1))
+    known = tuple(recorded(bounds, number - back) for back, bounds in enumerate(before, 1))
     return lake.sources().bounds(BoundsRequest(source=source, interval=day(number), before=known))
 
 
@@ -59,7 +59,7 @@ def test_the_state_of_a_table_of_others(lake: Lake) -> None:
             source=source, interval=day(2), before=(recorded(first, 1),), after=(recorded(second, 3),)
         )
     )
-    found = [lake.values(source, span_of(one)) for one in (first, between, second)]
+    found = [lake.values(source, span_of(bounds)) for bounds in (first, between, second)]
     assert found == [[1], [1], [7, 8]]
 
 

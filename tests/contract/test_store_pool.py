@@ -42,7 +42,7 @@ def test_a_connection_is_used_again(engine: Engine, opened: list[sqlite3.Connect
     for _ in range(3):
         with engine.connect():
             pass
-    assert [is_open(one) for one in opened] == [True]
+    assert [is_open(connection) for connection in opened] == [True]
 
 
 def test_one_in_use_when_the_pool_ends_is_closed_when_it_comes_back(
@@ -53,7 +53,7 @@ def test_one_in_use_when_the_pool_ends_is_closed_when_it_comes_back(
         assert connection.exec_driver_sql("SELECT 1").scalar() == 1
         with engine.connect():
             pass
-    assert [is_open(one) for one in opened] == [False, True]
+    assert [is_open(connection) for connection in opened] == [False, True]
 
 
 def test_nothing_is_said_of_it_in_the_logs_of_tasks(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
@@ -85,4 +85,4 @@ def test_none_stays_open_however_many_come_back_while_it_ends(
         thread.join()
     engine.dispose()
     assert len(opened) >= users
-    assert not any(is_open(one) for one in opened)
+    assert not any(is_open(connection) for connection in opened)

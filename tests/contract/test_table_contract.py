@@ -189,8 +189,8 @@ class IcebergBackend(DraftingBackend, ChangesBackend, CutFileBackend):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._formats:
-            one.close()
+        for made in self._formats:
+            made.close()
         self._store.close()
 
     def _outsider(self) -> Catalog:

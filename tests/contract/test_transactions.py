@@ -33,5 +33,5 @@ def test_each_written_record_is_required_by_its_transaction(rows: list[Row]) -> 
     beside = ("log", "slice", "schema", "lock", "job", "pointer", "commit", "*in", "~~", "fence", "chain")
     for row in rows:
         required = {requirement.removeprefix("no ") for requirement in row.requires}
-        changed = {one for one in row.writes if not one.startswith(beside)}
+        changed = {written for written in row.writes if not written.startswith(beside)}
         assert row.made_in[0] == "upkeep/move" or changed <= required, row

@@ -186,8 +186,8 @@ def commits_during(stores: list[ZookeeperStore], fault: Any) -> None:
     with ThreadPoolExecutor(len(stores)) as threads:
         workers = [threads.submit(work, number, store) for number, store in enumerate(stores)]
         try:
-            for one in began:
-                assert one.wait(120)
+            for event in began:
+                assert event.wait(120)
             fault()
             for store in stores:
                 assert store.read(DOMAIN, []).head.csn > 0
@@ -195,11 +195,11 @@ def commits_during(stores: list[ZookeeperStore], fault: Any) -> None:
         finally:
             done.set()
         results = [worker.result() for worker in workers]
-    acknowledged = sorted(csn for one, _ in results for csn in one)
+    acknowledged = sorted(csn for csns, _ in results for csn in csns)
     kept = stores[0].changes(DOMAIN, 0, limit=100_000)
-    assert [one.csn for one in kept] == list(range(1, len(kept) + 1))
-    assert len({one.record.change_set for one in kept}) == len(kept)
-    assert set(acknowledged) <= {one.csn for one in kept}
+    assert [stamped.csn for stamped in kept] == list(range(1, len(kept) + 1))
+    assert len({stamped.record.change_set for stamped in kept}) == len(kept)
+    assert set(acknowledged) <= {stamped.csn for stamped in kept}
     assert len(acknowledged) == len(set(acknowledged))
     assert len(kept) - len(acknowledged) - len(stores) <= sum(unknown for _, unknown in results)
 
@@ -297,9 +297,9 @@ def test_a_store_that_is_closed_under_a_call_stays_closed(zookeeper: ZookeeperSe
                 time.sleep(0.01)
             read = threads.submit(store.read, DOMAIN, [])
             store.close()
-            for one in (watch, read):
+            for call in (watch, read):
                 with pytest.raises(InvalidInput, match="open store"):
-                    one.result(20)
+                    call.result(20)
         finally:
             zookeeper.start()
     assert store._session._client is None
@@ -358,12 +358,12 @@ def test_queue_serves_writers_in_order(
                 time.sleep(0.01)
         assert order == []
         store._writer.queues.leave(first, Deadline(10))
-        for one in waiting:
-            one.result(20)
+        for turn in waiting:
+            turn.result(20)
     assert order == [0, 1, 2]
     assert store._session._client.get_children(folder) == []
-    for one in stores:
-        one.close()
+    for opened in stores:
+        opened.close()
 
 
 def test_paused_writer_does_not_stop_the_queue(
@@ -439,12 +439,14 @@ def test_concurrent_publishes_leave_no_gap_and_no_queue(url: str, store: Zookeep
     stores = [ZookeeperStore(parsed(url)).open() for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         taken = threads.map(
-            lambda number: [publish(stores[number], DOMAIN, f"{number}-{one}").csn or 0 for one in range(25)],
+            lambda number: [
+                publish(stores[number], DOMAIN, f"{number}-{turn}").csn or 0 for turn in range(25)
+            ],
             range(4),
         )
-        assert sorted(csn for one in taken for csn in one) == list(range(1, 101))
-    for one in stores:
-        one.close()
+        assert sorted(csn for csns in taken for csn in csns) == list(range(1, 101))
+    for opened in stores:
+        opened.close()
     folder = store._paths.folder(DOMAIN, "turns")
     client = store._session._client
     assert client.exists(folder) is None or client.get_children(folder) == []

@@ -132,5 +132,5 @@ def expire(reader: ZookeeperStore) -> None:
 
 
 def jobs(found: Mapping[Key, Stamped[Any]]) -> dict[str, int]:
-    names = [one.record.job for one in found.values()]
+    names = [stamped.record.job for stamped in found.values()]
     return {name: names.count(name) for name in names}

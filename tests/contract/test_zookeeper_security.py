@@ -91,7 +91,7 @@ def acls_of(hosts: str, chroot: str, identity: tuple[str, str] | None) -> set[st
         while left:
             path = left.pop()
             acls, _ = client.get_acls(path)
-            found |= {f"{one.id.scheme}:{one.perms}" for one in acls}
+            found |= {f"{acl.id.scheme}:{acl.perms}" for acl in acls}
             left += [f"{path}/{name}" for name in client.get_children(path)]
     finally:
         client.stop()

@@ -105,5 +105,5 @@ def test_as_many_participants_as_are_accepted_fit_into_any_store(name: str) -> N
         head=SeenHead(),
         incarnation=None,
     )
-    size = sum(one.size_bytes for one in planning.plan(request, view, paths).operations)
+    size = sum(operation.size_bytes for operation in planning.plan(request, view, paths).operations)
     assert size < planning.MAX_TRANSACTION_BYTES * 3 // 4

@@ -121,7 +121,7 @@ def test_wrong_hints_are_corrected(store: ZookeeperStore, other: ZookeeperStore,
         else:
             model[key] = number
     found = store.read(DOMAIN, keys).records
-    assert {key: one.record.generation for key, one in found.items()} == model
+    assert {key: stamped.record.generation for key, stamped in found.items()} == model
 
 
 def test_a_requirement_on_a_commit_holds_also_when_it_was_folded(store: ZookeeperStore) -> None:
@@ -184,7 +184,7 @@ def test_deleted_records_are_cleared_away_and_no_version_comes_back(
     assert found[keys[1]].version == new[keys[1]] + 1
     assert found[keys[30]].version > old[keys[30]] + 1
     assert found[keys[55]].version == old[keys[55]] + 1
-    assert [one.key for one in other.scan(DOMAIN, Kind.LEASE, "")] == sorted(found)
+    assert [stamped.key for stamped in other.scan(DOMAIN, Kind.LEASE, "")] == sorted(found)
 
 
 def test_clients_that_make_and_delete_while_it_is_cleared_agree(
@@ -213,7 +213,7 @@ def test_clients_that_make_and_delete_while_it_is_cleared_agree(
 
     with ThreadPoolExecutor(2) as threads:
         done = [threads.submit(work, number, client) for number, client in enumerate((store, other))]
-        assert all(one.result() > 0 for one in done)
+        assert all(future.result() > 0 for future in done)
     for key, versions in seen[0].items():
         assert versions.isdisjoint(seen[1].get(key, set())), "a version was given to two writes"
 
@@ -278,7 +278,7 @@ def test_remembered_tables_equal_the_nodes_while_others_commit(
                 assert len(reading.records) >= 2
                 stamps = [record.csn or 0 for record in reading.records.values()]
                 commits = client.changes(DOMAIN, 0, limit=1000)
-                assert [one.csn for one in commits] == list(range(1, len(commits) + 1))
+                assert [stamped.csn for stamped in commits] == list(range(1, len(commits) + 1))
                 assert max(stamps) <= commits[-1].csn
                 reads += 1
             for _ in range(2):
@@ -291,8 +291,10 @@ def test_remembered_tables_equal_the_nodes_while_others_commit(
     with ThreadPoolExecutor(3) as threads:
         reading = threads.submit(reader)
         try:
-            for one in [threads.submit(author, client, seed) for seed, client in enumerate((store, other))]:
-                one.result()
+            for writing in [
+                threads.submit(author, client, seed) for seed, client in enumerate((store, other))
+            ]:
+                writing.result()
         finally:
             done.set()
         assert reading.result() > 0
@@ -310,7 +312,7 @@ def test_old_commits_are_folded_and_read_all_the_same(store: ZookeeperStore, url
         with ZookeeperStore(parsed(url)).open() as client:
             while not done.is_set() or not reads:
                 found = client.changes(DOMAIN, 0, limit=10_000)
-                assert [one.csn for one in found] == list(range(1, len(found) + 1))
+                assert [stamped.csn for stamped in found] == list(range(1, len(found) + 1))
                 reads += 1
         return reads
 
@@ -326,9 +328,11 @@ def test_old_commits_are_folded_and_read_all_the_same(store: ZookeeperStore, url
     assert len(own) == total - 3 * records.SEGMENT
     with open_store(url) as client:
         found = client.changes(DOMAIN, 0, limit=10_000)
-        assert [one.record.change_set for one in found] == [f"change-{number}" for number in range(total)]
-        assert [one.at for one in found] == made
-        assert [one.version for one in found] == list(range(1, total + 1))
+        assert [stamped.record.change_set for stamped in found] == [
+            f"change-{number}" for number in range(total)
+        ]
+        assert [stamped.at for stamped in found] == made
+        assert [stamped.version for stamped in found] == list(range(1, total + 1))
         assert client.scan(DOMAIN, Kind.COMMIT, "", reverse=True, limit=2) == found[:-3:-1]
         assert (
             client.scan(DOMAIN, Kind.COMMIT, "", start=found[60].key.item, end=found[70].key.item)
@@ -360,7 +364,7 @@ def test_a_fold_that_was_interrupted_is_whole_or_nothing(
         store._known.clear()
         assert store.changes(DOMAIN, 0) == before
     publish(store, DOMAIN, "last")
-    assert [one.csn for one in store.changes(DOMAIN, 0)] == list(range(1, total + 2))
+    assert [stamped.csn for stamped in store.changes(DOMAIN, 0)] == list(range(1, total + 2))
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------
@@ -389,7 +393,7 @@ def test_opening_makes_nothing_and_upgrading_makes_one_layout(zookeeper: Zookeep
     assert check_schema(url).fit is Fit.EMPTY
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: upgrade_schema(url), range(4)))
-    assert {one.fit for one in found if one} == {Fit.CURRENT}
+    assert {check.fit for check in found if check} == {Fit.CURRENT}
     with open_store(url) as one, open_store(url) as two:
         assert one.read(DOMAIN, []).head == two.read(DOMAIN, []).head
 

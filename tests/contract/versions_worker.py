@@ -33,7 +33,7 @@ def day(number: int) -> Interval:
 
 def job(name: str, inactive_after: int | None = None) -> Any:
     """Declare "first", or "second", which reads it and its own past; another number is another declaration."""
-    tables = {one: Table(one, domain=DOMAIN, format="iceberg") for one in ("first", "second")}
+    tables = {table: Table(table, domain=DOMAIN, format="iceberg") for table in ("first", "second")}
     inputs = [] if name == "first" else [increment(tables["first"]), previous(tables["second"])]
     return Job(
         name,
