@@ -135,8 +135,8 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
         for field in fields(value):
             yield from places(getattr(value, field.name), (*path, field.name))
     elif isinstance(value, tuple):
-        for number, one in enumerate(value):
-            yield from places(one, (*path, number))
+        for number, member in enumerate(value):
+            yield from places(member, (*path, number))
 
 
 def changed(value: Any, path: tuple[str | int, ...], new: Any) -> Any:

@@ -43,7 +43,7 @@ def blocks(page: Path, language: str | None = None) -> list[Block]:
         Block(language=match["language"], file=match["file"] or "", text=match["text"])
         for match in _FENCE.finditer(page.read_text(encoding="utf-8"))
     ]
-    return [one for one in found if language in (None, one.language)]
+    return [block for block in found if language in (None, block.language)]
 
 
 def links(page: Path) -> list[str]:

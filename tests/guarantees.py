@@ -453,7 +453,9 @@ PROMISES = (
     Promise(
         rule="R5",
         text="skipping an epoch whose predecessor is missing",
-        stated=lambda one: PointerStatus.REFUSED if one.kind is TableKind.FULL else PointerStatus.KEPT,
+        stated=lambda setting: (
+            PointerStatus.REFUSED if setting.kind is TableKind.FULL else PointerStatus.KEPT
+        ),
         observed=skipped_beyond_a_gap,
     ),
     Promise(

@@ -139,7 +139,10 @@ def _module(path: Path) -> str:
 
 def _required(transaction: Transaction, place: str) -> tuple[str, ...]:
     asked = transaction.requires
-    found = {named(one.key) if isinstance(one, Exists) else f"no {named(one.key)}" for one in asked}
+    found = {
+        named(requirement.key) if isinstance(requirement, Exists) else f"no {named(requirement.key)}"
+        for requirement in asked
+    }
     numbered = transaction.number is not None and transaction.number.expected is not None
     return (
         *_at(place),
@@ -185,7 +188,7 @@ def named(key: Key) -> str:
                 if participant_attempt
                 else ""
             )
-            return " ".join(one for one in ("log", state, sink, by) if one)
+            return " ".join(word for word in ("log", state, sink, by) if word)
         case Kind.RESERVATION:
             return f"reservation of the {key.item}"
         case Kind.SCHEMA | Kind.SLICE | Kind.SOURCE | Kind.EPOCH | Kind.LOCK:

@@ -64,15 +64,15 @@ class TierScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         return whole_of(nodeid)
 
     def _assign_work_unit(self, node: Any) -> None:
-        others = [one for one in self.nodes if one is not node]
+        others = [other for other in self.nodes if other is not node]
         tier = TIERS.get(next(iter(self.workqueue)))
-        busy = any(self._pending_of(self.assigned_work[one]) > 1 for one in others)
+        busy = any(self._pending_of(self.assigned_work[other]) > 1 for other in others)
         if busy and tier is not None and tier.share is Share.ALONE:
             return  # another worker takes it, when it has done what it has
         super()._assign_work_unit(node)
         if not self.workqueue:
-            for one in others:
-                one.shutdown()
+            for other in others:
+                other.shutdown()
 
 
 class Sharing:

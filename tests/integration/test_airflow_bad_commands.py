@@ -318,8 +318,10 @@ def arguments(commands: Iterable[ActionCommand | GroupCommand], prefix: str) -> 
         if isinstance(command, GroupCommand):
             yield from arguments(command.subcommands, name)
             continue
-        for one in command.args:
-            flag = one.flags[-1]
-            takes_text = one.kwargs.get("action", "append") == "append" and "choices" not in one.kwargs
+        for argument in command.args:
+            flag = argument.flags[-1]
+            takes_text = (
+                argument.kwargs.get("action", "append") == "append" and "choices" not in argument.kwargs
+            )
             if takes_text and flag != "--conn-id":
                 yield f"{name} {flag}"

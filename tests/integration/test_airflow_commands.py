@@ -89,7 +89,7 @@ def test_status_counts_every_epoch_of_its_hours(epochs: Run, tmp_path: Path) -> 
         published(service, 0)
         service.register(minutely)
     done = epochs("status", "--output", "json", connection=epochs_connection(tmp_path))
-    tables = {one["table"]: one for one in json.loads(done.stdout)["tables"]}
+    tables = {table["table"]: table for table in json.loads(done.stdout)["tables"]}
     assert tables["ticks"]["nothing"] == 24 * 60
 
 
@@ -155,7 +155,7 @@ def test_explain_shows_refused_output_and_its_folder(epochs: Run, home: Path) ->
     ):
         assert words in told.stdout
     plain = json.loads(epochs("explain", "check", "--domain", "checks", "-o", "json").stdout)
-    assert [one["sample"] for one in plain["findings"]] == [["{'x': 2}"]]
+    assert [finding["sample"] for finding in plain["findings"]] == [["{'x': 2}"]]
     (place,) = plain["places"]
     assert list(Path(place.removeprefix("file://")).glob("*.parquet"))
     (line,) = json.loads(epochs("status", "--domain", "checks", "-o", "json").stdout)["tables"]
@@ -369,7 +369,7 @@ def test_recover_moves_a_pointer_that_lags(epochs: Run, apart: tuple[str, Path],
         catalog.execute("UPDATE iceberg_tables SET metadata_location = previous_metadata_location")
     done = epochs("recover", "-o", "json", connection=connection)
     assert done.returncode == 0, done.stderr
-    assert [one["pointer"] for one in json.loads(done.stdout)["tables"]] == ["moved"]
+    assert [table["pointer"] for table in json.loads(done.stdout)["tables"]] == ["moved"]
     assert "up to date" in epochs("recover", connection=connection).stdout
     with closing(sqlite3.connect(file)) as catalog, catalog:
         catalog.execute("DELETE FROM iceberg_tables")

@@ -52,7 +52,7 @@ def test_each_finding_of_doctor_names_a_command(service: EpochService, epochs: R
 def test_changes_are_printed_once_with_a_kept_position(epochs: Run) -> None:
     """R35: one line of JSON a table; behind its position there is nothing; a position that is none is named."""
     code, printed, _ = epochs("changes")
-    (line,) = (json.loads(one) for one in printed.splitlines())
+    (line,) = (json.loads(text) for text in printed.splitlines())
     assert (code, line["csn"], line["table"], line["rows"]) == (0, 1, "flights", 2)
     assert epochs("changes", "--after", line["position"])[:2] == (0, "")
     code, _, failed = epochs("changes", "--after", "yesterday")

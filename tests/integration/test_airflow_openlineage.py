@@ -59,8 +59,11 @@ def versions(folder: Path) -> dict[str, tuple[int, int | None]]:
     with EpochService.open(Settings(store_url=url, warehouse=warehouse)) as service:
         found = list(pages(service.store, "default", TableRecord))  # type: ignore[arg-type]
     return {
-        one.key.item: (one.csn or 0, None if one.record.ref is None else one.record.ref.version)
-        for one in found
+        stamped.key.item: (
+            stamped.csn or 0,
+            None if stamped.record.ref is None else stamped.record.ref.version,
+        )
+        for stamped in found
     }
 
 

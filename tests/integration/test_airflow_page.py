@@ -128,12 +128,12 @@ def test_epochs_of_an_earlier_job_are_shown_only_with_access_to_all_dags(tmp_pat
         service.retire("default", "before", reason="renamed", by="ada")
         publish(service, successor, Interval(DAY.end, DAY.end + timedelta(days=1)))
         (row,), (own,) = rows(service, None), rows(service, "dag_successor")
-    assert [(one["state"], one["committed"]["rows"]) for one in row["cells"]] == [
+    assert [(cell["state"], cell["committed"]["rows"]) for cell in row["cells"]] == [
         ("COMMIT", 1),
         ("COMMIT", 1),
     ]
     assert row["cells"][0]["owner"] is None
-    assert [one["state"] for one in own["cells"]] == ["", "COMMIT"]
+    assert [cell["state"] for cell in own["cells"]] == ["", "COMMIT"]
     assert set(own["cells"][0]) == {"start", "end", "state"}
 
 
@@ -328,7 +328,7 @@ def test_fields_of_an_invalid_connection_are_shown_only_with_access_to_it(
     wrong = {"conn_type": "epochs", "host": "hidden.db", "extra": {"warehouse": "file:///w"}}
     monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", json.dumps(wrong))
     answers = {role: client.get("/epochs/api/grid", headers=token(role)) for role in ("op", "viewer")}
-    assert [one.status_code for one in answers.values()] == [400, 400]
+    assert [answer.status_code for answer in answers.values()] == [400, 400]
     assert "hidden.db" in answers["op"].text
     assert "hidden.db" not in answers["viewer"].text
 
@@ -338,7 +338,7 @@ def test_fields_of_an_invalid_connection_are_shown_only_with_access_to_it(
 
 def test_airflows_ui_is_told_of_the_page(client: TestClient) -> None:
     answer = client.get("/api/v2/plugins", headers=token("viewer")).json()
-    (plugin,) = [one for one in answer["plugins"] if one["name"] == EpochsPlugin.name]
+    (plugin,) = [known for known in answer["plugins"] if known["name"] == EpochsPlugin.name]
     (page,) = plugin["react_apps"]
     assert (page["destination"], page["url_route"]) == ("nav", "epochs")
     script = (Path(__file__).parents[2] / "airflow_provider/plugins/grid/static/epochs.js").read_text()

@@ -92,7 +92,7 @@ def test_abort_ends_the_attempt_that_was_shown(client: TestClient, rides: Rides)
     assert isinstance(first, Attempt)
     assert isinstance(newer, Attempt)
     shown = get(client, rides, "epoch", **epoch("load_rides", 3)).json()
-    assert [one["token"] for one in shown["attempts"]] == [first.token, newer.token]
+    assert [attempt["token"] for attempt in shown["attempts"]] == [first.token, newer.token]
     assert shown["attempts"][-1]["ended"] is None
     old = decide(client, rides, "epoch/abort", **epoch("load_rides", 3), token=first.token)
     assert (old.status_code, old.json()["error"]) == (409, "Conflict")
@@ -154,14 +154,17 @@ def test_staged_attempt_is_told_as_such(client: TestClient, rides: Rides) -> Non
     rides.open("mend", 2)
     rides.stage("mend", 2)
     shown = get(client, rides, "epoch", **epoch("load_rides", 2)).json()
-    assert [one["staged"] for one in shown["attempts"]] == [False, True]
+    assert [attempt["staged"] for attempt in shown["attempts"]] == [False, True]
 
 
 def test_restatement_is_planned_and_opened(client: TestClient, rides: Rides) -> None:
     span = f"{day(1).start.isoformat()}/{day(1).end.isoformat()}"
     plan = get(client, rides, "restatement/plan", job="load_rides", interval=span).json()
     assert (plan["epochs"], plan["jobs"], plan["obstacles"], plan["may_decide"]) == (3, 2, [], True)
-    assert {(one["job"], one["epochs"]) for one in plan["members"]} == {("load_rides", 1), ("count_rides", 2)}
+    assert {(member["job"], member["epochs"]) for member in plan["members"]} == {
+        ("load_rides", 1),
+        ("count_rides", 2),
+    }
     body = {"job": "load_rides", "interval": span, "name": plan["name"], "needs_approval": True}
     opened = decide(client, rides, "restatement/open", **body).json()
     assert (opened["opened"], opened["epochs"]) == (plan["name"], 3)
@@ -207,13 +210,13 @@ def test_job_that_no_dag_has_worked_on_needs_the_permission_on_all_dags(
 
 def test_drawer_has_inputs_slices_and_attempts(client: TestClient, rides: Rides) -> None:
     shown = get(client, rides, "epoch", **epoch("count_rides", 2)).json()
-    assert [(one["table"], one["to"], one["csn"]) for one in shown["inputs"]] == [
+    assert [(read["table"], read["to"], read["csn"]) for read in shown["inputs"]] == [
         ("rides", day(2).end.isoformat(), 3)
     ]
-    assert [(one["table"], one["rows"], one["files"]) for one in shown["slices"]] == [
+    assert [(written["table"], written["rows"], written["files"]) for written in shown["slices"]] == [
         ("station_totals", 3, 1)
     ]
-    assert [one["state"] for one in shown["attempts"]] == ["COMMIT"]
+    assert [attempt["state"] for attempt in shown["attempts"]] == ["COMMIT"]
 
 
 def test_topology_is_drawn_from_left_to_right(
@@ -223,7 +226,7 @@ def test_topology_is_drawn_from_left_to_right(
     columns = {node["name"]: node["column"] for node in found["nodes"]}
     assert columns == {"load_rides": 0, "rides": 1, "count_rides": 2, "station_totals": 3}
     names = {node["id"]: node["name"] for node in found["nodes"]}
-    assert [(names[one["start"]], names[one["end"]]) for one in found["arrows"]] == [
+    assert [(names[arrow["start"]], names[arrow["end"]]) for arrow in found["arrows"]] == [
         ("rides", "count_rides"),
         ("count_rides", "station_totals"),
         ("load_rides", "rides"),
@@ -241,8 +244,11 @@ def test_topology_is_drawn_from_left_to_right(
 
 def test_delay_is_counted_from_the_end_to_the_first_publish(client: TestClient, rides: Rides) -> None:
     found = get(client, rides, "delay", table="rides").json()
-    assert [one["end"] for one in found["epochs"]] == [day(1).end.isoformat(), day(2).end.isoformat()]
-    assert all(one["delay_s"] > 0 for one in found["epochs"])
+    assert [published["end"] for published in found["epochs"]] == [
+        day(1).end.isoformat(),
+        day(2).end.isoformat(),
+    ]
+    assert all(published["delay_s"] > 0 for published in found["epochs"])
     assert found["lag"]["complete_to"] == day(2).end.isoformat()
     few = get(client, rides, "delay", table="rides", epochs=1).json()
     assert few["epochs"] == found["epochs"][1:]

@@ -430,7 +430,7 @@ def test_expired_restatement_is_to_be_abandoned(restate: Restate) -> None:
     found = answer(restate("status", "hours", "-o", "json"))
     assert found["state"] == "expired"
     assert found["next_step"] == "airflow epochs restate abandon hours --reason …"
-    assert [one["state"] for one in answer(restate("list", "-o", "json"))] == ["expired"]
+    assert [restatement["state"] for restatement in answer(restate("list", "-o", "json"))] == ["expired"]
     assert "because      restatement 'hours' had until" in restate("status", "hours").stdout
 
 

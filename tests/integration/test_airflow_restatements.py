@@ -196,7 +196,7 @@ def test_what_holds_it_is_told_to_those_who_may_see_it(
     held.stage("mend", 1)
     query, headers = {"domain": held.domain, "name": "mend"}, signed_in("user")
     seen = client.get("/epochs/api/restatement", params=query, headers=headers).json()
-    assert [(one["job"], one["epochs"], one["tables"]) for one in seen["held"]] == [
+    assert [(holder["job"], holder["epochs"], holder["tables"]) for holder in seen["held"]] == [
         ("count_rides", 2, ["rides"])
     ]
     assert "restate join mend count_rides" in seen["next_step"][0]
@@ -218,7 +218,7 @@ def test_hidden_restatement_and_an_absent_one_are_told_alike(
     assert [answer.status_code for answer in absent] == [404, 404]
     monkeypatch.setattr(DagAccess, "may_read", lambda _self, _dag_id: False)
     hidden = [ask("restatement", name="mend"), decide("publish")]
-    assert [one.text.replace("nobody", "mend") for one in absent] == [one.text for one in hidden]
+    assert [answer.text.replace("nobody", "mend") for answer in absent] == [answer.text for answer in hidden]
     assert ask("restatements").json()["restatements"] == []
 
 
@@ -245,10 +245,11 @@ def test_list_has_open_ones_first_and_its_pages(
             csn = rides.service.restatements.publish(rides.domain, name)
     rides.stage("mend", 2)
     answer = ask("restatements").json()
-    found = {one["name"]: one for one in answer["restatements"]}
+    found = {restatement["name"]: restatement for restatement in answer["restatements"]}
     assert list(found) == ["mend", "published", "abandoned"]
     assert {
-        name: (one["state"], one["staged"], one["epochs"], one["csn"]) for name, one in found.items()
+        name: (restatement["state"], restatement["staged"], restatement["epochs"], restatement["csn"])
+        for name, restatement in found.items()
     } == {
         "mend": ("open", 2, 3, None),
         "published": ("published", None, 2, csn),
@@ -258,7 +259,10 @@ def test_list_has_open_ones_first_and_its_pages(
     assert (found["mend"]["reason"], found["mend"]["by"], found["mend"]["jobs"]) == (WHY, "ada", 2)
     monkeypatch.setattr(restatements, "_PAGE", 2)
     page = ask("restatements", offset=2).json()
-    assert ([one["name"] for one in page["restatements"]], page["total"]) == (["abandoned"], 3)
+    assert ([restatement["name"] for restatement in page["restatements"]], page["total"]) == (
+        ["abandoned"],
+        3,
+    )
 
 
 def test_members_are_counted_and_listed_by_page(
@@ -268,14 +272,14 @@ def test_members_are_counted_and_listed_by_page(
     rides.stage("mend", 1)
     answer = ask("restatement", name="mend").json()
     assert answer["states"] == {"staged": 2, "outdated": 0, "computing": 0, "waiting": 2}
-    assert [(one["job"], one["epochs"], one["staged"]) for one in answer["members"]] == [
+    assert [(member["job"], member["epochs"], member["staged"]) for member in answer["members"]] == [
         ("count_rides", 3, 1),
         ("load_rides", 1, 1),
     ]
-    assert [(one["job"], one["start"], one["epochs"]) for one in answer["asked"]] == [
+    assert [(asked["job"], asked["start"], asked["epochs"]) for asked in answer["asked"]] == [
         ("load_rides", "2013-02-01T00:00:00+00:00", 1)
     ]
-    assert [(one["job"], one["start"][:10], one["state"]) for one in answer["listed"]] == [
+    assert [(member["job"], member["start"][:10], member["state"]) for member in answer["listed"]] == [
         ("count_rides", "2013-02-01", "staged"),
         ("load_rides", "2013-02-01", "staged"),
         ("count_rides", "2013-02-02", "waiting"),
@@ -289,7 +293,7 @@ def test_members_are_counted_and_listed_by_page(
     assert unchanged == {"unchanged": True, "tag": answer["tag"]}
     monkeypatch.setattr(restatements, "_PAGE", 1)
     waiting = ask("restatement", name="mend", state="unstaged", offset=1).json()
-    assert [one["start"][:10] for one in waiting["listed"]] == ["2013-02-03"]
+    assert [member["start"][:10] for member in waiting["listed"]] == ["2013-02-03"]
     assert (waiting["total"], waiting["offset"]) == (2, 1)
     assert ask("restatement", name="mend", job="load_rides", state="waiting").json()["total"] == 0
 
@@ -302,14 +306,14 @@ def test_outdated_member_says_why_and_its_run_is_for_its_readers(
     rides.stage_one("mend", rides.load, 1, generation=1)
     answer = ask("restatement", name="mend", state="outdated").json()
     assert answer["states"]["outdated"] == 3
-    assert {one["why"] for one in answer["listed"]} == {"rides was computed again since"}
+    assert {member["why"] for member in answer["listed"]} == {"rides was computed again since"}
     # The job's latest epoch is of a DAG that the user may read; the run within the restatement is not.
     monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id == "count_rides")
     monkeypatch.setattr(
         restatements, "recent_dags", lambda *_: {"load_rides": "count_rides", "count_rides": "count_rides"}
     )
     listed = ask("restatement", name="mend", job="load_rides").json()["listed"]
-    assert [(one["state"], one["owner"], one["why"]) for one in listed] == [("staged", None, "")]
+    assert [(member["state"], member["owner"], member["why"]) for member in listed] == [("staged", None, "")]
 
 
 @pytest.mark.parametrize(
@@ -418,7 +422,7 @@ def test_restatement_is_approved_published_and_reverted(rides: Rides, ask: Ask, 
         [],
         None,
     )
-    assert [one["owner"]["run_id"] for one in seen["listed"]] == ["restated"] * 4
+    assert [member["owner"]["run_id"] for member in seen["listed"]] == ["restated"] * 4
     assert decide("abandon", reason="too late").status_code == 400
     assert decide("revert", reason="  ").json()["error"] == "InvalidInput"
     back = decide("revert", reason="the first rows were right").json()
@@ -443,7 +447,7 @@ def test_decisions_are_in_airflows_audit_log(rides: Rides, decide: Ask) -> None:
     decide("publish")
     with create_session() as session:
         found = session.query(Log).filter(Log.event == "epochs_restatement_publish").all()
-        (entry,) = [one for one in found if rides.domain in (one.extra or "")]
+        (entry,) = [logged for logged in found if rides.domain in (logged.extra or "")]
         assert entry.owner == "ann the user"
         assert json.loads(str(entry.extra))["name"] == "mend"
 

@@ -169,7 +169,7 @@ def count(service: EpochService, table: str) -> int:
 
 def states(service: EpochService, job: Job = DAILY) -> list[EpochState]:
     log = service.barriers(job.domain, job.name, job.cadence.split(SEVENTH)[0])
-    return [one.record.state for one in sorted(log, key=lambda one: one.at)]
+    return [entry.record.state for entry in sorted(log, key=lambda entry: entry.at)]
 
 
 def test_spark_computes_one_epoch_that_is_published_and_announced(

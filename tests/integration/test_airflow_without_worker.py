@@ -149,7 +149,7 @@ def fired(told: RunTrigger, within_s: float = 20, later: Callable[[], None] | No
     if isinstance(event, TaskSuccessEvent):
         assert event.xcoms is None, "Airflow stores those of an event as text"
         told = [call.args[0] for call in comms.send.call_args_list]
-        event.xcoms = {one.key: one.value for one in told if isinstance(one, SetXCom)}
+        event.xcoms = {message.key: message.value for message in told if isinstance(message, SetXCom)}
     return event
 
 

@@ -131,7 +131,7 @@ def test_tables_of_three_cadences_are_judged_where_each_stands(
     epochs: LocalEpochs, reader: AdHocReader
 ) -> None:
     before = [reader.read() for _ in range(3)]
-    assert {(one.barrier, one.tables, len(one.wrong)) for one in before} == {
+    assert {(judged.barrier, judged.tables, len(judged.wrong)) for judged in before} == {
         (end_of(SATURDAY), len(TABLES) - 1, 0)
     }, "there is no week yet"
 
@@ -141,13 +141,13 @@ def test_tables_of_three_cadences_are_judged_where_each_stands(
 
     commit_day(epochs, SUNDAY)
     newest, earlier, day_later = (reader.read() for _ in range(3))
-    assert [one.barrier for one in (newest, earlier, day_later)] == [
+    assert [judged.barrier for judged in (newest, earlier, day_later)] == [
         end_of(SUNDAY),
         end_of(SATURDAY),
         end_of(SUNDAY),
     ]
-    assert [one.tables for one in (newest, earlier, day_later)] == [8, 8, 9]
-    assert [one.wrong for one in (newest, earlier, day_later)] == [{}, {}, {}]
+    assert [judged.tables for judged in (newest, earlier, day_later)] == [8, 8, 9]
+    assert [judged.wrong for judged in (newest, earlier, day_later)] == [{}, {}, {}]
 
 
 def test_a_week_that_is_not_the_source_s_is_wrong(
@@ -181,8 +181,8 @@ def test_answers_of_the_catalog_are_early_or_to_be_asked_again(tmp_path: Path) -
         assert empty.read_day().tables == 8
         no_week = raised(empty.read_all)
     gone = raised(empty.read_day)
-    assert [catalog.is_early(one) for one in (before, no_week, gone)] == [True, True, False]
-    assert [catalog.is_retryable(one) for one in (before, no_week, gone)] == [False, False, True]
+    assert [catalog.is_early(error) for error in (before, no_week, gone)] == [True, True, False]
+    assert [catalog.is_retryable(error) for error in (before, no_week, gone)] == [False, False, True]
     for lasting in (ValueError("a defect"), FileNotFoundError("a file of a cut that is held")):
         assert not catalog.is_retryable(lasting)
 

@@ -28,7 +28,9 @@ DAYS = Days(first=source.BLIZZARD, count=2)
 def programs() -> list[str]:
     """In an order in which the twin's DAGs let them run."""
     dags = [
-        one for one in vars(importlib.import_module("dags.twin_pipeline")).values() if isinstance(one, DAG)
+        value
+        for value in vars(importlib.import_module("dags.twin_pipeline")).values()
+        if isinstance(value, DAG)
     ]
     after = {
         dag.get_task("job").application: {

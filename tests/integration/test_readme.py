@@ -86,7 +86,10 @@ def test_python_of_the_readme_prints_the_stated_output_twice(
     names = {"__name__": "a_dag_file"}
     exec(declarations + by_hand + dag, names)  # noqa: S102
     assert capsys.readouterr().out == ""
-    assert [one.task_id for one in names["dag"].topological_sort()] == ["rides_are_there", "compute"]
+    assert [operator.task_id for operator in names["dag"].topological_sort()] == [
+        "rides_are_there",
+        "compute",
+    ]
     _run_tasks(names["dag"], datetime(2024, 5, 2, tzinfo=UTC))
 
 
@@ -225,12 +228,12 @@ def test_the_example_dags_compute_and_read_their_days(
 
 
 def _save(folder: Path, found: list[Block]) -> None:
-    for one in found:
-        if not one.file:
+    for block in found:
+        if not block.file:
             continue
-        path = folder / one.file
+        path = folder / block.file
         path.parent.mkdir(exist_ok=True)
-        path.write_text(one.text)
+        path.write_text(block.text)
 
 
 def _land(folder: Path) -> None:

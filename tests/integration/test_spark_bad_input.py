@@ -60,7 +60,7 @@ def test_invalid_argument_is_refused_and_the_program_goes_on(
         before = service.barriers(job.domain, job.name, HOUR)
         refused(lambda value: call(epoch, value), good)
         assert service.barriers(job.domain, job.name, HOUR) == before
-        assert [one.record.state for one in before] == [EpochState.OPEN]
+        assert [entry.record.state for entry in before] == [EpochState.OPEN]
         assert not list(tmp_path.rglob("*.parquet"))
         epoch.write(TABLE, spark.range(1))
     assert epoch.published is not None

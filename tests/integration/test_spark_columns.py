@@ -119,8 +119,8 @@ def test_statements_see_the_new_columns_in_rows_of_before(
         column_changes=[rename("sum", "amount"), widen("amount", "decimal(12,2)"), add("visits", "int")],
     )
     jobs = [
-        Job("keep", inputs=[previous(one)], outputs=[one], cadence="@hourly", origin=MIDNIGHT)
-        for one in (before, after)
+        Job("keep", inputs=[previous(declared)], outputs=[declared], cadence="@hourly", origin=MIDNIGHT)
+        for declared in (before, after)
     ]
     with (
         epoch_run(jobs[0], hour(0), spark=spark, settings=settings) as epoch,
@@ -146,4 +146,4 @@ def test_statements_see_the_new_columns_in_rows_of_before(
     for number, rows in wanted.items():
         cut = service.cuts.cut("default", ["accounts"], at=hour(number).end)
         found = service.cuts.read(cut, "accounts", ["id", "amount", "visits"]).to_pylist()
-        assert sorted(tuple(one.values()) for one in found) == rows
+        assert sorted(tuple(row.values()) for row in found) == rows

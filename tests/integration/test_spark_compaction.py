@@ -151,7 +151,7 @@ def test_r17_spark_compacts_rows_of_epochs(
     for table in (EVENTS, COUNTS):
         compact(spark, table)
     call(spark, "rewrite_manifests", EVENTS)
-    assert [one.problem for one in service.recover("shop").tables] == ["", ""]
+    assert [table.problem for table in service.recover("shop").tables] == ["", ""]
     assert every_way(spark, service, service.cuts.cut("shop", ["events", "counts"])) == before
     load(spark, settings, 2)
     count(spark, settings, 2)

@@ -74,8 +74,8 @@ def owner(number: int, try_number: int = 1) -> Owner:
 def keep(epoch: EpochRun, *statements: str) -> None:
     """Run *statements* on the accounts, and note in the bookings how many they were."""
     with epoch.draft(ACCOUNTS, schema=COLUMNS) as accounts:
-        for one in statements:
-            epoch.spark.sql(one.format(accounts=accounts))
+        for statement in statements:
+            epoch.spark.sql(statement.format(accounts=accounts))
     epoch.write(BOOKINGS, epoch.spark.range(len(statements)))
 
 
@@ -147,7 +147,7 @@ def seen_by_others(spark: SparkSession, service: EpochService) -> list[list[Any]
         spark.read.format("iceberg").load(info.pointer).where("_epoch = timestamp'2013-02-08 02:00:00Z'")
     )
     rows = [by_pyiceberg, [row.asDict() for row in by_runtime.collect()]]
-    return [sorted((one["id"], one["branch"], one["amount"]) for one in found) for found in rows]
+    return [sorted((row["id"], row["branch"], row["amount"]) for row in found) for found in rows]
 
 
 @on_classic
@@ -176,7 +176,7 @@ def test_a_statement_that_fails_leaves_nothing_and_the_block_may_be_tried_again(
 
 def states(service: EpochService, interval: Interval) -> list[tuple[str, str]]:
     log = service.barriers(KEEP.domain, KEEP.name, interval)
-    return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
+    return [(entry.record.state, entry.record.sink) for entry in sorted(log, key=lambda entry: entry.at)]
 
 
 def begun(service: EpochService, who: Owner, interval: Interval) -> Attempt:
@@ -456,8 +456,8 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
     with EpochService.open(elsewhere) as service:
         for number in range(2):
             with epoch_run(job, hour(number), spark=spark, settings=elsewhere) as epoch:
-                for one in (table, rows):
-                    with epoch.draft(one, schema=columns) as name:
+                for sink in (table, rows):
+                    with epoch.draft(sink, schema=columns) as name:
                         spark.sql(f"INSERT INTO {name} SELECT {row}")
         cut = service.cuts.cut("default", [table, "rows"])
         full, incremental = (service.cuts.read(cut, name) for name in (table.name, "rows"))
@@ -526,12 +526,12 @@ def test_on_postgresql_spark_never_hears_of_the_database(
             known = [
                 *(f"{name}={value}" for name, value in spark.sparkContext.getConf().getAll()),
                 *(f"{row['key']}={row['value']}" for row in spark.sql("SET").collect()),
-                *(one for path in Path("/proc").glob("[0-9]*/cmdline") for one in [command_of(path)]),
+                *(command for path in Path("/proc").glob("[0-9]*/cmdline") for command in [command_of(path)]),
             ]
     assert [row[0] for row in kept(on_postgresql, 1)] == [1, 2, 3, 4]
     secrets = (ODD, quote(ODD, safe=""), json.dumps(ODD)[1:-1])
-    assert not [one for one in known if any(secret in one for secret in secrets)]
-    assert any("spark.sql.catalog.epochs_" in one for one in known)
+    assert not [text for text in known if any(secret in text for secret in secrets)]
+    assert any("spark.sql.catalog.epochs_" in text for text in known)
 
 
 RUN_OF = [owner(0), owner(1)]

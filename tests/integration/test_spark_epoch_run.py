@@ -87,7 +87,7 @@ def read(service: EpochService, table: str) -> pa.Table:
 def states(service: EpochService, job: Job = BOTH, interval: Interval = HOUR) -> list[tuple[str, str]]:
     """The epoch's state log in the order of its entries' times."""
     log = service.barriers(job.domain, job.name, interval)
-    return [(one.record.state, one.record.sink) for one in sorted(log, key=lambda one: one.at)]
+    return [(entry.record.state, entry.record.sink) for entry in sorted(log, key=lambda entry: entry.at)]
 
 
 def test_two_tables_become_visible_at_once_and_a_day_reads_its_hours(
@@ -489,7 +489,7 @@ def test_arguments_that_do_not_fit_are_told(classic_session: SparkSession, setti
         next(epochs)
     with pytest.raises(NotReady) as waiting:
         epoch_run(SUMS, DAY, spark=classic_session, settings=settings).__enter__()
-    assert {str(one.table) for one in waiting.value.missing} == {"hourly", "totals"}
+    assert {str(missing.table) for missing in waiting.value.missing} == {"hourly", "totals"}
 
 
 def test_a_table_in_memory_is_refused(classic_session: SparkSession, service: EpochService) -> None:

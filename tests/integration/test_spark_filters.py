@@ -66,13 +66,15 @@ def test_filters_mean_the_same_in_each_way_of_reading(
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     with connect(settings.store_url) as epochs:
         cut = epochs.cut(["events"])
-        for one, ids in FILTERS:
-            assert sorted(cut["events"].to_arrow(["n"], [one]).column("n").to_pylist()) == ids, one
+        for condition, ids in FILTERS:
+            assert sorted(cut["events"].to_arrow(["n"], [condition]).column("n").to_pylist()) == ids, (
+                condition
+            )
     with epoch_run(READER, SECOND, spark=spark, settings=settings) as epoch:
-        for one, ids in FILTERS:
-            found = epoch.read(EVENTS, columns=["n"], filters=[one])
+        for condition, ids in FILTERS:
+            found = epoch.read(EVENTS, columns=["n"], filters=[condition])
             assert found.columns == ["n"]
-            assert sorted(row.n for row in found.collect()) == ids, one
+            assert sorted(row.n for row in found.collect()) == ids, condition
         if way == "files":
             opened = [len(epoch.read(EVENTS, filters=[("n", "<", end)]).inputFiles()) for end in (9, 2, 0)]
             assert opened == [2, 1, 0]

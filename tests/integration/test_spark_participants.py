@@ -95,7 +95,7 @@ def test_participants_in_threads_share_one_session(
             epoch.write(ODD, epoch.spark.range(1))
         with ThreadPoolExecutor(PARTS) as pool:
             futures = [pool.submit(part, handle) for handle in epoch.handles]
-        assert [type(one.exception()) for one in futures] == [type(None), RuntimeError, type(None)]
+        assert [type(future.exception()) for future in futures] == [type(None), RuntimeError, type(None)]
         with pytest.raises(NotReady):
             service.cuts.cut("default", [ODD])
         part(epoch.handles[1])
@@ -269,7 +269,7 @@ def test_mapped_tasks_write_one_epoch(tasks: Settings, connect_session: SparkSes
         with pytest.raises(AirflowSkipException, match="events of restatements alone name it"):
             group.begin(events=[restated], run_id="asset_triggered__1")
         again = group.begin(cleared_after=2, try_number=3)
-        assert {json.loads(one)["revision"] for one in again} == {2}, "the whole group is cleared"
+        assert {json.loads(handle)["revision"] for handle in again} == {2}, "the whole group is cleared"
 
 
 @pytest.mark.usefixtures("tasks")

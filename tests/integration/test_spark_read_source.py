@@ -98,9 +98,9 @@ def test_a_job_reads_two_sources_of_others(
             epoch.write(QUOTED, epoch.read_source("prices"))
     lake.close()
     sold = rows(settings, "sold")
-    found = {(one["id"], one["_epoch"].hour) for one in sold}
+    found = {(row["id"], row["_epoch"].hour) for row in sold}
     assert (len(sold), found) == (5, {(0, 1), (3, 1), (5, 2), (10, 2), (13, 2)})
-    assert {(one["Amount"], one["at"], one["naive"]) for one in sold} == {
+    assert {(row["Amount"], row["at"], row["naive"]) for row in sold} == {
         (Decimal("1.50"), datetime(2024, 5, 1, 10, tzinfo=UTC), datetime.fromisoformat("2024-05-01T12:00"))
     }
     quoted = {(row["value"], row["_epoch"].hour) for row in rows(settings, "quoted")}
