@@ -59,9 +59,9 @@ class Contents(History):
     def _chain(self, table: str, csn: int) -> tuple[datetime, datetime] | None:
         slices = self.current(table, csn)
         starts = {slice_.interval.start: slice_.interval.end for slice_ in slices.values()}
-        one = JOBS[OWNERS[table]]
-        if one.job.origin is not None:
-            low = one.job.origin
+        simulated = JOBS[OWNERS[table]]
+        if simulated.job.origin is not None:
+            low = simulated.job.origin
         else:
             there = (slice_ for slice_ in self._slices[table] if slice_.is_there(csn))
             first = min(there, key=lambda slice_: slice_.csn, default=None)
