@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ import pytest
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep.audit import missing_files
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
+from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.records import topology_key
@@ -100,6 +104,26 @@ def test_the_bounds_of_a_source_that_its_job_has_left_are_moved_too(places: Plac
     same = second.begin(with_source, day(1), owner("again", try_number=2), sources=files("then"))
     assert isinstance(same, Attempt)
     assert same.sources == again.sources
+
+
+def test_what_was_deleted_before_the_move_is_not_missed_after_it(places: Places, quick_path: Path) -> None:
+    """R24, I6: the target has stamped the commit that superseded it a moment ago."""
+    soon = Defaults(read_grace=timedelta(milliseconds=1), retention_grace=timedelta(milliseconds=2))
+    settings = Settings(
+        store_url=f"sqlite:///{quick_path}/first.db", warehouse=f"file://{quick_path}/warehouse"
+    )
+    with EpochService.open(settings, defaults=soon) as first:
+        run(first, job("j", LEFT), 1, 1)
+        again = first.begin(job("j", LEFT), day(1), owner("again"))
+        assert isinstance(again, Attempt)
+        write_rows(first, again, "left", pa.table({"number": [2]}))
+        first.publish(again)
+        time.sleep(0.01)
+        assert first.retention.vacuum(DOMAIN).deleted
+    moved(places, "first", "second")
+    second = places["second"]
+    assert numbers(second, "left") == [2]
+    assert not list(missing_files(second.store, second.formats, DOMAIN))
 
 
 def test_a_domain_is_moved_on_and_comes_back_nowhere(places: Places) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from airflow_provider.coordination.commits.catch_up import behind_of
 from airflow_provider.coordination.commits.claims import claimed_versions
+from airflow_provider.coordination.commits.expired_states import retention_of
 from airflow_provider.coordination.commits.pointers import as_recorded, declared_tables
 from airflow_provider.coordination.commits.slices import committed_slices
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
@@ -20,7 +21,7 @@ from airflow_provider.domain.defaults import DEFAULTS, Defaults
 from airflow_provider.domain.epoch import AttemptEvent, EpochRecord, EpochState, LockRecord
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import Stamped, event_partition, source_key, topology_key
+from airflow_provider.domain.records import Stamped, event_partition, retention_key, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState
 from airflow_provider.domain.topology import OnUpstreamRevision, Table
@@ -248,12 +249,14 @@ def _readable(
 ) -> dict[TableName, list[TableRef]]:
     """Return the versions of each table that may be read."""
     found: dict[TableName, list[TableRef]] = {}
-    now, newest = reader.read(domain, []).now, dict[TableName, TableRef]()
+    reading, newest = reader.read(domain, [retention_key(domain)]), dict[TableName, TableRef]()
+    now, horizon = reading.now, retention_of(domain, reading).horizon
     born = {TableName(known.key.item): known.record.born for known in pages(reader, domain, TableRecord)}
     for csn, table, ref, at in _versions(reader, domain):
         if csn < born.get(table, 0):
             continue  # of a table that was dropped: who has no claim on it opens none of its files
-        if at + defaults.read_grace > now and table in newest:
+        # A move has stamped all commits anew, also those whose vacuum took what they superseded.
+        if csn > horizon and at + defaults.read_grace > now and table in newest:
             found.setdefault(table, []).append(newest[table])  # a cut may have been made of it just before
         newest[table] = ref
     claimed = claimed_versions(reader, domain)
