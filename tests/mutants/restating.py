@@ -58,6 +58,15 @@ _COPIES = (
         by="test_a_skip_in_the_middle_that_copies_what_is_replaced",
     ),
     Mutant(
+        name="a revert gives rows back that a member had computed from older rows of another",
+        rule="R30",
+        file=REVERTING,
+        old="            if found.staged and known.on_upstream_revision is OnUpstreamRevision.CASCADE:\n",
+        new="            if found.staged:\n",
+        tests=(EDGES,),
+        by="test_a_member_had_ignored_a_revision_of_another_member",
+    ),
+    Mutant(
         name="a revert computes what was a skipped copy",
         rule="R30",
         file=REVERTING,
