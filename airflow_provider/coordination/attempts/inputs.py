@@ -9,7 +9,7 @@ from airflow_provider.coordination.attempts.refusals import refuse_expired_input
 from airflow_provider.coordination.attempts.validate import rewrite_logs
 from airflow_provider.coordination.attempts.within import Within, rewritten_beside
 from airflow_provider.coordination.commits.expired_states import expired_states
-from airflow_provider.coordination.commits.staged import lacks_staged, with_staged
+from airflow_provider.coordination.commits.staged import with_staged
 from airflow_provider.coordination.context import Context
 from airflow_provider.domain.beginning import altered, expired_inputs, inputs_behind, resolve_inputs
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord, Provenance
@@ -72,8 +72,6 @@ class Inputs:
         refuse_missing(self.context.store, epoch_of, missing, tables)
         if members is not None:
             found = list(members.read(job.epoch(interval), found, tables))
-            if lacks_staged(found, tables, known, members):
-                return None, True  # a commit by itself came between these reads
         if fills and epoch is not None and epoch.committed is not None:
             recorded = epoch.committed.inputs
             lost = [*expired_inputs(recorded, tables, retention), *altered(recorded, tables)]

@@ -115,8 +115,8 @@ class Members:
     def beside(self, tables: Mapping[TableName, TableRecord]) -> dict[TableName, TableRecord]:
         """Return *tables* as if what the group's jobs compute at its barrier were committed; as they are otherwise.
 
-        Whoever resolves inputs by it has to find staged output of each, see :func:`lacks_staged`. A table that its job
-        declares no more stays as it is: nothing is staged for it.
+        A begin resolves inputs by it, and then calls :meth:`read` with *tables*, which finds staged output of each such
+        epoch or refuses the begin. A table that its job declares no more stays as it is: nothing is staged for it.
         """
         new = {name: self._uncommitted(table) for name, table in tables.items()}
         keys = {name: job_key(self.domain, tables[name].job) for name, intervals in new.items() if intervals}
@@ -250,27 +250,6 @@ def with_staged(
     known = {name: stamped for name, stamped in tables.items() if stamped is not None}
     found = members.beside({name: stamped.record for name, stamped in known.items()})
     return {**tables, **{name: replace(stamped, record=found[name]) for name, stamped in known.items()}}
-
-
-def lacks_staged(
-    inputs: Iterable[Provenance],
-    tables: Mapping[TableName, Stamped[TableRecord] | None],
-    beside: Mapping[TableName, Stamped[TableRecord] | None],
-    members: Members,
-) -> bool:
-    """Return True if one of *inputs* has a range that neither commits nor staged output covers.
-
-    :param beside: *tables*, as :func:`with_staged` had them when the inputs were resolved.
-    """
-    for read in inputs:
-        stamped, shown = tables.get(read.table), beside.get(read.table)
-        if stamped is None or shown is None or read.staged:
-            continue
-        committed, counted = stamped.record.progress, shown.record.progress
-        for interval in within(members.record.of(stamped.record.job), read.low, read.high):
-            if counted.covers(interval) and not committed.covers(interval):
-                return True
-    return False
 
 
 def restatement_of(
