@@ -71,6 +71,14 @@ def is_behind(entries: Iterable[Behind], job: JobName, interval: Interval) -> bo
     return any(entry.is_of(job, interval) for entry in entries)
 
 
+def revision_bound(entries: Iterable[Behind], job: JobName, interval: Interval, source: str) -> int:
+    """Return the revision of *source* from which *interval* of *job* must be computed again; 0 if it need not be."""
+    return max(
+        (entry.revision for entry in entries if entry.is_of(job, interval) and entry.source == source),
+        default=0,
+    )
+
+
 def bound_anew(
     entries: Sequence[Behind], source: str, barrier: datetime, new: Sequence[Behind]
 ) -> tuple[Behind, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.restating.opening import LIFETIME
+from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt
 from airflow_provider.domain.errors import (
@@ -36,6 +39,7 @@ from tests.contract.restating import (
     within,
 )
 from tests.contract.test_coordination_behind import behind, bound
+from tests.contract.test_coordination_giving_back import Orders
 from tests.contract.test_coordination_source_revisions import compute, feed, land, total
 
 FILES = SourceReaders()
@@ -176,6 +180,51 @@ def test_a_source_that_an_abandoned_set_has_bound(world: World, tmp_path: Path) 
     land(tmp_path, 1, y="100")
     with pytest.raises(DependentReaders):
         compute(world, e, 1, owner("again"))
+
+
+@pytest.mark.parametrize("computes", [False, True])
+def test_an_abandoned_set_leaves_what_was_bound(world: World, computes: bool) -> None:
+    """I11, R28: the epoch is computed from what a person has bound; later epochs have begun at its end."""
+    orders = Orders(world)
+    orders.commits(1, 1)
+    opened(world, "load", 1)
+    orders.source.newest = 2
+    bind(world.coordinator.context, DOMAIN, "orders", day(1), orders.source, reason="late", by="ada")
+    if computes:
+        begin = world.coordinator.begin_within
+        attempt = begin(NAME, orders.jobs["load"], day(1), owner("restate"), sources=orders.source)
+        assert isinstance(attempt, Attempt)
+        world.write(attempt, [2])
+        world.coordinator.complete(attempt)
+        world.coordinator.stage(attempt)
+    assert orders.commits(2, 4) == [3, 4]
+    world.coordinator.restatements.abandon(DOMAIN, NAME, reason="no more", by="me")
+    assert orders.commits(1, 4, owner("again")) == [1, 2]
+    assert behind(world) == []
+
+
+@pytest.mark.parametrize("ends", ["abandon", "deadline"])
+def test_a_file_that_was_bound_is_read_after_a_set_has_ended(world: World, tmp_path: Path, ends: str) -> None:
+    """I11, R28: also where the members were bound anew for the set, which reads what came later still."""
+    job = world.job("d", inputs=[feed(tmp_path, "ignore")])
+    land(tmp_path, 1, x="1")
+    compute(world, job, 1)
+    land(tmp_path, 1, y="100")
+    bound(world)
+    opened(world, "d", 1)
+    land(tmp_path, 1, y="10", z="1000")
+    assert sourced(world, job, 1).sources[0].revision == 3
+    land(tmp_path, 1, y="100")
+    if ends == "abandon":
+        world.coordinator.restatements.abandon(DOMAIN, NAME, reason="no more", by="me")
+    else:
+        world.clock.advance(LIFETIME + timedelta(seconds=1))
+        world.retention.vacuum(DOMAIN)
+    (tmp_path / "2024-01-01" / "z").unlink()
+    compute(world, job, 1, owner("again"))
+    assert world.rows("d") == {"d": [(1, 101)]}
+    assert behind(world) == []
+    assert sound(world)
 
 
 def test_epochs_behind_their_source_are_members(world: World, tmp_path: Path) -> None:
