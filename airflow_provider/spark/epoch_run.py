@@ -303,7 +303,7 @@ def _order(
     """
     handed = launch_spec.received()
     if handed is not None:
-        launch_spec.refuse_other(handed, job, interval, settings)
+        launch_spec.refuse_other(handed, job, interval, settings, restatement)
         return handed
     if job is None or not interval or settings is None:
         given = {"job": job, "interval": interval or None, "settings": settings}

@@ -204,7 +204,11 @@ class _Message:
 
 
 def refuse_other(
-    handed: LaunchSpec, job: Job | None, interval: ExplicitInterval | None, settings: Settings | None
+    handed: LaunchSpec,
+    job: Job | None,
+    interval: ExplicitInterval | None,
+    settings: Settings | None,
+    restatement: str | None = None,
 ) -> None:
     """Compare a program's arguments with its launch spec; an argument that is None agrees with everything.
 
@@ -231,6 +235,17 @@ def refuse_other(
             value=_place(settings),
             expected=f"what the operator's connection leads to, {_place(handed.settings)}",
             next_step="leave local= and settings= out under the operator: give them on the command line by hand.",
+        )
+    work = handed.attempt or handed.batch
+    within = None if work is None else work.restatement
+    if restatement is not None and restatement != within:
+        raise InvalidInput(
+            field="restatement",
+            value=restatement,
+            expected="what the run computes its epoch within, "
+            + ("none: the run publishes it" if within is None else repr(within)),
+            next_step="leave restatement= out under the operator, and name it in the configuration of the run: "
+            '{"restatement": …}.',
         )
 
 

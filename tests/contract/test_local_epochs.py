@@ -24,6 +24,7 @@ from airflow_provider.domain.errors import (
     SchemaMismatch,
     UnknownName,
 )
+from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.source_bounds import FileSource
@@ -291,6 +292,7 @@ def test_a_source_without_files_and_an_input_without_rows_are_not_ready(local_ep
         ({"interval": "2024-05-02"}, "interval"),
         ({"job": COUNT}, "job"),
         ({"job": "load"}, "job"),
+        ({"restatement": "correct"}, "restatement"),
     ],
 )
 def test_arguments_must_agree_with_the_launch_spec(
@@ -317,7 +319,18 @@ def test_the_same_arguments_as_handed_over_change_nothing(
         pass
 
 
-def launch_spec(epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Batch(interval=DAY, owner=Owner(dag_id="dag", run_id="run"))
+def test_no_other_restatement_than_the_run_names(
+    local_epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R28: with the name of the run's own the program gets as far as looking for it."""
+    launch_spec(local_epochs, tmp_path, monkeypatch, restatement=RestatementId("correct"))
+    with pytest.raises(InvalidInput, match="'correct'"), epoch_run(restatement="another"):
+        pass
+    with pytest.raises(UnknownName, match="correct"), epoch_run(restatement="correct"):
+        pass
+
+
+def launch_spec(epochs: LocalEpochs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    batch = Batch(interval=DAY, owner=Owner(dag_id="dag", run_id="run"), **options)
     order = LaunchSpec(settings=epochs.settings, job=LOAD, batch=batch)
     monkeypatch.setenv(VARIABLE, str(order.write(tmp_path)))
