@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from datetime import timedelta
+from shlex import quote
 
 from airflow_provider.cli.answer import answer, facts, show
 from airflow_provider.cli.backfilling import Backfilling, JobDag, confirm, dags_of, progress, refuse_unheard
@@ -26,7 +27,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.identifiers import domain_name, restatement_id
-from airflow_provider.domain.restatement import RestatementState
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState
 from airflow_provider.hooks.asset_events import announce_restatement
 
 _PUBLISHES = 20
@@ -46,7 +47,7 @@ def backfill(arguments: Namespace) -> None:
         refuse_unheard()
     with hook_of(arguments).get_conn(create=False) as service:
         epochs = Epochs(service, arguments.domain)
-        restatement = _known(service, arguments) or _opened(service, epochs, arguments, lifetime)
+        restatement = _known(service, epochs, arguments) or _opened(service, epochs, arguments, lifetime)
         try:
             _work(service, restatement, runs, arguments)
         except KeyboardInterrupt:
@@ -108,10 +109,11 @@ def _steps(found: RestatementStatus, arguments: Namespace) -> list[str]:
     return next_step(arguments, found, is_over=False).split("\n")
 
 
-def _known(service: EpochService, arguments: Namespace) -> Restatement | None:
+def _known(service: EpochService, epochs: Epochs, arguments: Namespace) -> Restatement | None:
     """Return the open restatement of ``--name``; None if there is none of that name.
 
-    :raises InvalidInput: it is published or abandoned.
+    :raises InvalidInput: it is published or abandoned, or of other epochs than are asked for, or it is published
+        without the approval that is asked for.
     """
     if not arguments.name:
         return None
@@ -126,8 +128,41 @@ def _known(service: EpochService, arguments: Namespace) -> Restatement | None:
             value=name,
             expected=f"a new name, or that of an open restatement; this one is {state}",
         )
+    left = _not_members(epochs, found[name].record, arguments)
     progress(f"restatement {name} is open: going on with it")
+    if left:
+        progress(f"no members of it, and left as they are: {', '.join(left)}")
     return Restatement(service, domain_name(arguments.domain), name)
+
+
+def _not_members(epochs: Epochs, record: RestatementRecord, arguments: Namespace) -> list[str]:
+    """Return the committed epochs that are asked for and that the restatement of ``--name`` does not compute.
+
+    They may have been committed since it was opened.
+
+    :raises InvalidInput: it computes none of a job that is asked for, or needs no approval, which is asked for.
+    """
+    if arguments.needs_approval and not record.needs_approval:
+        raise InvalidInput(
+            field="--needs-approval",
+            value=True,
+            expected=f"no such option: restatement {arguments.name!r} was opened without it",
+            next_step="abandon it and open another one, or go on without the option.",
+        )
+    members, left = set(record.epochs), list[str]()
+    for own in epochs.plan_restatement(arguments.names, arguments.interval).asked:
+        others = [interval for interval in own.intervals if (own.job, interval) not in members]
+        if len(others) == len(own.intervals):
+            raise InvalidInput(
+                field="--name",
+                value=arguments.name,
+                expected=f"a new name, or that of an open restatement of {own.job} {others[0]}; this one computes "
+                f"none of the epochs of {own.job} that are asked for",
+                next_step="choose another name, or leave it out; `airflow epochs restate status "
+                f"{quote(arguments.name)}` shows what this one computes.",
+            )
+        left += [f"{own.job} {interval}" for interval in others]
+    return left
 
 
 def _opened(

@@ -107,6 +107,30 @@ def test_the_name_of_a_restatement_that_has_ended_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_an_open_restatement_of_other_epochs_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R28: what it publishes is what was asked for, with the approval that was asked for."""
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    with EpochService.open(settings) as service:
+        published(service, 1)
+    assert typed("restate", "open", *WORDS, "--name", "hours").returncode == 0
+    gone_on = list[Any]()
+    monkeypatch.setattr("airflow_provider.cli.backfill._work", lambda *given: gone_on.append(given))
+    named = (*WORDS, "--name", "hours", "--yes")
+    for more, told in (
+        (("--interval", "2013-02-07"), "--name: 'hours' .*computes none of the epochs of clean"),
+        (("--needs-approval",), "--needs-approval: .*'hours' was opened without it"),
+    ):
+        done = typed("backfill", *named, *more)
+        assert (done.returncode, gone_on) == (1, [])
+        assert re.search(told, done.stderr), done.stderr
+    done = typed("backfill", *named, "--interval", "2013-02-06/2013-02-08")
+    assert (done.returncode, len(gone_on)) == (0, 1)
+    assert "left as they are: clean [2013-02-07T00:00:00" in done.stderr
+
+
+@pytest.mark.usefixtures("home")
 def test_an_interrupted_command_names_the_one_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a shell takes it, with the options and the quotes that it needs."""
 
