@@ -14,7 +14,13 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt, Published
-from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit, InvalidInput
+from airflow_provider.domain.errors import (
+    Conflict,
+    DependentReaders,
+    ForeignCommit,
+    InvalidInput,
+    TopologyError,
+)
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
 from airflow_provider.domain.table_kind import TableKind
@@ -32,6 +38,7 @@ from tests.contract.coordination_world import (
 )
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.outside_commits import add_plain_files, change_layout, commit_outside, upgrade
+from tests.contract.restating import NAME, WHY, opened, published, restated
 
 Slices = Mapping[int, Sequence[int]]
 
@@ -252,6 +259,44 @@ def test_other_rows_are_adopted_where_it_is_declared(table_world: World) -> None
     assert world.rows_of(before) == {"t": [(1, 1)]}
     world.run(job, day(1), [5], owner("again"))
     assert world.rows("t") == {"t": [(1, 5), (2, 2)]}
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_restatement_is_not_taken_back_from_under_adopted_rows(table_world: World, recovers: bool) -> None:
+    """R17, R30: the former rows lack them, as they lack what a later revision has computed."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    opened(world, "t", 1)
+    restated(world, job, 1, [5])
+    published(world)
+    commit(world, "t", "append", {2: [8]})
+    recover(world.coordinator.context, DOMAIN)
+    commit(world, "t", "append", {1: [7]})
+    if recovers:  # otherwise the revert itself adopts them
+        recover(world.coordinator.context, DOMAIN)
+    with pytest.raises(TopologyError, match=r"t .2024-01-01.* has rows of another program .*CSN 5"):
+        world.coordinator.restatements.revert(DOMAIN, NAME, **WHY)
+    assert [name for name, _ in world.coordinator.restatements.all(DOMAIN)] == [NAME]
+    assert world.rows("t") == {"t": [(1, 5), (1, 7), (2, 2), (2, 8)]}
+
+
+def test_rows_adopted_into_other_epochs_stay_when_a_restatement_is_taken_back(table_world: World) -> None:
+    """R17, R30: and so do those that the epoch had before."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    commit(world, "t", "append", {1: [7]})
+    recover(world.coordinator.context, DOMAIN)
+    opened(world, "t", 1)
+    restated(world, job, 1, [5])
+    published(world)
+    commit(world, "t", "append", {2: [8]})
+    recover(world.coordinator.context, DOMAIN)
+    world.coordinator.restatements.revert(DOMAIN, NAME, **WHY)
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (2, 2), (2, 8)]}
 
 
 def test_an_adoption_is_a_rewrite_for_its_readers(table_world: World) -> None:

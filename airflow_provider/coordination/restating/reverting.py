@@ -17,7 +17,10 @@ from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
+from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.commits.history import commits_between
+from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.closure import HeldEpoch
 from airflow_provider.coordination.restating.holding import decisions
@@ -65,7 +68,7 @@ from airflow_provider.domain.restatement import (
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
-from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
+from airflow_provider.domain.topology import Job, OnForeignCommit, OnUpstreamRevision, Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
 
@@ -100,9 +103,10 @@ class Reverting:
         """Return what each member had committed before.
 
         :raises TopologyError: a member was computed again since, or for the first time after it had been skipped, or
-            ignores revisions.
+            ignores revisions; or it has rows of another program, adopted since.
         """
         found: dict[Member, Commitment] = {}
+        adopted = self._adopted()
         ours = change_set_of_restatement(self.name)
         for job, interval in self.stamped.record.epochs:
             key = fence_of(self._job(job).epoch(interval))
@@ -116,7 +120,21 @@ class Reverting:
                 raise self._refused(job, interval, "was computed again since")
             if epoch.replaced.skipped and not epoch.committed.skipped:
                 raise self._refused(job, interval, "was skipped before")
+            for table in self._job(job).outputs:
+                for csn, span in adopted.get(table.name, ()):
+                    if interval.overlaps(span):
+                        why = f"has rows of another program in {table.name}, adopted since (CSN {csn})"
+                        raise self._refused(job, interval, why)
             found[job, interval] = epoch.replaced
+        return found
+
+    def _adopted(self) -> dict[TableName, list[tuple[int, Interval]]]:
+        """Return the adoptions since the restatement was published: the former rows lack what they have taken over."""
+        head = self.context.store.read(self.domain, []).head.csn
+        found: dict[TableName, list[tuple[int, Interval]]] = {}
+        for commit in commits_between(self.context.store, self.domain, self.stamped.csn or 0, head):
+            for delta in commit.record.tables if commit.record.by == ADOPTED_BY else ():
+                found.setdefault(delta.table, []).append((commit.csn or 0, delta.interval))
         return found
 
     def held(self) -> dict[TableName, State]:
@@ -275,6 +293,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
         )
     within = restatement_id(f"{now.name}-reverted")
+    _adopt_what_is_there(context, now)
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)
 
     def operation() -> None:
@@ -302,6 +321,15 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
 
     context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
     return within
+
+
+def _adopt_what_is_there(context: Context, now: MembersNow) -> None:
+    """Adopt rows of other programs in the members' tables, as the revert's publish would, before it is decided."""
+    for epochs in now.record.members:
+        job = job_of(context.store, now.domain, epochs.job)
+        for table in () if job.retired else JobDeclaration.of(job).job().outputs:
+            if table.on_foreign_commit is OnForeignCommit.ADOPT:
+                adopt(context, table)
 
 
 def _planned(context: Context, now: MembersNow, within: RestatementId) -> Plan:
