@@ -393,10 +393,7 @@ def test_job_that_builds_on_its_past_passes_outdated_rows_on(world: World) -> No
         for job in (source, builds, reads):
             world.run(job, day(number), [number])
     again = world.run(source, day(2), [20], owner("manual"))
-    found = [
-        (label.table, label.source, label.csn, label.start, label.end)
-        for label in world.cut("r", "e").outdated
-    ]
+    found = [(it.table, it.source, it.csn, it.start, it.end) for it in world.cut("r", "e").outdated]
     assert found == [(table, "d", again.csn, barrier(1), None) for table in ("e", "r")]
 
 

@@ -320,11 +320,7 @@ def test_an_expired_barrier_ends_the_wait_by_name(service: EpochService) -> None
         publish(service, table, 6, 7, 8)
     service.retention.expire("default", "a", DAY_END)
     reader = Job("reads", inputs=[A], outputs=[replace(A, name="out")], cadence="@daily")
-    for answer in (
-        sensor().execute,
-        sensor(deferrable=False).execute,
-        lambda context: sensor().resumed(context, {}),
-    ):
+    for answer in (sensor().execute, sensor(deferrable=False).execute, lambda run: sensor().resumed(run, {})):
         with pytest.raises(
             AirflowFailException, match=r"Unavailable: a: .*expired.*2013-02-07T00.*2013-02-09T00"
         ):
