@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from airflow.configuration import conf
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
 
+from airflow_provider.cli.declaring import ARG_DOMAIN
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.registration import JobRecord
@@ -20,6 +22,10 @@ from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.stores.base import MetadataReader, pages
 
 Command = Callable[[Namespace], None]
+
+_COMMAND = re.compile(r"`(airflow epochs (?!db\b|check\b|serve\b)[a-z][^`]*)`")
+"""Commands in messages, but for those that are for a whole store, or none."""
+_PLAIN = re.compile(r"[\w.-]+")
 
 
 def command(function: Command) -> Command:
@@ -32,10 +38,23 @@ def command(function: Command) -> Command:
         try:
             function(arguments)
         except EpochError as error:
-            _fail(f"{type(error).__name__}: {error}")
+            _fail(f"{type(error).__name__}: {addressed(str(error), arguments)}")
 
     quiet: Command = suppress_logs_and_warning(providers_configuration_loaded(run))
     return quiet
+
+
+def addressed(text: str, arguments: Namespace) -> str:
+    """Return *text*, whose commands are for the domain and the connection of this command, as they are to be typed."""
+    domain, conn_id = getattr(arguments, "domain", None), getattr(arguments, "conn_id", None)
+    given = {"--domain": None if domain == ARG_DOMAIN.kwargs["default"] else domain, "--conn-id": conn_id}
+    options = {name: value for name, value in given.items() if value and _PLAIN.fullmatch(value)}
+
+    def typed(match: re.Match[str]) -> str:
+        lacking = (f" {name} {value}" for name, value in options.items() if name not in match[1])
+        return f"`{match[1]}{''.join(lacking)}`"
+
+    return _COMMAND.sub(typed, text)
 
 
 def hook_of(arguments: Namespace) -> EpochsHook:

@@ -31,6 +31,7 @@ from airflow_provider.cli.staged_rows import difference_block, difference_facts,
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
+from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import TopologyError
@@ -119,6 +120,9 @@ def restatements(arguments: Namespace) -> None:
         csn = stamped.csn if stamped.record.state is RestatementState.PUBLISHED else None
         state = state_of(stamped.record, is_over=over)
         told.append({"restatement": name, "state": state, "csn": csn, **record_facts(stamped.record)})
+    reverts = {facts["reverts"]: f"{facts['restatement']} ({facts['state']})" for facts in told}
+    for summary in told:
+        summary["reverted_by"] = reverts.get(summary["restatement"])
     blocks = [_block(facts, stamped.record) for facts, (_, stamped) in zip(told, found, strict=True)]
     answer(arguments, told, *blocks if blocks else [text("no restatements")])
 
@@ -129,6 +133,7 @@ def status(arguments: Namespace) -> None:
     with _service(arguments) as service:
         found = _restatement(service, arguments).status()
         over = why_over(service.store, arguments.domain, found)
+        reverted = _reverted_by(service, arguments.domain, found)
     record, state = found.record, state_of(found.record, is_over=bool(over))
     counts, step = counts_of(found), next_step(arguments, found, is_over=bool(over))
     told = {
@@ -137,6 +142,7 @@ def status(arguments: Namespace) -> None:
         "state": state,
         "csn": found.csn,
         **record_facts(record),
+        "reverted_by": reverted,
         "output": found.output,
         "next_step": step,
         "held": held_facts(found.held),
@@ -149,6 +155,8 @@ def status(arguments: Namespace) -> None:
         "restatement": found.name,
         "state": state,
         "CSN": found.csn,
+        "takes back": record.reverts,
+        "taken back by": reverted,
         "because": over or record.ended,
         "reason": record.reason,
         "by": record.by,
@@ -249,6 +257,8 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
     seen = {
         "state": told["state"],
         "CSN": told["csn"],
+        "takes back": record.reverts,
+        "taken back by": told["reverted_by"],
         "because": record.ended,
         "reason": record.reason,
         "by": record.by,
@@ -259,6 +269,14 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
         "approval": approval(record),
     }
     return block(str(told["restatement"]), facts(seen))
+
+
+def _reverted_by(service: EpochService, domain: str, found: RestatementStatus) -> str | None:
+    """Return the restatement that takes the rows of *found* back, with its state; None without one."""
+    if found.record.state is not RestatementState.PUBLISHED:
+        return None
+    others = (other for other in service.restatements.all(domain) if other[1].record.reverts == found.name)
+    return next((f"{name} ({stamped.record.state})" for name, stamped in others), None)
 
 
 def _service(arguments: Namespace) -> EpochService:

@@ -109,6 +109,7 @@ def record_facts(record: RestatementRecord) -> dict[str, Any]:
         "approved": record.approved,
         "approved_by": record.approved_by,
         "ended": record.ended,
+        "reverts": record.reverts,
     }
 
 

@@ -6,7 +6,7 @@ a lease since the restatement was published (docs/decisions/restatement.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -300,6 +300,8 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
         reading = store.read(where, [*claim_keys(where), key])
         known = reading.get(key)
         if known is not None and known.record.reverts == now.name:
+            if known.record.state is RestatementState.PUBLISHED:
+                _refuse_overtaken(context, now, within, known)
             return
         reverting = Reverting(context, where, now.name, now.stamped)
         reverting.former()
@@ -321,6 +323,26 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
 
     context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
     return within
+
+
+def _refuse_overtaken(
+    context: Context, now: MembersNow, within: RestatementId, revert: Stamped[RestatementRecord]
+) -> None:
+    """Refuse to call *now* taken back where epochs were computed again since its *revert*, published as *within*.
+
+    :raises TopologyError: names what has computed the first of them.
+    """
+    ours, members = change_set_of_restatement(within), MembersNow(context.store, now.domain, within, revert)
+    for epoch, committed in members.committed():
+        if committed is not None and committed.change_set != ours:
+            raise TopologyError(
+                f"restatement {now.name!r} was taken back by {within!r} (CSN {revert.csn}), and {epoch.job} "
+                f"{epoch.interval} was computed again since, by {committed.change_set!r}.",
+                next_step="`airflow epochs restate list` names the restatements: revert the newest one of its epochs, "
+                f"perhaps `airflow epochs restate revert {quote(f'{within}-reverted')}`, or open another one.",
+                job=epoch.job,
+                interval=epoch.interval,
+            )
 
 
 def _adopt_what_is_there(context: Context, now: MembersNow) -> None:
@@ -349,12 +371,29 @@ def _planned(context: Context, now: MembersNow, within: RestatementId) -> Plan:
     readers = [*members, *epochs_of(planned.held)]
     if readers:
         asked = now.record.asked[0].intervals[0]
+        changed = {table for epochs in planned.members for table in _outputs(context, now.domain, epochs.job)}
         raise DependentReaders.of(
             f"restatement {now.name!r} cannot be reverted: committed epochs have read its rows",
-            tuple(Dependent(job=job, interval=interval, tables=()) for job, interval in readers[:_LISTED]),
+            tuple(
+                Dependent(job=job, interval=interval, tables=_read(context, now.domain, job, changed))
+                for job, interval in readers[:_LISTED]
+            ),
             maybe_more=len(readers) > _LISTED,
-            next_step="open a restatement that computes the former rows, and these epochs with them.",
+            next_step="open a restatement that computes the former rows, and these epochs with them: "
+            "`airflow epochs restate open` or `airflow epochs backfill`, with the former code or data.",
             interval=asked,
         )
     refuse_obstacles(planned)
     return planned
+
+
+def _outputs(context: Context, domain: DomainName, job: JobName) -> tuple[TableName, ...]:
+    return tuple(table.name for table in job_of(context.store, domain, job).outputs)
+
+
+def _read(
+    context: Context, domain: DomainName, job: JobName, changed: Collection[TableName]
+) -> tuple[TableName, ...]:
+    """Return those of the tables *changed* that *job* reads."""
+    read = {edge.table for edge in job_of(context.store, domain, job).edges}
+    return tuple(sorted(read.intersection(changed)))

@@ -15,7 +15,7 @@ from airflow_provider.coordination.commits.staged import Members
 from airflow_provider.domain.admission import holder
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.epoch import Attempt, AttemptRecord, EpochRecord
+from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import UnknownName
 from airflow_provider.domain.group import publishes
@@ -143,6 +143,16 @@ class MembersNow:
     def output(self, staged: Sequence[StagedMember]) -> str:
         """Return the digest of what is staged: what an approval is about."""
         return digest_of(member.staged for member in staged)
+
+    def committed(self) -> Iterator[tuple[EpochId, Commitment | None]]:
+        """Yield every member with its commit; None for an epoch that is not committed."""
+        names = [EpochId(self.domain, job, interval) for job, interval in self.record.epochs]
+        for start in range(0, len(names), _PAGE):
+            page = names[start : start + _PAGE]
+            reading = self.reader.read(self.domain, [fence_of(name) for name in page])
+            for name in page:
+                stamped = reading.get(fence_of(name))
+                yield name, None if stamped is None else stamped.record.committed
 
     def status(self) -> list[MemberStatus]:
         """Return every member, job by job."""
