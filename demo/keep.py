@@ -9,8 +9,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from types import FrameType
 
+from demo.connection import environment_of
 from demo.processes import MARK, end_owned_by, listens
 from demo.stack import CHECKOUT, DemoStack, Plan
 
@@ -42,6 +44,11 @@ def up(home: Path, *, port: int | None = None, connect_port: int | None = None) 
             return 2
         time.sleep(0.5)
     print(f"Airflow is up at {stack.airflow.base_url} ; `make down` stops it.")
+    print("`airflow epochs status --domain nyc` and other commands work where this was typed:")
+    own = {"AIRFLOW_HOME": str(stack.airflow.airflow_home), **environment_of(stack.store.connections)}
+    print(
+        f"  source .venv/bin/activate; export {' '.join(f'{name}={quote(own[name])}' for name in sorted(own))}"
+    )
     if not stack.warehouse.keeps_tables:
         print("The rows of the tables ended with the S3 emulator; runs, logs and epochs are there.")
     return 0

@@ -13,6 +13,7 @@ from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.holding import held_lines
 from airflow_provider.cli.restating import (
     backfill_command,
+    lifetime,
     members_table,
     next_command,
     next_step,
@@ -24,7 +25,6 @@ from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.identifiers import domain_name, restatement_id
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState
@@ -42,12 +42,12 @@ def backfill(arguments: Namespace) -> None:
     :raises TopologyError: obstacles keep it from being opened. Others are those of the ``restate`` commands, and of
         :mod:`airflow_provider.cli.backfilling`.
     """
-    runs, lifetime = _number(arguments.max_active_runs), duration(arguments.deadline, "deadline")
+    runs, until = _number(arguments.max_active_runs), lifetime(arguments)
     if not arguments.yes:
         refuse_unheard()
     with hook_of(arguments).get_conn(create=False) as service:
         epochs = Epochs(service, arguments.domain)
-        restatement = _known(service, epochs, arguments) or _opened(service, epochs, arguments, lifetime)
+        restatement = _known(service, epochs, arguments) or _opened(service, epochs, arguments, until)
         try:
             _work(service, restatement, runs, arguments)
         except KeyboardInterrupt:
@@ -166,12 +166,12 @@ def _not_members(epochs: Epochs, record: RestatementRecord, arguments: Namespace
 
 
 def _opened(
-    service: EpochService, epochs: Epochs, arguments: Namespace, lifetime: timedelta | None
+    service: EpochService, epochs: Epochs, arguments: Namespace, until: timedelta | None
 ) -> Restatement:
     planned = epochs.plan_restatement(arguments.names, arguments.interval)
     if planned.obstacles:
         raise TopologyError(
-            f"{several(len(planned.obstacles), 'obstacle')} in the way: {planned.obstacles[0]}",
+            f"{several(len(planned.obstacles), 'obstacle')} in the way: {planned.obstacles[0].rstrip('.')}.",
             next_step="`airflow epochs restate plan` lists all; do what each says.",
         )
     dags = dags_of(service, domain_name(arguments.domain), planned.members)
@@ -190,7 +190,7 @@ def _opened(
         reason=arguments.reason,
         name=arguments.name,
         needs_approval=arguments.needs_approval,
-        lifetime=lifetime,
+        lifetime=until,
     )
     progress(f"restatement {opened.name} is open: {size(opened.record.members)}")
     return opened

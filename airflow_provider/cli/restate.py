@@ -15,6 +15,7 @@ from airflow_provider.cli.restating import (
     closing,
     counts_of,
     deadline,
+    lifetime,
     member_facts,
     members_table,
     next_command,
@@ -33,7 +34,6 @@ from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.durations import duration
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import domain_name
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
@@ -83,7 +83,7 @@ def open_restatement(arguments: Namespace) -> None:
             reason=arguments.reason,
             name=arguments.name,
             needs_approval=arguments.needs_approval,
-            lifetime=duration(arguments.deadline, "deadline"),
+            lifetime=lifetime(arguments),
         )
         record = opened.record
     look = next_command(arguments, "status", opened.name)

@@ -16,6 +16,8 @@ from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.upkeep.members_now import MemberState, MemberStatus
+from airflow_provider.domain.durations import duration
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.restatement import JobEpochs, RestatementRecord, RestatementState
 from airflow_provider.domain.watermark import merged
@@ -32,6 +34,19 @@ def next_command(arguments: Namespace, name: str, *words: str, more: str = "") -
 def backfill_command(arguments: Namespace, *words: str, more: str = "") -> str:
     """Return ``airflow epochs backfill`` with *words*, and the options by which this one has found the domain."""
     return _commands(arguments).of("backfill", *words, more=more)
+
+
+def lifetime(arguments: Namespace) -> timedelta | None:
+    """Return the time until the deadline of a restatement that is opened.
+
+    :raises InvalidInput: it is no length of time above zero.
+    """
+    found = duration(arguments.deadline, "deadline")
+    if found is not None and found <= timedelta(0):
+        raise InvalidInput(
+            field="deadline", value=arguments.deadline, expected="a length of time above zero: 90m, 6h, 2d"
+        )
+    return found
 
 
 def next_step(arguments: Namespace, found: RestatementStatus, *, is_over: bool) -> str:
