@@ -26,7 +26,13 @@ from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.columns import add, drop, rename
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, StoreIncompatible, Unavailable
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    SchemaMismatch,
+    StoreIncompatible,
+    TopologyError,
+    Unavailable,
+)
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.spark.added_files import add_files
@@ -441,6 +447,26 @@ def test_a_file_counts_once(file_world: World, lake: Path) -> None:
         publish(world, declared, 2, [uri])
     world.coordinator.abort(world.begin(declared, day(1), owner("again")), "tried")
     assert every_reader(world, 1) == [(barrier(1), 1)]
+
+
+def test_a_revert_brings_no_file_back_that_another_epoch_has_got(file_world: World, lake: Path) -> None:
+    """R30: its rows would be in two epochs."""
+    world, declared, why = file_world, job(file_world), {"reason": "wrong", "by": "me"}
+    first, second, third = (written(lake, f"{number}.parquet", rows(number)) for number in (1, 2, 3))
+    publish(world, declared, 1, [first])
+    operations = world.coordinator.restatements
+    operations.open(DOMAIN, ["old"], day(1), name="fix", **why)
+    attempt = world.coordinator.begin_within("fix", declared, day(1), owner())
+    added(world, attempt, [second])
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    operations.publish(DOMAIN, "fix")
+    publish(world, declared, 2, [first])
+    with pytest.raises(TopologyError, match=r"had .*1\.parquet, which another epoch of old has since"):
+        operations.revert(DOMAIN, "fix", **why)
+    publish(world, declared, 2, [third], by="again")
+    operations.revert(DOMAIN, "fix", **why)
+    assert every_reader(world, 2) == [(barrier(1), 1), (barrier(2), 3)]
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -93,6 +93,15 @@ PLANTED_ON_CALL = (
         by="test_rows_that_came_to_an_empty_epoch_of_a_unit_are_told",
     ),
     Mutant(
+        name="a revert copies rows of files that another epoch has got since",
+        rule="R30",
+        file="coordination/restating/reverting.py",
+        old="        reverting.refuse_files_elsewhere(reverting.held())\n",
+        new="        reverting.held()\n",
+        tests=("tests/contract/test_coordination_added_files.py",),
+        by="test_a_revert_brings_no_file_back_that_another_epoch_has_got",
+    ),
+    Mutant(
         name="what a vacuum took before a move is missed after it",
         rule="R24",
         file="coordination/upkeep/audit.py",

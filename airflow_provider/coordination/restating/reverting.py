@@ -57,13 +57,16 @@ from airflow_provider.domain.records import (
     restatement_key,
     rewrite_log_key,
     source_key,
+    table_key,
 )
 from airflow_provider.domain.restatement import (
     Decision,
+    JobEpochs,
     RestatementRecord,
     RestatementState,
     change_set_of_restatement,
     epochs_of,
+    held_state,
     lease_of_restatement,
 )
 from airflow_provider.domain.rewrites import rewritten_since
@@ -148,6 +151,34 @@ class Reverting:
             )
         return {state.table: state for state in stamped.record.states}
 
+    def refuse_files_elsewhere(self, held: dict[TableName, State]) -> None:
+        """Refuse to copy rows of files that other epochs have got since: the table would have these rows twice.
+
+        :param held: as :meth:`held` returns it. :raises TopologyError: names the file.
+        """
+        for epochs in self.stamped.record.members:
+            for table in self._job(epochs.job).outputs:
+                before = held.get(table.name)
+                if before is not None and before.ref is not None and not table.kind.shares_files:
+                    self._refuse_files_of_others(table, epochs, before)
+
+    def _refuse_files_of_others(self, table: Table, epochs: JobEpochs, before: State) -> None:
+        reading = self.context.store.read(self.domain, [key := table_key(self.domain, table.name)])
+        now = held_state(table.name, reading.of(key).record, reading.head.csn)
+        low, high = epochs.intervals[0].start, epochs.intervals[-1].end
+        # The table's own files are never those of another epoch: as a rule nothing is left after this.
+        common = self._files(now) & self._files(replace(before, low=low, barrier=high))
+        if not common:
+            return
+        of_members = {file for epoch in epochs.intervals for file in self._files(_slice(now, epoch))}
+        for epoch in epochs.intervals:
+            if twice := (common - of_members) & self._files(_slice(before, epoch)):
+                why = f"had {min(twice)}, which another epoch of {table.name} has since"
+                raise self._refused(epochs.job, epoch, why)
+
+    def _files(self, state: State) -> set[str]:
+        return set() if state.ref is None else set(self.context.formats[state.ref.format].files(state))
+
     def copy(self, within: RestatementId, by: str) -> None:
         """Stage the former rows of all members within the restatement *within*; what is staged already stays.
 
@@ -197,7 +228,7 @@ class Reverting:
         info = existing(written_columns(self.context, attempt, sink.name), sink)
         staged = place(self.context.formats, attempt, sink.name)
         interval = attempt.interval
-        state = replace(held[sink.name], barrier=interval.end, low=interval.start)
+        state = _slice(held[sink.name], interval)
         files = list(table_format.task_writer(staged, info)(self._rows(attempt, state, info.schema)))
         processed(self.context, attempt, sink.name)
         written(self.context, attempt, sink.name, table_format.describe_output(staged, info, files))
@@ -268,6 +299,10 @@ class Reverting:
         return JobDeclaration.of(job_of(self.context.store, self.domain, name)).job()
 
 
+def _slice(state: State, epoch: Interval) -> State:
+    return replace(state, barrier=epoch.end, low=epoch.start)
+
+
 def _range(read: Provenance) -> tuple[object, ...]:
     return read.table, read.kind, read.low, read.high, read.on_upstream_revision
 
@@ -305,7 +340,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             return
         reverting = Reverting(context, where, now.name, now.stamped)
         reverting.former()
-        reverting.held()
+        reverting.refuse_files_elsewhere(reverting.held())
         planned = _planned(context, now, within)
         record = RestatementRecord(
             reason=reason,
