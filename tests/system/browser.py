@@ -17,6 +17,8 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = "PAGE_SCREENSHOTS"
 """Environment variable with a folder: pictures of the page are kept there."""
 WINDOW = {"width": 1440, "height": 900}
+SETTLED_MS = 1_000
+"""How long colours may take to change, for a picture."""
 LIMIT_MS = 60_000
 """How long the browser waits for what it is told to find, on a busy machine too."""
 
@@ -104,6 +106,13 @@ class Visitor:
         """Keep a picture of the window, where somebody asked for pictures."""
         if folder := os.environ.get(SCREENSHOTS):
             self.page.screenshot(path=Path(folder) / f"{name}.png")
+
+    def pictures(self, name: str) -> None:
+        """Keep a picture in the light and one in the dark, likewise; the page follows the person's system."""
+        for scheme in ("dark", "light") if SCREENSHOTS in os.environ else ():
+            self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            self.page.wait_for_timeout(SETTLED_MS)
+            self.picture(f"{name}-{scheme}")
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -348,7 +348,7 @@ def _one_command_restates_a_cascade(world: World) -> None:
 
 
 def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> None:
-    """R28: the cleared tasks of the DAGs that have read the day finish it; a person approves and publishes."""
+    """R28: the cleared tasks of the DAGs that have read the day finish it; it is approved and published by the page."""
     before = world.tables()
     runs = {dag_id: world.run_of(dag_id, 8) for dag_id in ("make", "copy", "tally")}
     world.rest.clear("make", runs["make"], ["make"])
@@ -362,9 +362,10 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
     status = json.loads(told.stdout)
     assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
     assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
-    with EpochService.open(world.settings) as service:
-        service.restatements.approve("default", name, output=status["output"], by="me")
-        service.restatements.publish("default", name)
+    for decision, more in (("approve", {"output": status["output"]}), ("publish", {})):
+        asked = {"domain": "default", "name": name, **more}
+        answer = world.rest._client.post(f"/epochs/api/restatement/{decision}", json=asked)
+        assert answer.is_success, answer.text
     assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
 
 
