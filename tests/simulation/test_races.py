@@ -23,22 +23,22 @@ from tests.simulator.races import MOST_LOST, Races
 DOMAIN = DomainName("cascade")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = Interval(NOW, NOW + timedelta(hours=1))
-OWNER = Owner(dag_id="dag", run_id="run")
 
 
 class Onlooker:
-    """Tells :class:`Races` what processes do; each process has one job, of its name."""
+    """Tells :class:`Races` what processes do; each process has one job, and one run, of its name."""
 
     def __init__(self) -> None:
         self.races, self.csn = Races(), 0
 
     def reserves(self, name: str, token: int = 1, *, ended: bool = False) -> None:
-        record = ReservationRecord(token=token, owner=OWNER, ttl=timedelta(seconds=30), ended=ended)
+        record = ReservationRecord(token=token, owner=_owner(name), ttl=timedelta(seconds=30), ended=ended)
         self._applied(name, Transaction(domain=DOMAIN, updates=(Put(reservation_key(DOMAIN), record),)))
 
-    def publishes(self, name: str, token: int = 1) -> None:
+    def publishes(self, name: str, token: int = 1, *, of: str = "") -> None:
+        """:param of: the run whose attempt it publishes, of a job of the same group; by default its own."""
         self.csn += 1
-        self._applied(name, _publish(name, token))
+        self._applied(name, _publish(of or name, token))
 
     def loses(self, name: str, token: int = 1) -> None:
         self.races.refused(_publish(name, token), NOW, _line(name))
@@ -48,6 +48,10 @@ class Onlooker:
         self.races.applied(transaction, Receipt(csn=csn, at=NOW, versions={}), _line(name))
 
 
+def _owner(name: str) -> Owner:
+    return Owner(dag_id="dag", run_id=name)
+
+
 def _line(name: str) -> Any:
     return SimpleNamespace(process=SimpleNamespace(name=name), troubles=0)
 
@@ -55,11 +59,11 @@ def _line(name: str) -> Any:
 def _publish(name: str, token: int) -> Transaction:
     job = JobName(name)
     key = event_key(EpochId(DOMAIN, job, HOUR), token, EpochState.COMMIT)
-    log = AttemptEvent(state=EpochState.COMMIT, sink="", token=token, participant=0, owner=OWNER)
+    log = AttemptEvent(state=EpochState.COMMIT, sink="", token=token, participant=0, owner=_owner(name))
     commit = CommitRecord(
         change_set=ChangeSetId(f"{name}@hour#r1"),
         members=(Member(job=job, interval=HOUR, revision=1),),
-        by=str(OWNER),
+        by=str(_owner(name)),
         tables=(),
     )
     return Transaction(domain=DOMAIN, updates=(Put(key, log),), number=Number(commit))
@@ -74,6 +78,17 @@ def test_one_commit_goes_before_the_first_reservations() -> None:
     seen.publishes("late")
     with pytest.raises(Violation, match="another publishes while the head is reserved"):
         seen.publishes("another")
+
+
+def test_any_job_of_a_group_publishes_what_the_head_is_reserved_for() -> None:
+    """R11, R40: the barrier is published by the attempt of its first job, whichever job's process does it."""
+    seen = Onlooker()
+    seen.reserves("first", ended=True)
+    seen.publishes("first")
+    seen.reserves("first")
+    seen.publishes("second", of="first")
+    with pytest.raises(Violation, match="second publishes while the head is reserved"):
+        seen.publishes("second")
 
 
 def test_none_goes_before_a_reservation_after_that() -> None:
