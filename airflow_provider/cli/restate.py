@@ -31,6 +31,7 @@ from airflow_provider.cli.restating import (
 from airflow_provider.cli.staged_rows import difference_block, difference_facts, row_number
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
+from airflow_provider.coordination.commits.staged import revert_of
 from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
@@ -120,10 +121,10 @@ def restatements(arguments: Namespace) -> None:
         csn = stamped.csn if stamped.record.state is RestatementState.PUBLISHED else None
         state = state_of(stamped.record, is_over=over)
         told.append({"restatement": name, "state": state, "csn": csn, **record_facts(stamped.record)})
-    reverts = {facts["reverts"]: f"{facts['restatement']} ({facts['state']})" for facts in told}
+    reverts = {summary["reverts"]: f"{summary['restatement']} ({summary['state']})" for summary in told}
     for summary in told:
         summary["reverted_by"] = reverts.get(summary["restatement"])
-    blocks = [_block(facts, stamped.record) for facts, (_, stamped) in zip(told, found, strict=True)]
+    blocks = [_block(summary, stamped.record) for summary, (_, stamped) in zip(told, found, strict=True)]
     answer(arguments, told, *blocks if blocks else [text("no restatements")])
 
 
@@ -272,11 +273,9 @@ def _block(told: dict[str, Any], record: RestatementRecord) -> RenderableType:
 
 
 def _reverted_by(service: EpochService, domain: str, found: RestatementStatus) -> str | None:
-    """Return the restatement that takes the rows of *found* back, with its state; None without one."""
-    if found.record.state is not RestatementState.PUBLISHED:
-        return None
-    others = (other for other in service.restatements.all(domain) if other[1].record.reverts == found.name)
-    return next((f"{name} ({stamped.record.state})" for name, stamped in others), None)
+    """Return the restatement that takes *found* back, with its state; None without one."""
+    known = revert_of(service.restatements.reader, domain_name(domain), found.name)
+    return None if known is None else f"{known[0]} ({known[1].state})"
 
 
 def _service(arguments: Namespace) -> EpochService:

@@ -232,6 +232,11 @@ def change_set_of_restatement(
     return ChangeSetId(f"{kind} {restatement}")
 
 
+def name_of_revert(restatement: RestatementId) -> RestatementId:
+    """Return the name of the restatement that takes *restatement* back."""
+    return RestatementId(f"{restatement}-reverted")
+
+
 def held_state(table: TableName, record: TableRecord, csn: int) -> State:
     """Return the newest state of *table*, whose version a lease holds. :param record: of the table, at *csn*."""
     ends = [island.end for island in record.progress.islands]

@@ -214,11 +214,11 @@ def test_hidden_restatement_and_an_absent_one_are_told_alike(
     rides: Rides, ask: Ask, decide: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rides.open("mend")
-    absent = [ask("restatement", name="nobody"), decide("publish", name="nobody")]
+    absent = [ask("restatement", name="absent"), decide("publish", name="absent")]
     assert [answer.status_code for answer in absent] == [404, 404]
     monkeypatch.setattr(DagAccess, "may_read", lambda _self, _dag_id: False)
     hidden = [ask("restatement", name="mend"), decide("publish")]
-    assert [answer.text.replace("nobody", "mend") for answer in absent] == [answer.text for answer in hidden]
+    assert [answer.text.replace("absent", "mend") for answer in absent] == [answer.text for answer in hidden]
     assert ask("restatements").json()["restatements"] == []
 
 
@@ -455,7 +455,7 @@ def test_decisions_are_in_airflows_audit_log(rides: Rides, decide: Ask) -> None:
 @pytest.mark.parametrize(
     ("what", "body", "answers"),
     [
-        ("publish", {"name": "nobody"}, (404, "no restatement")),
+        ("publish", {"name": "absent"}, (404, "no restatement")),
         ("publish", {"name": "a/b"}, (400, "restatement")),
         ("publish", {"name": "x" * 300}, (422, "255")),
         ("publish", {"conn_id": "sqlite:////etc/passwd"}, (404, "not shown")),

@@ -18,7 +18,7 @@ SCREENSHOTS = "PAGE_SCREENSHOTS"
 """Environment variable with a folder: pictures of the page are kept there."""
 WINDOW = {"width": 1440, "height": 900}
 SETTLED_MS = 1_000
-"""How long colours may take to change, for a picture."""
+"""Time for a change of colours before a picture is taken."""
 LIMIT_MS = 60_000
 """How long the browser waits for what it is told to find, on a busy machine too."""
 

@@ -26,7 +26,13 @@ from airflow_provider.domain.records import (
     table_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import RestatementRecord, StagedEpoch, digest_of, within
+from airflow_provider.domain.restatement import (
+    RestatementRecord,
+    StagedEpoch,
+    digest_of,
+    name_of_revert,
+    within,
+)
 from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import MetadataReader, scan
 
@@ -264,6 +270,15 @@ def restatement_of(
     if stamped is None:
         raise unknown(domain, name)
     return stamped
+
+
+def revert_of(
+    reader: MetadataReader, domain: DomainName, name: RestatementId
+) -> tuple[RestatementId, RestatementRecord] | None:
+    """Return the restatement that takes *name* back, with its record; None without one."""
+    revert = name_of_revert(name)
+    stamped = reader.read(domain, [key := restatement_key(domain, revert)]).get(key)
+    return (revert, stamped.record) if stamped is not None and stamped.record.reverts == name else None
 
 
 def unknown(domain: DomainName, name: RestatementId) -> UnknownName:

@@ -68,6 +68,7 @@ from airflow_provider.domain.restatement import (
     epochs_of,
     held_state,
     lease_of_restatement,
+    name_of_revert,
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
@@ -327,7 +328,7 @@ def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> R
             expected=f"a published restatement; this one is {now.record.state}",
             next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
         )
-    within = restatement_id(f"{now.name}-reverted")
+    within = restatement_id(name_of_revert(now.name))  # which may be too long for a name
     _adopt_what_is_there(context, now)
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)
 
@@ -374,7 +375,7 @@ def _refuse_overtaken(
                 f"restatement {now.name!r} was taken back by {within!r} (CSN {revert.csn}), and {epoch.job} "
                 f"{epoch.interval} was computed again since, by {committed.change_set!r}.",
                 next_step="`airflow epochs restate list` names the restatements: revert the newest one of its epochs, "
-                f"perhaps `airflow epochs restate revert {quote(f'{within}-reverted')}`, or open another one.",
+                f"perhaps `airflow epochs restate revert {quote(name_of_revert(within))}`, or open another one.",
                 job=epoch.job,
                 interval=epoch.interval,
             )

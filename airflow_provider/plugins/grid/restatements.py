@@ -11,7 +11,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Body, Query
 
 from airflow_provider.coordination.commits.open_restatements import open_restatements
-from airflow_provider.coordination.commits.staged import restatement_of, unknown
+from airflow_provider.coordination.commits.staged import restatement_of, revert_of, unknown
 from airflow_provider.coordination.restating.next_steps import Commands, next_step, state_of, why_over
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_members
@@ -25,8 +25,13 @@ from airflow_provider.domain.identifiers import (
     domain_name,
     restatement_id,
 )
-from airflow_provider.domain.records import Stamped, epoch_key, restatement_key, topology_key
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState, epochs_of
+from airflow_provider.domain.records import Stamped, epoch_key, topology_key
+from airflow_provider.domain.restatement import (
+    RestatementRecord,
+    RestatementState,
+    epochs_of,
+    name_of_revert,
+)
 from airflow_provider.hooks.asset_events import announce_restatement
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
 from airflow_provider.plugins.access import DagAccess, allowed_hook
@@ -115,12 +120,9 @@ class Asked:
         over = why_over(self.reader, self.domain, status)
         reverted = None
         if status.record.state is RestatementState.PUBLISHED:
-            within = f"{name}-reverted"
-            known = self.reader.read(
-                self.domain, [key := restatement_key(self.domain, RestatementId(within))]
-            ).get(key)
-            if known is not None and known.record.reverts == name:
-                reverted = RestatementId(within), known.record.state
+            known = revert_of(self.reader, self.domain, name)
+            if known is not None:
+                reverted = known[0], known[1].state
         return Standing.counted(
             status,
             state=state_of(status.record, is_over=bool(over)),
@@ -344,4 +346,4 @@ def revert(decision: Decided, name: Named, reason: Reason) -> dict[str, Any]:
     with _deciding(decision, name, "revert") as (service, domain, known):
         csn = service.restatements.revert(domain, known, reason=reason, by=decision.by)
         events = announce_restatement(service, domain, known, csn, conn_id=decision.conn_id)
-    return {"csn": csn, "events": events, "within": f"{known}-reverted"}
+    return {"csn": csn, "events": events, "within": name_of_revert(known)}
