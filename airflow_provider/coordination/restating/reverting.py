@@ -374,8 +374,8 @@ def _refuse_overtaken(
             raise TopologyError(
                 f"restatement {now.name!r} was taken back by {within!r} (CSN {revert.csn}), and {epoch.job} "
                 f"{epoch.interval} was computed again since, by {committed.change_set!r}.",
-                next_step="`airflow epochs restate list` names the restatements: revert the newest one of its epochs, "
-                f"perhaps `airflow epochs restate revert {quote(name_of_revert(within))}`, or open another one.",
+                next_step="`airflow epochs restate list` says which takes which back: revert the one that has computed "
+                "them, or open another one.",
                 job=epoch.job,
                 interval=epoch.interval,
             )
