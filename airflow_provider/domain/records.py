@@ -117,6 +117,11 @@ def slice_key(name: RevisionId, table: TableName) -> Key[SliceRecord]:
     return Key(name.domain, Kind.SLICE, table, item)
 
 
+def slices_of_epoch(start: datetime) -> tuple[str, str]:
+    """Return the range of items that the slices of the epoch that begins at *start* have in their table."""
+    return f"{time_key(start)}:", f"{time_key(start)};"  # the character that follows the colon
+
+
 def slice_writer(key: Key[SliceRecord]) -> JobName:
     """Return the job that a slice's *key* names."""
     return JobName(key.item.split(":", 2)[2])

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from airflow_provider.coordination.commits.slices import committed_slices
+from airflow_provider.coordination.commits.slices import newest_slice
 from airflow_provider.coordination.commits.stayed_rows import rows_that_stayed
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.filling import tables_to_fill
-from airflow_provider.domain.identifiers import DomainName, TableName
-from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Key, Stamped, table_key, topology_key
+from airflow_provider.domain.identifiers import TableName
+from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import Key, table_key, topology_key
 from airflow_provider.domain.topology import Job
-from airflow_provider.domain.version import Committable, SliceRecord, TableRecord
+from airflow_provider.domain.version import Committable, TableRecord
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -70,18 +69,3 @@ def refuse_other_rows(
                 value=rows,
                 expected=f"{newest.record.rows}, as committed",
             )
-
-
-def newest_slice(
-    reader: MetadataReader, domain: DomainName, table: TableName, start: datetime
-) -> Stamped[SliceRecord] | None:
-    """Return the slice of *table* that was committed last for the epoch that begins at *start*; None without any.
-
-    The last key need not be the last commit: each job counts its own revisions.
-    """
-    found: list[Stamped[SliceRecord]] = []
-    for stamped in committed_slices(reader, domain, table, start=(first := time_key(start))):
-        if not stamped.key.item.startswith(first):
-            break
-        found.append(stamped)
-    return max(found, key=lambda stamped: stamped.csn or 0, default=None)

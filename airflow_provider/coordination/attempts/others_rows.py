@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider.coordination.attempts.fill import newest_slice
+from airflow_provider.coordination.commits.slices import newest_slice
 from airflow_provider.domain.beginning import of_another
 from airflow_provider.domain.identifiers import JobName, TableName
 from airflow_provider.domain.interval import Interval

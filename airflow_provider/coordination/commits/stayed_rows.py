@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from airflow_provider.coordination.commits.slices import committed_slices
+from airflow_provider.coordination.commits.slices import committed_slices_of
 from airflow_provider.coordination.commits.source_dependents import committed_source
 from airflow_provider.domain.epoch import Attempt, AttemptRecord, Commitment, EpochRecord
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, slice_writer, source_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
@@ -38,13 +38,8 @@ def has_rows(
     reader: MetadataReader, domain: DomainName, table: TableName, job: JobName, moment: datetime
 ) -> bool:
     """Return whether *job* has given *table* a slice of the epoch that begins at *moment*."""
-    start = time_key(moment)
-    for stamped in committed_slices(reader, domain, table, start=start):
-        if not stamped.key.item.startswith(start):
-            return False
-        if slice_writer(stamped.key) == job:
-            return True
-    return False
+    slices = committed_slices_of(reader, domain, table, moment)
+    return any(slice_writer(stamped.key) == job for stamped in slices)
 
 
 def refuse_other_bounds(

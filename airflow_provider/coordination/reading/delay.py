@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Interval, time_key
-from airflow_provider.domain.records import Stamped
+from airflow_provider.domain.records import Stamped, slices_of_epoch
 from airflow_provider.domain.version import SliceRecord
 from airflow_provider.stores.base import MetadataReader, scan
 
@@ -49,8 +49,8 @@ def delays(
         reader, domain, SliceRecord, table, end=stop, limit=limit * _REVISIONS, reverse=True
     )
     if found:  # earlier revisions of the earliest epoch may be beyond the limit
-        start = time_key(found[-1].record.interval.start)
-        found += scan(reader, domain, SliceRecord, table, start=f"{start}:", end=f"{start};")
+        start, stop = slices_of_epoch(found[-1].record.interval.start)
+        found += scan(reader, domain, SliceRecord, table, start=start, end=stop)
     for stamped in found:
         record = stamped.record
         if not record.taken_back:

@@ -109,14 +109,17 @@ def _copied(
 
     A skipped epoch that was asked for by its name is computed.
     """
-    change_set, declared = restatement_key(domain, restatement), job_key(domain, name)
-    fence = epoch_key(domain, name, interval.start)
-    reading = _reader(context).read(domain, [change_set, declared, fence])
-    found, job, epoch = reading.get(change_set), reading.get(declared), reading.get(fence)
-    if found is None or job is None or epoch is None or not _is_member(found.record, name, interval):
+    reader, declared = _reader(context), job_key(domain, name)
+    reading = reader.read(domain, [declared, fence := epoch_key(domain, name, interval.start)])
+    job, epoch = reading.get(declared), reading.get(fence)
+    if job is None or epoch is None:
         return None
     committed = epoch.record.committed
     if committed is None or not committed.skipped or epoch.record.interval != interval:
+        return None
+    # Asked for last: its record names all members.
+    change_set = reader.read(domain, [key := restatement_key(domain, restatement)]).get(key)
+    if change_set is None or not _is_member(change_set.record, name, interval):
         return None
     by = Owner(dag_id=f"restatement {restatement}", run_id=str(interval))
     own = JobDeclaration.of(job.record).job()

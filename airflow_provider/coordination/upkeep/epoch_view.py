@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from airflow_provider.coordination.attempts.state_log import state_log
+from airflow_provider.coordination.commits.slices import newest_slice
 from airflow_provider.coordination.retrying_reader import retrying_reader
 from airflow_provider.domain.attempt_state import epoch_state
 from airflow_provider.domain.checks import Finding
@@ -23,14 +24,13 @@ from airflow_provider.domain.epoch import (
 from airflow_provider.domain.epoch_id import EpochId
 from airflow_provider.domain.errors import NotReady, UnknownName
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName, domain_name, job_name
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Stamped, fence_of, job_key, lock_of, slice_writer, source_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.source_bounds import SourceBounds
-from airflow_provider.domain.version import SliceRecord
-from airflow_provider.stores.base import MetadataReader, Reading, scan
+from airflow_provider.stores.base import MetadataReader, Reading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,11 +142,9 @@ def _sources(
 
 def _slices(reader: MetadataReader, epoch: EpochId, job: JobRecord) -> Sequence[ShownSlice]:
     """Return the newest slice that each table of the job has of the epoch."""
-    start, found = time_key(epoch.interval.start), []
+    found = []
     for table in job.all_outputs:
-        revisions = scan(reader, epoch.domain, SliceRecord, table, start=f"{start}:", end=f"{start};")
-        standing = (stamped for stamped in revisions if not stamped.record.taken_back)
-        newest = max(standing, key=lambda stamped: stamped.csn or 0, default=None)
+        newest = newest_slice(reader, epoch.domain, table, epoch.interval.start)
         if newest is not None:
             record = newest.record
             found.append(
