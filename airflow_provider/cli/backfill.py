@@ -23,8 +23,10 @@ from airflow_provider.cli.restating import (
 )
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
+from airflow_provider.coordination.restating.look import MOST_COMPARED, rows_to_compare
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.members_now import job_of
 from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady, TopologyError
 from airflow_provider.domain.identifiers import domain_name, restatement_id
 from airflow_provider.domain.restatement import RestatementRecord, RestatementState
@@ -67,7 +69,7 @@ def _work(service: EpochService, restatement: Restatement, runs: int, arguments:
         if found.record.needs_approval and found.record.approved != found.output:
             _tell_approval(restatement, found, arguments)
             return
-        _tell_difference(restatement)
+        _tell_differences(service, restatement, arguments)
         if not arguments.yes:
             publish = next_command(arguments, "publish", restatement.name)
             stays = (
@@ -196,10 +198,20 @@ def _opened(
     return opened
 
 
-def _tell_difference(restatement: Restatement) -> None:
-    for table, rows in restatement.diff().items():
-        if rows.added.num_rows or rows.removed.num_rows:
-            progress(f"{table}: {rows.removed.num_rows} rows removed, {rows.added.num_rows} added")
+def _tell_differences(service: EpochService, restatement: Restatement, arguments: Namespace) -> None:
+    """Tell how many rows of each table change; of a large one, the command that compares them."""
+    for epochs in restatement.record.members:
+        for table in job_of(service.store, restatement.domain, epochs.job).outputs:
+            committed = rows_to_compare(service.store, restatement.domain, table, epochs.intervals)
+            if committed > MOST_COMPARED:
+                compare = next_command(arguments, "diff", restatement.name, "--table", table.name)
+                progress(
+                    f"{table.name}: {committed} rows are committed in its time; `{compare}` compares them"
+                )
+                continue
+            rows = restatement.diff(table)[table.name]
+            if rows.added.num_rows or rows.removed.num_rows:
+                progress(f"{table.name}: {rows.removed.num_rows} rows removed, {rows.added.num_rows} added")
 
 
 def _tell_approval(restatement: Restatement, found: RestatementStatus, arguments: Namespace) -> None:

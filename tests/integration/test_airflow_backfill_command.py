@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
 
@@ -15,11 +16,14 @@ from airflow_provider.cli import airflow_dags
 from airflow_provider.cli.airflow_dags import ScheduledDag
 from airflow_provider.cli.program import parser
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
+from airflow_provider.domain.owner import Owner
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.airflow_runs import airflow_database, epochs_connection, typed
 from tests.airflow_versions import CronDataIntervalTimetable, DagSerialization, partitioned, since
-from tests.integration.flights import published
+from tests.integration.flights import JOB, ORIGIN, published
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 DAILY, HOURLY = Cadence("@daily"), Cadence("@hourly")
@@ -128,6 +132,37 @@ def test_an_open_restatement_of_other_epochs_is_not_gone_on_with(
     done = typed("backfill", *named, "--interval", "2013-02-06/2013-02-08")
     assert (done.returncode, len(gone_on)) == (0, 1)
     assert "left as they are: clean [2013-02-07T00:00:00" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (2, "flights: 2 rows removed, 1 added"),
+        (
+            1,
+            "flights: 2 rows are committed in its time; `airflow epochs restate diff hours --table flights` comp",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_rows_are_compared_unasked_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, told: str
+) -> None:
+    """A restatement of a large table is published without all of its rows in the command's memory."""
+    assert typed("restate", "open", *WORDS, "--name", "hours").returncode == 0
+    settings = Settings(store_url=f"sqlite:///{tmp_path}/store.db", warehouse=f"file://{tmp_path}/warehouse")
+    with EpochService.open(settings) as service:
+        day = Interval(ORIGIN, ORIGIN + timedelta(days=1))
+        attempt = service.begin_within("hours", JOB, day, Owner(dag_id="flights", run_id="again"))
+        assert isinstance(attempt, Attempt)
+        write_rows(service, attempt, "flights", pa.table({"x": [3]}))
+        service.complete(attempt)
+        service.stage(attempt)
+    monkeypatch.setattr("airflow_provider.cli.backfill.dags_of", lambda *_: [])
+    monkeypatch.setattr("airflow_provider.cli.backfill.MOST_COMPARED", limit)
+    done = typed("backfill", *WORDS, "--name", "hours", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert told in done.stderr, done.stderr
 
 
 @pytest.mark.usefixtures("home")

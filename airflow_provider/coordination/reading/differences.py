@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from airflow_provider.coordination.reading.compared_rows import compared_rows
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput, Unavailable
@@ -75,7 +75,7 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     elif (
         not are_whole
     ):  # files have rows that one of the states lacks: which of them differ, only the rows tell
-        added, removed = _compared(rows(old), rows(new))
+        added, removed = compared_rows(rows(old), rows(new))
     elif had == has:
         added, removed = nothing, nothing
     elif _only_grew(old, new) and had < has:
@@ -83,11 +83,11 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
         tail = replace(new, low=old.barrier)
         sized = table_format.sized(tail)
         grown = sized.clip is None and set(sized.files) == has - had
-        added, removed = (rows(tail), nothing) if grown else _compared(rows(old), rows(new))
+        added, removed = (rows(tail), nothing) if grown else compared_rows(rows(old), rows(new))
     else:
         # Each state of a full table has the epoch at which it was computed in all of its rows.
         leaves_out = EPOCH_COLUMN if not new.kind.accumulates and old.barrier != new.barrier else ""
-        added, removed = _compared(rows(old), rows(new), leaves_out)
+        added, removed = compared_rows(rows(old), rows(new), leaves_out)
     cuts.check(before, [table])
     cuts.check(after, [table])
     return Difference(table=table, added=added, removed=removed)
@@ -116,46 +116,3 @@ def narrowed(cut: Cut, table: TableName, start: datetime, end: datetime) -> Cut:
     low = start if state.low is None else max(start, state.low)
     narrow = replace(state, low=low, barrier=max(low, min(state.barrier, end)))
     return replace(cut, states={table: narrow})
-
-
-def _compared(old: pa.Table, new: pa.Table, leaves_out: str = "") -> tuple[pa.Table, pa.Table]:
-    """Return the rows of *new* that *old* lacks, and those of *old* that *new* lacks.
-
-    :param leaves_out: name of a column that is not compared.
-    """
-    import pyarrow as pa
-
-    old_keys, new_keys = _keys(old, leaves_out), _keys(new, leaves_out)
-    added, removed = _beyond(new_keys, old_keys), _beyond(old_keys, new_keys)
-    return new.take(pa.array(added, pa.int64())), old.take(pa.array(removed, pa.int64()))
-
-
-def _keys(rows: pa.Table, leaves_out: str) -> list[tuple[Any, ...]]:
-    names = [name for name in rows.column_names if name != leaves_out]
-    columns = [[_comparable(value) for value in _values(rows[name])] for name in names]
-    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return values to compare: of texts their bytes, since Spark's strings may be no UTF-8."""
-    import pyarrow as pa
-
-    values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
-    return values
-
-
-def _comparable(value: object) -> object:
-    """Return *value* in a hashable form in which equal values are equal: NaN equals NaN."""
-    return repr(value) if isinstance(value, float | list | dict) else value
-
-
-def _beyond(keys: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Return the positions in *keys* of the surplus over *others*."""
-    left = Counter(others)
-    found = []
-    for position, key in enumerate(keys):
-        if left[key]:
-            left[key] -= 1
-        else:
-            found.append(position)
-    return found

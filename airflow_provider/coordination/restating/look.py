@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,10 +12,16 @@ from airflow_provider.coordination.reading.differences import Difference, diff, 
 from airflow_provider.coordination.upkeep.members_now import MembersNow, StagedMember
 from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import Conflict, InvalidInput
-from airflow_provider.domain.identifiers import TableName
-from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.identifiers import DomainName, TableName
+from airflow_provider.domain.interval import Interval, time_key
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.restatement import digest_of, within
+from airflow_provider.domain.topology import Table
+from airflow_provider.domain.version import SliceRecord
+from airflow_provider.stores.base import MetadataReader, scan
+
+MOST_COMPARED = 1_000_000
+"""Number of committed rows of a table up to which differences are told unasked: both sides are in memory at once."""
 
 
 def staged_cut(
@@ -69,6 +75,25 @@ def differences(
         parts = [narrowed(cut, name, first, last) for cut in (before, after)]
         found |= diff(cuts, parts[0], parts[1])
     return found
+
+
+def rows_to_compare(
+    reader: MetadataReader, domain: DomainName, table: Table, intervals: Sequence[Interval]
+) -> int:
+    """Return how many committed rows of *table* :func:`differences` reads; what is staged has about as many.
+
+    :param intervals: of the members that write the table: all epochs from the first to the last are compared, of a full
+        table its newest state.
+    """
+    first, last = min(span.start for span in intervals), max(span.end for span in intervals)
+    end = time_key(last) if table.kind.accumulates else None
+    found = scan(reader, domain, SliceRecord, table.name, start=time_key(first), end=end)
+    standing = (piece for piece in found if not piece.record.taken_back)
+    ordered = sorted(standing, key=lambda piece: piece.csn or 0)
+    newest = {piece.record.interval: piece.record.rows for piece in ordered}
+    if not newest:
+        return 0
+    return sum(newest.values()) if table.kind.accumulates else newest[max(newest)]
 
 
 def _with_staged(now: MembersNow, staged: list[StagedMember], state: State) -> State:

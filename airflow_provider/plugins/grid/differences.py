@@ -6,21 +6,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider.coordination.restating.look import MOST_COMPARED, rows_to_compare
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.members_now import job_of
 from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId
-from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.topology import Table
-from airflow_provider.domain.version import SliceRecord
 from airflow_provider.plugins.recent import Recent
-from airflow_provider.stores.base import scan
 
-MAX_ROWS = 1_000_000
-"""Maximum number of committed rows of a table that are compared: Python holds all of them at once, twice."""
 _recent = Recent(
     at_once=1, timeout_s=20.0, busy="wait until the rows of another restatement are counted, then ask again."
 )
@@ -39,7 +36,7 @@ class RowCounts:
     name: RestatementId
     jobs: Collection[JobName]
     commands: Commands
-    max_rows: int = MAX_ROWS
+    max_rows: int = MOST_COMPARED
 
     def answer(self) -> dict[str, Any]:
         """Return the digest of what is staged, and for each table the number of rows added and removed.
@@ -79,7 +76,7 @@ class RowCounts:
             raise NotReady(message, next_step=error.next_step, missing=()) from None
 
     def _counted(self, table: Table, intervals: Sequence[Interval]) -> dict[str, Any]:
-        rows = self._committed_rows(table, intervals)
+        rows = rows_to_compare(self.service.store, self.domain, table, intervals)
         if rows > self.max_rows:
             command = self.commands("diff", self.name, "--table", table.name)
             return {"table": table.name, "rows": rows, "added": None, "removed": None, "command": command}
@@ -87,20 +84,3 @@ class RowCounts:
         found = self.service.restatements.differences(self.domain, self.name, [table.name])[table.name]
         added, removed = found.added.num_rows, found.removed.num_rows
         return {"table": table.name, "rows": rows, "added": added, "removed": removed}
-
-    def _committed_rows(self, table: Table, intervals: Sequence[Interval]) -> int:
-        """Return how many rows of *table* are compared: of all epochs from first to last, or of its newest state."""
-        first, last = (
-            min(interval.start for interval in intervals),
-            max(interval.end for interval in intervals),
-        )
-        end = time_key(last) if table.kind.accumulates else None
-        reader = self.service.store
-        found = scan(reader, self.domain, SliceRecord, table.name, start=time_key(first), end=end)
-        ordered = sorted(
-            (piece for piece in found if not piece.record.taken_back), key=lambda piece: piece.csn or 0
-        )
-        newest = {piece.record.interval: piece.record.rows for piece in ordered}
-        if not newest:
-            return 0
-        return sum(newest.values()) if table.kind.accumulates else newest[max(newest)]
