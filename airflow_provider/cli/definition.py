@@ -84,6 +84,11 @@ ARG_NO_EVENTS = _arg(
     help="send no asset event: start no run of a DAG that follows the tables",
     action="store_true",
 )
+ARG_WITH_READERS = _arg(
+    "--with-readers",
+    help="also compute again the epochs that have read its rows since, before anything is visible",
+    action="store_true",
+)
 ARG_FOLLOW = _arg("--follow", help="wait for further commits", action="store_true")
 ARG_NEW_CATALOG = _arg(
     "--new-catalog",
@@ -270,10 +275,11 @@ _RESTATE_COMMANDS = (
     _command(
         "revert",
         "Take a published restatement back: the former rows return",
-        (ARG_RESTATEMENT, ARG_REASON, ARG_NO_EVENTS, *_ANSWERS_ON_DOMAIN),
+        (ARG_RESTATEMENT, ARG_REASON, ARG_WITH_READERS, ARG_NO_EVENTS, *_ANSWERS_ON_DOMAIN),
         calls="restate.revert",
-        more="Refused once other epochs have read its rows, once one of its epochs was computed again, and seven days "
-        "after it was published. The rows are copied. If it is interrupted, run it again.",
+        more="Refused once other epochs have read its rows, without --with-readers; once one of its epochs was "
+        "computed again; and seven days after it was published. The rows are copied. Interrupted, or told that readers "
+        "are not computed yet: run it again.",
     ),
 )
 

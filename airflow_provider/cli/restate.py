@@ -246,7 +246,7 @@ def revert(arguments: Namespace) -> None:
     """Take a published restatement back."""
     with _service(arguments) as service:
         found = _restatement(service, arguments)
-        csn = found.revert(arguments.reason)
+        csn = found.revert(arguments.reason, with_readers=arguments.with_readers)
         events = _events(service, arguments, found, csn)
     told = {"restatement": arguments.name, "csn": csn, "events": events}
     seen = {"taken back": arguments.name, "CSN": csn, "asset events": _told(arguments, events)}

@@ -147,15 +147,19 @@ class Restatement:
         """
         self._service.restatements.abandon(self.domain, self.name, reason=reason, by=user(by))
 
-    def revert(self, reason: str, *, by: str | None = None) -> int:
+    def revert(self, reason: str, *, with_readers: bool = False, by: str | None = None) -> int:
         """Take it back after its publish: its epochs get their former rows, copied, by one commit; return the CSN.
 
+        :param with_readers: epochs that have read its rows since are computed again within the revert, a restatement of
+            its own: :class:`NotReady` names them, and a repetition publishes once they are.
         :param by: the user who decides it; by default the one who runs this program.
         :raises InvalidInput: it is not published. :raises DependentReaders: other epochs have read its rows since.
         :raises TopologyError: one of its epochs was computed again since, or has other inputs now.
         :raises Unavailable: its former rows are not held any more.
         """
-        return self._service.restatements.revert(self.domain, self.name, reason=reason, by=user(by))
+        return self._service.restatements.revert(
+            self.domain, self.name, reason=reason, by=user(by), with_readers=with_readers
+        )
 
     def _written(self) -> list[str]:
         jobs = [registered(self._service.store, self.domain, epochs.job) for epochs in self.record.members]

@@ -10,10 +10,11 @@ LATE_READERS = "coordination/restating/late_readers.py"
 OPERATIONS = "coordination/restating/restatements.py"
 OUTDATED = "domain/outdated.py"
 RESTATEMENT = "domain/restatement.py"
-REVERTING = "coordination/restating/reverting.py"
+OPENING_REVERT = "coordination/restating/opening_revert.py"
 
 HOLDING = "tests/contract/test_coordination_holding.py"
 AUDITING = "tests/contract/test_coordination_auditing.py"
+REVERTING_TESTS = "tests/contract/test_coordination_reverting.py"
 MEMBERS = "tests/contract/test_coordination_restating_members.py"
 
 PLANTED_IN_HOLDING = (
@@ -119,7 +120,7 @@ PLANTED_IN_HOLDING = (
     Mutant(
         name="a revert forgets who was released",
         rule="R30",
-        file=REVERTING,
+        file=OPENING_REVERT,
         old="                decisions(planned.released, Decision.RELEASED, by=by, reason=reason, at=reading.now)\n",
         new="                decisions((), Decision.RELEASED, by=by, reason=reason, at=reading.now)\n",
         tests=(HOLDING,),
@@ -128,20 +129,38 @@ PLANTED_IN_HOLDING = (
     Mutant(
         name="a revert replaces what a released epoch has read since",
         rule="R30",
-        file=REVERTING,
+        file=OPENING_REVERT,
         old=" and not held.has_read_since(csn)",
         new="",
         tests=(HOLDING,),
         by="test_revert_is_refused_once_a_released_epoch_has_read_the_new_rows",
     ),
     Mutant(
-        name="epochs join a revert, which has no rows to copy for them",
+        name="a revert leaves out what has read the rows that it takes back",
         rule="R30",
-        file="coordination/restating/holding.py",
-        old="    if decision is Decision.JOINED and record.reverts is not None:\n",
-        new="    if decision is Decision.JOINED and record.reverts is record:\n",
-        tests=(HOLDING,),
-        by="test_reader_that_holds_a_revert_is_released_and_never_joins",
+        file=OPENING_REVERT,
+        old="            members=planned.members,\n",
+        new="            members=now.record.members,\n",
+        tests=(REVERTING_TESTS,),
+        by="test_later_readers_are_computed_again_within_the_revert",
+    ),
+    Mutant(
+        name="a cleared task computes anew what a revert has copied",
+        rule="R30",
+        file="coordination/attempts/begin.py",
+        old="        copied = None if skips or self.copies else self._within.copied(reading, epoch)\n",
+        new="        copied = None if reading else self._within.copied(reading, epoch)\n",
+        tests=(REVERTING_TESTS,),
+        by="test_no_task_computes_what_a_revert_copies",
+    ),
+    Mutant(
+        name="a restatement is never taken back once its revert was abandoned",
+        rule="R30",
+        file=OPENING_REVERT,
+        old="    if not is_over(known.record, incarnation=reading.head.incarnation, now=reading.now):\n",
+        new="    if known.record.reverts:\n",
+        tests=(REVERTING_TESTS,),
+        by="test_an_abandoned_revert_is_opened_anew",
     ),
     Mutant(
         name="a publish fails for good because of readers that are gone",

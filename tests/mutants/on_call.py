@@ -95,7 +95,7 @@ PLANTED_ON_CALL = (
     Mutant(
         name="a revert copies rows of files that another epoch has got since",
         rule="R30",
-        file="coordination/restating/reverting.py",
+        file="coordination/restating/opening_revert.py",
         old="        reverting.refuse_files_elsewhere(reverting.held())\n",
         new="        reverting.held()\n",
         tests=("tests/contract/test_coordination_added_files.py",),

@@ -522,7 +522,7 @@ _ENDS = (
     Mutant(
         name="a revert takes rows away that later epochs have read",
         rule="R30",
-        file=REVERTING,
+        file="coordination/restating/opening_revert.py",
         old="    if readers:\n        asked",
         new="    if len(readers) > _LISTED:\n        asked",
         tests=(WHOLE,),

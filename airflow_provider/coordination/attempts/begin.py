@@ -130,8 +130,9 @@ def request(
     participants: int = 1,
     shared_ttl: timedelta | None = None,
     restatement: RestatementId | None = None,
+    copies: bool = False,
 ) -> Begin:
-    """Return a new request to begin, within *restatement* if one is given."""
+    """Return a new request to begin, within *restatement* if one is given. :param copies: as of :class:`Begin`."""
     # One id for each call, also for its repetitions after a lost reply: two callers never share a token.
     by, own = replace(as_owner(owner), request_id=context.request_id()), context.formats.writable(job)
     return Begin(
@@ -143,6 +144,7 @@ def request(
         participants,
         shared_ttl=shared_ttl,
         restatement=restatement,
+        copies=copies,
     )
 
 
@@ -153,6 +155,7 @@ class Begin:
     :param skips: why the epoch is skipped: then none of the job's inputs is read, and what is committed stays.
     :param shared_ttl: how long participants in processes of their own may all be silent; None for others.
     :param restatement: see :func:`begin_within`. :param group: the commit group that publishes the epoch.
+    :param copies: the caller copies the rows that a revert brings back; nothing else writes those epochs within it.
     """
 
     context: Context
@@ -165,6 +168,7 @@ class Begin:
     shared_ttl: timedelta | None = None
     restatement: RestatementId | None = None
     group: Group | None = None
+    copies: bool = False
 
     @property
     def _edges(self) -> tuple[Edge, ...]:
@@ -267,12 +271,12 @@ class Begin:
         own = None if skips or within else earlier_commit(self.context.store, self._epoch, self.owner, epoch)
         if own is not None:
             return lambda: own
+        copied = None if skips or self.copies else self._within.copied(reading, epoch)
+        if copied is not None:
+            return lambda: copied
         epoch = self._within.without_others(epoch, skips=skips)
-        lock, now, again = (
-            reading.get(lock_of(self._epoch)),
-            reading.now,
-            {"fills": bool(fills), "behind": behind},
-        )
+        lock, now = reading.get(lock_of(self._epoch)), reading.now
+        again = {"fills": bool(fills), "behind": behind}
         decision = decide(job, epoch, lock, self.owner, now, skips=skips, restatement=within, **again)
         if decision is Beginning.COMMITTED and stamped is not None:
             done = committed(self._epoch, stamped)

@@ -19,6 +19,8 @@ def begin_within(
     job: Job,
     interval: Interval,
     owner: Owner,
+    *,
+    copies: bool = False,
     **options: Unpack[BeginOptions],
 ) -> Attempt | AlreadyCommitted | AlreadyStaged:
     """Open an attempt at one epoch of *restatement*, which publishes it with the other members.
@@ -26,10 +28,12 @@ def begin_within(
     It reads what members have staged in place of what is committed, and everything else as it is committed now. What
     is staged already stays, unless its inputs have changed since, or its task was cleared.
 
+    :param copies: the caller copies the former rows of an epoch, which a revert brings back.
     :param options: as of :func:`begin`.
     :return: beside the answers of :func:`begin`: that it is staged.
     :raises UnknownName: no such restatement. :raises InvalidInput: it is over.
     :raises TopologyError: the epoch is no member, or lacks one of its job's tables.
-    :raises NotReady: also where a member that it reads is not staged. Others are those of :func:`begin`.
+    :raises NotReady: also where a member that it reads is not staged, or its own former rows are still to be copied.
+        Others are those of :func:`begin`.
     """
-    return request(context, job, interval, owner, **options, restatement=restatement).run()
+    return request(context, job, interval, owner, **options, restatement=restatement, copies=copies).run()

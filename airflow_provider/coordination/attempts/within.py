@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from airflow_provider.coordination.attempts.bounds import Bounding
 from airflow_provider.coordination.attempts.validate import rewrite_logs
@@ -15,10 +16,11 @@ from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.beginning import inputs_behind
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
-from airflow_provider.domain.errors import InvalidInput
+from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.group import publishes
 from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
@@ -148,6 +150,39 @@ class Within:
                 return epoch
             return replace(epoch, attempt=replace(attempt, restatement=None))
         return replace(epoch, attempt=replace(attempt, aborted="its restatement is over"))
+
+    def copied(self, reading: Reading, epoch: EpochRecord | None) -> AlreadyStaged | None:
+        """Return the answer for an epoch that gets its former rows back; None for those that are computed.
+
+        Code would compute other rows: a revert copies those of the epochs of the restatement that it takes back.
+
+        :raises NotReady: they are not copied yet.
+        """
+        if self.name is None or self.group is not None:
+            return None
+        name, stamped = (
+            self.job.epoch(self.interval),
+            reading.get(restatement_key(self.job.domain, self.name)),
+        )
+        if stamped is None or (reverts := stamped.record.reverts) is None:
+            return None
+        if is_over(stamped.record, incarnation=reading.head.incarnation, now=reading.now):
+            return None
+        if not restatement_of(self.context.store, name.domain, reverts).record.has(name.job, name.interval):
+            return None
+        attempt = None if epoch is None else epoch.attempt
+        if attempt is not None and attempt.restated_by == self.name and attempt.staged:
+            return AlreadyStaged(
+                name.domain, name.job, name.interval, attempt.revision, restatement=self.name
+            )
+        why = f"its former rows are not copied into {self.name!r} yet"
+        raise NotReady(
+            f"{name.job} {name.interval} is not ready: {why}.",
+            next_step=f"`airflow epochs restate revert {quote(reverts)}` copies them.",
+            job=name.job,
+            interval=name.interval,
+            missing=(Missing(name=TableName(name.job), wanted=name.interval.end, reason=why),),
+        )
 
     def kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
         """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""

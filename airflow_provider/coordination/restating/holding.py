@@ -36,18 +36,10 @@ def chosen(
 
     Those are the held ones. A job without any may join with those that were released.
 
-    :raises InvalidInput: no job; or a restatement that a job's epochs do not hold; or a revert, which copies rows.
+    :raises InvalidInput: no job; or a restatement that a job's epochs do not hold.
     """
     if not jobs:
         raise InvalidInput(field="jobs", value=list(jobs), expected="names of jobs whose epochs hold it")
-    if decision is Decision.JOINED and record.reverts is not None:
-        raise InvalidInput(
-            field="restatement",
-            value=name,
-            expected="a restatement that computes its epochs; a revert copies their former rows",
-            next_step=f"`airflow epochs restate abandon {quote(name)} --reason …`, then open a restatement that "
-            f"computes the former rows; or `airflow epochs restate release {quote(name)} {jobs[0]} --reason …`.",
-        )
     found: list[JobEpochs] = []
     for job in dict.fromkeys(jobs):
         mine = _of(job, outside.held)

@@ -50,8 +50,9 @@ def store_opened(
     *,
     requires: Sequence[Exists] = (),
 ) -> None:
-    """Store the open restatement *name*. :param reading: of :func:`claim_keys`, before its plan.
+    """Store the open restatement *name*.
 
+    :param reading: of :func:`claim_keys`, before its plan; and of its record, where it replaces one that is over.
     :param requires: what it was decided on besides.
 
     :raises DomainMoved: the domain is elsewhere. :raises WrongWarehouse: its files are.
@@ -65,7 +66,7 @@ def store_opened(
         Transaction(
             domain=domain,
             store=SameStore(reading.head.incarnation),
-            requires=(*claims(domain, reading), Absent(key), *requires),
+            requires=(*claims(domain, reading), unchanged(reading, key), *requires),
             updates=(Put(topology.key, after), Put(key, record)),
         )
     )

@@ -36,6 +36,7 @@ from airflow_provider.coordination.restating.opening import (
     store_opened,
     store_replaced,
 )
+from airflow_provider.coordination.restating.opening_revert import open_revert
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.refusals import (
     not_computed,
@@ -43,7 +44,7 @@ from airflow_provider.coordination.restating.refusals import (
     refuse_blank,
     refuse_unapproved,
 )
-from airflow_provider.coordination.restating.reverting import Reverting, open_revert
+from airflow_provider.coordination.restating.reverting import Reverting
 from airflow_provider.coordination.restating.skipped_copies import copy_members
 from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.coordination.upkeep.left_members import end_members
@@ -328,12 +329,15 @@ class Restatements:
 
         return self.context.retry(operation, Conflict.of_others(f"restatement {name!r}", "changing it"))
 
-    def revert(self, domain: str, name: str, *, reason: str, by: str) -> int:
+    def revert(self, domain: str, name: str, *, reason: str, by: str, with_readers: bool = False) -> int:
         """Give the epochs of a published restatement the rows back that it has replaced, by one commit; return its CSN.
 
         The rows are copied. A repetition goes on where an earlier call was interrupted, or returns the same.
 
+        :param with_readers: epochs that have read its rows since are members of the revert: their jobs compute them
+            again within it, as those of any restatement, before it is published.
         :raises InvalidInput: the restatement is not published.
+        :raises NotReady: readers are members, and not computed yet: a repetition publishes once they are.
         :raises DependentReaders: other epochs have read its rows since; the error lists them.
         :raises TopologyError: one of its epochs was computed again since, or has other inputs now.
         :raises Unavailable: the versions before it are not held any more. Others are those of :meth:`publish`.
@@ -341,7 +345,9 @@ class Restatements:
         refuse_blank(reason=reason, by=by)
         now = self._now(domain, name)
         refuse_of_group(now, "revert")
-        within = open_revert(self.context, now, reason=reason.strip(), by=by.strip())
+        within = open_revert(
+            self.context, now, reason=reason.strip(), by=by.strip(), with_readers=with_readers
+        )
         if self._now(domain, within).record.state is RestatementState.OPEN:
             Reverting(self.context, now.domain, now.name, now.stamped).copy(within, by.strip())
         return self.publish(domain, within)

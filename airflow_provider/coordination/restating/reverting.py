@@ -6,9 +6,8 @@ a lease since the restatement was published (docs/decisions/restatement.md).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin_within import begin_within
@@ -17,36 +16,22 @@ from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
-from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.alter import written_columns
 from airflow_provider.coordination.commits.history import commits_between
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
 from airflow_provider.coordination.context import Context
-from airflow_provider.coordination.restating.closure import HeldEpoch
-from airflow_provider.coordination.restating.holding import decisions
-from airflow_provider.coordination.restating.opening import (
-    LIFETIME,
-    claim_keys,
-    refuse_obstacles,
-    store_opened,
-)
-from airflow_provider.coordination.restating.plan import Plan, replanned
-from airflow_provider.coordination.upkeep.members_now import MembersNow, job_of
+from airflow_provider.coordination.upkeep.members_now import job_of
 from airflow_provider.coordination.upkeep.skip import copy_within
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.declaration import JobDeclaration
-from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import Attempt, Commitment, Provenance
 from airflow_provider.domain.errors import (
-    Conflict,
-    DependentReaders,
-    InvalidInput,
     NotReady,
     StoreIncompatible,
     TopologyError,
     Unavailable,
 )
-from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName, restatement_id
+from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.lease import LeaseRecord
@@ -54,25 +39,20 @@ from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import (
     fence_of,
     lease_key,
-    restatement_key,
     rewrite_log_key,
     source_key,
     table_key,
 )
 from airflow_provider.domain.restatement import (
-    Decision,
     JobEpochs,
     RestatementRecord,
-    RestatementState,
     change_set_of_restatement,
-    epochs_of,
     held_state,
     lease_of_restatement,
-    name_of_revert,
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
-from airflow_provider.domain.topology import Job, OnForeignCommit, OnUpstreamRevision, Table
+from airflow_provider.domain.topology import Job, OnUpstreamRevision, Table
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.checks import existing
 
@@ -213,7 +193,9 @@ class Reverting:
             copy_within(self.context, within, job, interval, reason=former.skipped, by=owner)
             return
         sources = {bounds.source: bounds for bounds in self._bounds(job, interval, former)}
-        attempt = begin_within(self.context, within, job, interval, owner, sources=_FormerBounds(sources))
+        attempt = begin_within(
+            self.context, within, job, interval, owner, copies=True, sources=_FormerBounds(sources)
+        )
         if not isinstance(attempt, Attempt):
             return
         self._refuse_other_inputs(attempt, former, sources)
@@ -306,130 +288,3 @@ def _slice(state: State, epoch: Interval) -> State:
 
 def _range(read: Provenance) -> tuple[object, ...]:
     return read.table, read.kind, read.low, read.high, read.on_upstream_revision
-
-
-_OF_UNPUBLISHED = {
-    RestatementState.OPEN: "`airflow epochs restate abandon {name} --reason …` ends it; readers see none of its rows.",
-    RestatementState.ABANDONED: "nothing is to be taken back: readers have seen none of its rows.",
-}
-"""Next steps of a refused revert, by the state of the restatement."""
-
-
-def open_revert(context: Context, now: MembersNow, *, reason: str, by: str) -> RestatementId:
-    """Open the restatement that takes the published one *now* back, or find the one that an earlier call has opened.
-
-    :raises InvalidInput: it is not published. :raises DependentReaders: other epochs have read its rows since.
-    :raises TopologyError: one of its epochs was computed again since. :raises Unavailable: its former rows are gone.
-    """
-    if now.record.state is not RestatementState.PUBLISHED:
-        raise InvalidInput(
-            field="restatement",
-            value=now.name,
-            expected=f"a published restatement; this one is {now.record.state}",
-            next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
-        )
-    within = restatement_id(name_of_revert(now.name))  # which may be too long for a name
-    _adopt_what_is_there(context, now)
-    store, where, key = context.store, now.domain, restatement_key(now.domain, within)
-
-    def operation() -> None:
-        reading = store.read(where, [*claim_keys(where), key])
-        known = reading.get(key)
-        if known is not None and known.record.reverts == now.name:
-            if known.record.state is RestatementState.PUBLISHED:
-                _refuse_overtaken(context, now, within, known)
-            return
-        reverting = Reverting(context, where, now.name, now.stamped)
-        reverting.former()
-        reverting.refuse_files_elsewhere(reverting.held())
-        planned = _planned(context, now, within)
-        record = RestatementRecord(
-            reason=reason,
-            by=by,
-            asked=now.record.asked,
-            members=now.record.members,
-            incarnation=reading.head.incarnation,
-            deadline=reading.now + LIFETIME,
-            reverts=now.name,
-            decisions=tuple(
-                decisions(planned.released, Decision.RELEASED, by=by, reason=reason, at=reading.now)
-            ),
-        )
-        store_opened(context, where, reading, within, record)
-
-    context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
-    return within
-
-
-def _refuse_overtaken(
-    context: Context, now: MembersNow, within: RestatementId, revert: Stamped[RestatementRecord]
-) -> None:
-    """Refuse to call *now* taken back where epochs were computed again since its *revert*, published as *within*.
-
-    :raises TopologyError: names what has computed the first of them.
-    """
-    ours, members = change_set_of_restatement(within), MembersNow(context.store, now.domain, within, revert)
-    for epoch, committed in members.committed():
-        if committed is not None and committed.change_set != ours:
-            raise TopologyError(
-                f"restatement {now.name!r} was taken back by {within!r} (CSN {revert.csn}), and {epoch.job} "
-                f"{epoch.interval} was computed again since, by {committed.change_set!r}.",
-                next_step="`airflow epochs restate list` says which takes which back: revert the one that has computed "
-                "them, or open another one.",
-                job=epoch.job,
-                interval=epoch.interval,
-            )
-
-
-def _adopt_what_is_there(context: Context, now: MembersNow) -> None:
-    """Adopt rows of other programs in the members' tables, as the revert's publish would, before it is decided."""
-    for epochs in now.record.members:
-        job = job_of(context.store, now.domain, epochs.job)
-        for table in () if job.retired else JobDeclaration.of(job).job().outputs:
-            if table.on_foreign_commit is OnForeignCommit.ADOPT:
-                adopt(context, table)
-
-
-def _planned(context: Context, now: MembersNow, within: RestatementId) -> Plan:
-    """Return the plan of a revert: its members are the restatement's. Epochs that were released from that stay again.
-
-    :raises DependentReaders: other epochs have read what would change. :raises TopologyError: of other obstacles.
-    """
-    csn = now.stamped.csn or 0
-
-    def stays(held: HeldEpoch) -> bool:
-        """Return True if it still stands on the rows that the restatement has replaced."""
-        return now.record.is_released(held.job, held.epoch.interval) and not held.has_read_since(csn)
-
-    planned = replanned(context.store, now.domain, within, now.record, stays=stays)
-    known = set(now.record.epochs)
-    members = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
-    readers = [*members, *epochs_of(planned.held)]
-    if readers:
-        asked = now.record.asked[0].intervals[0]
-        changed = {table for epochs in planned.members for table in _outputs(context, now.domain, epochs.job)}
-        raise DependentReaders.of(
-            f"restatement {now.name!r} cannot be reverted: committed epochs have read its rows",
-            tuple(
-                Dependent(job=job, interval=interval, tables=_read(context, now.domain, job, changed))
-                for job, interval in readers[:_LISTED]
-            ),
-            maybe_more=len(readers) > _LISTED,
-            next_step="open a restatement that computes the former rows, and these epochs with them: "
-            "`airflow epochs restate open` or `airflow epochs backfill`, with the former code or data.",
-            interval=asked,
-        )
-    refuse_obstacles(planned)
-    return planned
-
-
-def _outputs(context: Context, domain: DomainName, job: JobName) -> tuple[TableName, ...]:
-    return tuple(table.name for table in job_of(context.store, domain, job).outputs)
-
-
-def _read(
-    context: Context, domain: DomainName, job: JobName, changed: Collection[TableName]
-) -> tuple[TableName, ...]:
-    """Return those of the tables *changed* that *job* reads."""
-    read = {edge.table for edge in job_of(context.store, domain, job).edges}
-    return tuple(sorted(read.intersection(changed)))

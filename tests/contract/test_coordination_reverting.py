@@ -1,0 +1,123 @@
+"""A restatement that later epochs have read is taken back with them (R30)."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider.domain.epoch import AlreadyStaged
+from airflow_provider.domain.errors import DependentReaders, NotReady
+from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.topology import state
+from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.interruptions import interrupted
+from tests.contract.restating import (
+    CLEARED,
+    NAME,
+    WHY,
+    Jobs,
+    all_restated,
+    cascade,
+    computed,
+    opened,
+    operations,
+    published,
+    restated,
+    run_all,
+    sound,
+    within,
+)
+
+REVERT = f"{NAME}-reverted"
+
+
+def read_since(world: World) -> Jobs:
+    """Two days of a cascade, of which the first was restated; then a third day, whose total stands on that."""
+    jobs = cascade(world)
+    run_all(world, jobs, [1, 2])
+    opened(world, "b", 1)
+    all_restated(world, *jobs, values=[1000])
+    published(world)
+    run_all(world, jobs, [3])
+    return jobs
+
+
+def test_later_readers_are_computed_again_within_the_revert(table_world: World) -> None:
+    """R30, RES8: nothing is visible before they are, and all is as if the restatement had never been."""
+    world = table_world
+    base, daily, total = read_since(world)
+    seen = world.rows("b", "d", "t")
+    with pytest.raises(DependentReaders, match=r"have read its rows: t \[.*\) read d, t\.") as refused:
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    assert "--with-readers" in refused.value.next_step
+    for _ in range(2):
+        with pytest.raises(NotReady, match=r"1 of 5 epochs are not computed: t \["):
+            operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    assert world.rows("b", "d", "t") == seen
+    run_all(world, (base, daily), [4])  # which reads nothing that is taken back
+    restated(world, total, 3, name=REVERT)
+    csn = operations(world).revert(DOMAIN, NAME, **WHY)
+    assert {name: world.rows(name)[name] for name in "bdt"} == {
+        "b": [(1, 10), (2, 20), (3, 30), (4, 40)],
+        "d": [(1, 11), (2, 21), (3, 31), (4, 41)],
+        "t": [(1, 12), (2, 34), (3, 78)],
+    }
+    assert operations(world).revert(DOMAIN, NAME, **WHY) == csn == len(world.commits())
+    computed(world, total, 4)
+    assert sound(world)
+
+
+@pytest.mark.parametrize("by", [owner("other"), CLEARED])
+def test_no_task_computes_what_a_revert_copies(world: World, by: Owner) -> None:
+    """R30: its code would compute other rows. It waits for the copy, and a cleared task leaves that as it is."""
+    base, _, total = read_since(world)
+
+    def early() -> None:
+        with pytest.raises(NotReady, match=f"not copied into '{REVERT}'") as refused:
+            world.coordinator.begin_within(REVERT, base, day(1), by)
+        assert f"restate revert {NAME}`" in refused.value.next_step
+
+    slow = interrupted(world, early, number=1)
+    with pytest.raises(NotReady, match="1 of 5 epochs"):
+        slow.restatements.revert(DOMAIN, NAME, **WHY, with_readers=True)
+    assert isinstance(world.coordinator.begin_within(REVERT, base, day(1), by), AlreadyStaged)
+    restated(world, total, 3, name=REVERT)
+    operations(world).publish(DOMAIN, REVERT)
+    assert world.rows("b") == {"b": [(1, 10), (2, 20), (3, 30)]}
+
+
+def test_a_reader_that_holds_a_revert_joins_or_stays(world: World) -> None:
+    """R18, R30: somebody decides; what joins is computed again, since it has no former rows."""
+    base = world.job("b")
+    report = world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")])
+    run_all(world, [base], [1, 2])
+    opened(world, "b", 1)
+    restated(world, base, 1, [1000])
+    published(world)
+    computed(world, report, 1)
+    with pytest.raises(DependentReaders):
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    with pytest.raises(NotReady, match="hold it"):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    operations(world).join(DOMAIN, REVERT, ["h"], by="ada")
+    restated(world, report, 1, name=REVERT)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.rows("b", "h") == {"b": [(1, 10)], "h": [(1, 11)]}
+    assert sound(world)
+
+
+def test_an_abandoned_revert_is_opened_anew(world: World) -> None:
+    """R30: it has changed nothing, and the restatement may still be taken back."""
+    *_, total = read_since(world)
+    with pytest.raises(NotReady):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    left = within(world, total, 3, name=REVERT)
+    operations(world).abandon(DOMAIN, REVERT, **WHY)
+    with pytest.raises(DependentReaders):
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    with pytest.raises(NotReady):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    assert within(world, total, 3, name=REVERT).token > left.token
+    restated(world, total, 3, by=CLEARED, name=REVERT)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.rows("t") == {"t": [(1, 12), (2, 34), (3, 78)]}
+    assert sound(world)
