@@ -128,7 +128,11 @@ class ParticipantRun(EpochRun):
         )
 
     def _end(self) -> None:
-        self._check_complete()
+        try:
+            self._check_complete()
+        except Exception as problem:
+            self.abandon(problem)  # its rows may come from a source that has changed: they are WRITTEN by now
+            raise
         log.info("%s: participant %d of %d has written", self.attempt, self.participant, self.participants)
 
 

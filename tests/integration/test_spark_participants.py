@@ -24,9 +24,11 @@ from airflow_provider.domain.errors import (
     NotReady,
     SchemaMismatch,
     StoreIncompatible,
+    Unavailable,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.participants import epoch_task_group
@@ -149,6 +151,33 @@ def test_a_participant_does_not_replace_the_table_that_others_have_written(
             part(epoch.handles[0], "'a'")
         part(epoch.handles[0], "6")
     assert ids(service, NUMBERS) == [[6, 7]]
+
+
+def test_a_part_whose_source_changed_before_its_end_is_not_published(
+    classic_session: SparkSession, settings: Settings, service: EpochService, tmp_path: Path
+) -> None:
+    """R10, I11: the end of the part's block refuses its rows, so that they count as not WRITTEN; its retry writes."""
+    landed = tmp_path / "2013-02-07.csv"
+    landed.write_text("1\n")
+    source = FileSource("landing", f"{tmp_path}/{{start:%Y-%m-%d}}.csv", late="refuse")
+    job = Job("land", inputs=[source], outputs=[NUMBERS], cadence="@daily")
+
+    def part(handle: str, *, replace: bool) -> None:
+        with epoch_participant(job, handle, settings=settings, spark=classic_session) as epoch:
+            found = epoch.spark.read.schema("id long").csv(epoch.source_files("landing"))
+            epoch.write(NUMBERS, found)
+            if replace:
+                landed.write_text("22\n")
+
+    with (
+        pytest.raises(NotReady, match="numbers by participants 0"),
+        shared_epoch_run(job, DAY, participants=1, settings=settings, spark=classic_session) as epoch,
+        pytest.raises(Unavailable, match="is not the file that was recorded"),
+    ):
+        part(epoch.handles[0], replace=True)
+    with shared_epoch_run(job, DAY, participants=1, settings=settings, spark=classic_session) as epoch:
+        part(epoch.handles[0], replace=False)
+    assert ids(service, NUMBERS) == [[22]]
 
 
 def test_invalid_handle_is_refused_before_any_read(settings: Settings, tmp_path: Path) -> None:
