@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable
+from airflow_provider.coordination.attempts.sql_checks import QueryResult, Readable, named_row
 from airflow_provider.domain.checks import MOST_SAMPLED
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.spark import reads, session
@@ -26,7 +26,7 @@ def spark_result(spark: SparkSession, sql: str, tables: Mapping[str, Readable]) 
         for name, table in tables.items():
             reads.dataframe(spark, table.format, table.state, table.schema).createOrReplaceTempView(name)
         found = spark.sql(sql)
-        sample = tuple(row.asDict() for row in found.limit(MOST_SAMPLED + 1).collect())
+        sample = tuple(named_row(found.columns, row) for row in found.limit(MOST_SAMPLED + 1).collect())
         rows = found.count() if len(sample) > MOST_SAMPLED else len(sample)
     except (
         errors.AnalysisException,

@@ -106,6 +106,11 @@ FAILING: dict[str, tuple[Check, str, str]] = {
     "null": (is_true("SELECT NULL FROM {flights} LIMIT 1"), "None", ""),
     "true more than once": (is_true("SELECT true FROM {flights}"), "3 rows of 1 columns", ""),
     "true and more": (is_true("SELECT true, id FROM {flights} LIMIT 1"), "1 rows of 2 columns", ""),
+    "two of one name, the last true": (
+        is_true("SELECT min(miles) > 600 AS ok, max(miles) < 1000 AS ok FROM {flights}"),
+        "1 rows of 2 columns",
+        "",
+    ),
     "no single value": (is_true("SELECT id, miles FROM {flights}"), "3 rows of 2 columns", ""),
     "the reserved column": (no_rows("SELECT _epoch FROM {flights}"), "cannot be answered", ""),
     "no SQL": (no_rows("SELEC {flights}"), "cannot be answered", ""),

@@ -160,9 +160,11 @@ def test_checks_run_in_the_session_that_computed_the_rows(
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))
     assert not Path(place.removeprefix("file://")).exists()
-    divided = replace_checks(sums, is_true("SELECT 1 / (rows - rows) = 1 FROM {daily}"))
+    by_zero = is_true("SELECT 1 / (rows - rows) = 1 FROM {daily}")
+    twice = is_true("SELECT min(rows) > 3 AS ok, max(rows) < 4 AS ok FROM {daily}", name="twice")
+    divided = replace_checks(sums, by_zero, twice)
     with (
-        pytest.raises(CheckFailed, match="cannot be answered: .*DIVIDE_BY_ZERO"),
+        pytest.raises(CheckFailed, match="cannot be answered: .*DIVIDE_BY_ZERO.*twice: 1 rows of 2 columns"),
         epoch_run(divided, HOUR, spark=spark, settings=settings, owner=again) as epoch,
     ):
         epoch.write("daily", epoch.read(HOURLY).selectExpr("count(*) as rows"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,17 @@ class QueryResult(NamedTuple):
 
     rows: int
     sample: tuple[dict[str, object], ...]
+
+
+def named_row(columns: Iterable[str], values: Iterable[object]) -> dict[str, object]:
+    """Return *values* by their columns; of columns with one name the later ones get a number, so that all are there."""
+    row: dict[str, object] = {}
+    for column, value in zip(columns, values, strict=True):
+        name, number = column, 2
+        while name in row:
+            name, number = f"{column} ({number})", number + 1
+        row[name] = value
+    return row
 
 
 def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
@@ -58,5 +69,5 @@ def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
                 field="checks", value=sql, expected=f"SQL that DuckDB runs: {error}"
             ) from error
         columns = [column[0] for column in found.description or ()]
-        sample = tuple(dict(zip(columns, row, strict=True)) for row in rows)
+        sample = tuple(named_row(columns, row) for row in rows)
         return QueryResult(count[0] if count else 0, sample)
