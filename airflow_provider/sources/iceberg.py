@@ -6,7 +6,7 @@ configuration, those of its files from the process's environment (:mod:`airflow_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.transforms import IdentityTransform
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
@@ -188,13 +189,37 @@ def _beyond_files(source: Source, table: Table, schema: Schema, data_files: Sequ
     others = {file.file_format for file in data_files} - {FileFormat.PARQUET}
     if others:
         return f"files of the format {min(file_format.name for file_format in others)}"
-    if TableProperties.DEFAULT_NAME_MAPPING not in table.metadata.properties:
-        return ""
     try:
-        without_ids = parquet_files.first_without_ids([_as_uri(file.file_path) for file in data_files])
+        if TableProperties.DEFAULT_NAME_MAPPING in table.metadata.properties:
+            uris = [_as_uri(file.file_path) for file in data_files]
+            if parquet_files.first_without_ids(uris):
+                return "files without column ids"
+        lacking = parquet_files.first_lacking(_partition_columns(table, schema, data_files))
     except OSError as error:
         raise SourceUnavailable.of(source.name, f"a file of {source.table}", type(error).__name__) from error
-    return "files without column ids" if without_ids else ""
+    if lacking is None:
+        return ""
+    return f"files without the column {schema.find_column_name(lacking)} that separates them"
+
+
+def _partition_columns(
+    table: Table, schema: Schema, data_files: Sequence[DataFile]
+) -> Iterator[tuple[str, int]]:
+    """Yield file and id of each column whose value a file's partition tells, and its counts do not show in the file.
+
+    Readers of Iceberg tables take such a value for a column that a file lacks.
+    """
+    specs = table.specs()
+    for file in data_files:
+        for index, field in enumerate(specs[file.spec_id].fields):
+            is_column = isinstance(field.transform, IdentityTransform) and field.source_id in schema.field_ids
+            if is_column and file.partition[index] is not None and not _sizes(file).get(field.source_id):
+                yield _as_uri(file.file_path), field.source_id
+
+
+def _sizes(file: DataFile) -> Mapping[int, int]:
+    """Return the sizes of the columns of *file*, by their ids, as far as its writer has told them."""
+    return file.column_sizes or {}
 
 
 def _fields(schema: Schema) -> Iterator[tuple[NestedField, str]]:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from airflow_provider.tables import checks
 from airflow_provider.tables.added_values import OWN, Added
-from airflow_provider.tables.columns import field_id, with_ids_of
+from airflow_provider.tables.columns import field_id, known_ids, with_ids_of
 from airflow_provider.tables.statistics import Clip
 from airflow_provider.tables.storage import filesystem, open_root, split
 
@@ -163,6 +163,33 @@ def first_without_ids(uris: Iterable[str]) -> str | None:
                 pool.shutdown(wait=False, cancel_futures=True)
                 return uri
     return None
+
+
+def first_lacking(columns: Iterable[tuple[str, int]]) -> int | None:
+    """Return the first of *columns*, each a URI and an id, that its file lacks; reads footers only, each of them once.
+
+    :raises Unavailable: a file is missing or damaged.
+    """
+    asked = list(columns)
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        for (_, number), found in zip(asked, pool.map(_ids_in, [uri for uri, _ in asked]), strict=True):
+            if number not in found:
+                pool.shutdown(wait=False, cancel_futures=True)
+                return number
+    return None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _ids_in(uri: str) -> frozenset[int]:
+    """Return the ids of the columns of a file, and of their parts. :raises Unavailable: it is missing or damaged."""
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            return frozenset(known_ids(file.schema_arrow))
+    except FileNotFoundError as error:
+        raise checks.missing_file(uri) from error
+    except pa.ArrowInvalid as error:
+        raise checks.damaged_file(uri, error) from error
 
 
 def _lacks_ids(uri: str) -> bool:

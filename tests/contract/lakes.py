@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+from pyiceberg.types import StringType
 
 from airflow_provider.domain.source_bounds import IcebergSource, Source, SourceBounds, Span
 from airflow_provider.sources.reader import ParquetRows, Rows
@@ -45,6 +49,41 @@ class Lake:
     def add_plain_file(self, *values: int) -> int:
         """Register a file that has no column ids."""
         add_plain_files(self.table, [self._rows(values)])
+        return self.newest
+
+    def separate_by(self, column: str) -> None:
+        """Add a text column by whose values files are separated from now on."""
+        with self.table.update_schema() as update:
+            update.add_column(column, StringType())
+        with self.table.update_spec() as update:
+            update.add_identity(column)
+
+    def append_separated(self, value: int, text: str | None) -> int:
+        """Append one row, whose file has the column that separates the files, too."""
+        self.table.append(self._rows([value]).append_column("text", pa.array([text], pa.string())))
+        return self.newest
+
+    def append_bare(self, value: int, text: str | None) -> int:
+        """Append one row whose file lacks the column that separates the files: its partition alone has the value."""
+        path = f"{self.table.location()}/bare-{value}.parquet"
+        field = pa.field("value", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
+        rows = self._rows([value]).cast(pa.schema([field]))
+        with self.table.io.new_output(path).create() as written:
+            pq.write_table(rows, written, store_schema=False)
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(text),
+            record_count=1,
+            file_size_in_bytes=len(self.table.io.new_input(path)),
+        )
+        file.spec_id = self.table.spec().spec_id
+        with (
+            self.table.transaction() as transaction,
+            transaction.update_snapshot().fast_append() as appending,
+        ):
+            appending.append_data_file(file)
         return self.newest
 
     def add_default(self, field: dict[str, Any]) -> None:

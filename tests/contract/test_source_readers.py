@@ -153,6 +153,20 @@ def test_files_without_column_ids_are_read_by_icebergs_runtime(lake: Lake) -> No
     assert lake.values(prices(), span(lake, plain)) == [2]
 
 
+def test_a_value_that_a_partition_alone_tells_is_read_by_icebergs_runtime(lake: Lake) -> None:
+    """I11: files that were written without the column by which they are separated would be read as null there."""
+    lake.append(1)
+    lake.separate_by("text")
+    before = lake.append_separated(2, "a")
+    nothing = lake.append_bare(3, None)
+    assert lake.values(prices(), span(lake, None)) == [1, 2, 3]
+    lake.append_bare(4, "b")
+    for read in (lake.rows(prices(), span(lake, before)), lake.rows(prices(reads="state"), span(lake, None))):
+        assert isinstance(read, IcebergRows)
+        assert read.why == "files without the column text that separates them"
+    assert lake.values(prices(), span(lake, before, nothing)) == [3]
+
+
 def test_footers_of_files_with_column_ids_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """I11: files never change, and a table that maps names to columns may have many of them."""
     plain = lake.add_plain_file(1)

@@ -195,7 +195,9 @@ def values_of(
 def test_rows_that_files_do_not_tell_are_read_by_icebergs_runtime(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    """Files without column ids, and a column's default; by increments, and under the names of the increment's end."""
+    """Files without column ids, a column's default, and a column that only a file's partition tells; by increments, and
+    under the names of the increment's end.
+    """
     lake = Lake(tmp_path / "others")
     settings = replace(settings, connections={"lake_db": lake.url})
     lake.append(1)
@@ -205,11 +207,15 @@ def test_rows_that_files_do_not_tell_are_read_by_icebergs_runtime(
     renamed = partial(lake.rename, "value", "price")
     assert values_of(spark, settings, 1, meanwhile=renamed) == [(2,), (3,)]
     lake.rename("price", "value")
-    lake.append(4)
+    lake.separate_by("text")
+    lake.append_separated(4, "a")
+    lake.append_bare(5, "b")
+    assert values_of(spark, settings, 2) == [(4, "a"), (5, "b")]
+    lake.append_separated(6, "c")
     lake.add_default({"id": 50, "name": "c", "required": False, "type": "int", "initial-default": 5})
-    assert values_of(spark, settings, 2) == [(4, 5)]
+    assert values_of(spark, settings, 3) == [(6, "c", 5)]
     lake.close()
-    assert [row["value"] for row in rows(settings, "quoted")] == [1, 2, 3, 4]
+    assert [row["value"] for row in rows(settings, "quoted")] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.usefixtures("runtime_jar")
