@@ -68,8 +68,8 @@ def _offends(check: Check, column: pa.ChunkedArray, schema: pa.Schema) -> pa.Chu
     if check.kind is CheckKind.NOT_NULL:
         return pc.is_null(column)
     if check.kind is CheckKind.ACCEPTED:
-        values = pa.array([_literal(text, field).as_py() for text in check.values], field.type)
-        return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=values)))
+        values = _one_zero(pa.array([_literal(text, field).as_py() for text in check.values], field.type))
+        return pc.and_(pc.is_valid(column), pc.invert(pc.is_in(_one_zero(column), value_set=values)))
     low, high = _range(check, field)
     masks = [
         *([pc.less(column, low)] if low is not None else []),
@@ -94,7 +94,8 @@ def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) 
     rows = 0
     for piece in pieces:
         rows += piece.num_rows
-        counted = piece.select(names).group_by(names).aggregate([([], "count_all")])
+        own = pa.table([_one_zero(piece.column(name)) for name in names], names)
+        counted = own.group_by(names).aggregate([([], "count_all")])
         both = counted if keys is None else pa.concat_tables([keys, counted])
         keys = both.group_by(names).aggregate([("count_all", "sum")]).rename_columns([*names, "count_all"])
     if keys is None:
@@ -109,6 +110,11 @@ def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) 
         figure=f"{repeated.num_rows} keys of {rows} rows occur more than once",
         sample=sampled(_plain(shown)),
     )
+
+
+def _one_zero(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return *column* without minus zero: Arrow groups and looks up by bits, and in SQL it equals zero."""
+    return pc.add(column, pa.scalar(0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def _plain(rows: pa.Table) -> Iterator[dict[str, object]]:

@@ -187,6 +187,13 @@ def test_equal_rows_and_nan_are_found(table_world: World) -> None:
     ]
 
 
+def test_zero_and_minus_zero_are_one_value(table_world: World) -> None:
+    """R14: as in SQL; so are the filters of readers."""
+    checks = (unique("flights", "miles"), accepted("flights", "miles", [0, 2]))
+    error = refused(table_world, *checks, rows=[(1, None, 0.0), (2, None, -0.0), (3, None, 2.0)])
+    assert [finding.figure for finding in error.findings] == ["1 keys of 3 rows occur more than once"]
+
+
 @pytest.mark.parametrize(
     "check",
     [
