@@ -110,8 +110,9 @@ class FileReader(SourceReader):
         _refuse_replaced(asked, [file for file in own.files if known.get(file.uri, file) != file])
         # Nor are those of epochs that are behind: once these are computed again, a later epoch reads the files.
         held = {file.uri for record in asked.also_read for file in record.whole.files}
-        unread = [file for file in (*mine, *late) if file.uri not in held]
-        return SourceBounds(source=own.source, files=tuple(sorted(unread, key=lambda file: file.uri)))
+        # The location of an earlier epoch may match a file of this one, too: it is read once.
+        unread = {file.uri: file for file in (*mine, *late) if file.uri not in held}
+        return SourceBounds(source=own.source, files=tuple(file for _, file in sorted(unread.items())))
 
     @_answering
     def holds(self, asked: BoundsRequest, recorded: SourceBounds) -> bool:
@@ -336,7 +337,7 @@ def _late_files(asked: BoundsRequest, known: Mapping[str, BoundFile]) -> list[Bo
             len(replaced),
             replaced[0].uri,
         )
-    return [file for file in listed if file.uri not in known]
+    return list({file.uri: file for file in listed if file.uri not in known}.values())
 
 
 def _is_whole(source: Source, record: SourceRecord) -> bool:

@@ -83,12 +83,17 @@ def names_match(patterns: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def matches(store: pafs.FileSystem, path: str, *, hidden: bool = False) -> Iterator[pafs.FileInfo]:
-    """Yield the files that *path*, literal or a pattern, matches. :param hidden: whether to yield hidden names, too."""
+    """Yield the files that *path*, literal or a pattern, matches, each once.
+
+    :param hidden: whether to yield hidden names, too.
+    """
     parts = path.strip("/").split("/")
     fixed = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
     base = ("/" if path.startswith("/") else "") + "/".join(parts[:fixed])
     if fixed < len(parts):
-        yield from _expanded(store, base, parts[fixed:], hidden=hidden)
+        # Of several ** each may stand for the same directories: then a file is found in several ways.
+        found = {info.path: info for info in _expanded(store, base, parts[fixed:], hidden=hidden)}
+        yield from found.values()
         return
     info = store.get_file_info(base)
     if info.type is pafs.FileType.File:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,18 @@ def test_many_epochs_that_share_a_folder_cannot_tell_late_files(tmp_path: Path) 
             BoundsRequest(source=source, interval=day(43), before=(one(42),), beyond=one(35))
         )
     assert "late_window" in refused.value.next_step
+
+
+def test_a_file_that_locations_of_several_epochs_match_is_read_once(tmp_path: Path) -> None:
+    """I11: of an epoch whose file is not recorded yet, and of two earlier ones that would read it late."""
+    location = f"{tmp_path}/{{start:%Y-%m}}-{{start.day}}*.csv"
+    source = FileSource("landing", location, complete=none_needed(), late_window=timedelta(days=60))
+    for name in ("2024-01-20", "2024-01-111"):
+        (tmp_path / f"{name}.csv").touch()
+    empty = SourceBounds(source=source.name)
+    before = tuple(recorded(empty, number) for number in (11, 2, 1))
+    found = SourceReaders().bounds(BoundsRequest(source=source, interval=day(20), before=before))
+    assert [Path(file.uri).name for file in found.files] == ["2024-01-111.csv", "2024-01-20.csv"]
 
 
 def test_bounds_recorded_as_files_are_no_span() -> None:

@@ -68,6 +68,8 @@ def names(bounds: SourceBounds, landing: Path) -> list[str]:
         ("flights/{start:%Y-%m-%d}", FILES[5:7]),
         ("flights/**/*.csv", (*FILES[5:7], FILES[8])),
         ("flights/*/LGA/*", (FILES[6], FILES[8])),
+        ("flights/**/**/x.csv", (FILES[6], FILES[8])),
+        ("**/flights/**", (*FILES[5:7], FILES[8])),
         ("flights/{end:%Y-%m-%d}/LGA/x.csv", FILES[6:7]),
     ],
 )
