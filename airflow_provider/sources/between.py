@@ -53,9 +53,9 @@ def refuse_between(asked: BoundsRequest) -> None:
         expected=f"one that says no more of the time than the cadence: {count}, such as {unread[0]}, at locations of "
         f"parts of {asked.interval} would be read by no epoch",
         next_step="let the location say no more than the cadence, with a wildcard for the rest, such as "
-        "{start:%Y-%m-%d}T* for days; or, to read one part only, write it out literally, such as "
-        "{start:%Y-%m-%d}T00; or take the files away. Where bounds of the source are recorded, another location needs "
-        "a source of another name.",
+        "{start:%Y-%m-%d}T* for days, or {start:%Y-%m-%d}T*/* where these are folders; or, to read one part only, "
+        "write it out literally, such as {start:%Y-%m-%d}T00; or take the files away. Where bounds of the source are "
+        "recorded, another location needs a source of another name.",
         source=source.name,
         count=len(unread),
     )

@@ -19,7 +19,7 @@ from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavail
 from airflow_provider.domain.source_bounds import BoundFile, Late, SourceBounds
 from airflow_provider.domain.source_declarations import incomplete_declaration
 from airflow_provider.sources.between import files_between, refuse_between
-from airflow_provider.sources.folders import missing_folder
+from airflow_provider.sources.folders import missing_folder, refuse_folders
 from airflow_provider.sources.locations import (
     WILD,
     as_location,
@@ -78,13 +78,14 @@ class FileReader(SourceReader):
         """Return the files at the epoch's location now, and with ``late="next"`` those that came late to earlier ones.
 
         The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
-        and ``[…]`` match within one directory, ``**`` any number of directories; a directory stands for all files
-        in it. Names that begin with ``_`` or ``.`` are skipped.
+        and ``[…]`` match within one directory, ``**`` any number of directories; a directory that is written out
+        without them stands for all files in it. Names that begin with ``_`` or ``.`` are skipped.
 
         :raises NotReady: a condition of the source is not met yet.
         :raises Unavailable: files came late and the source refuses them; or a file that another epoch read has changed.
-        :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, or
-            leaves out files at locations of parts of the epoch; or Spark would take a file's name for a pattern.
+        :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, is
+            a pattern of folders, or leaves out files at locations of parts of the epoch; or Spark would take a file's
+            name for a pattern.
         """
         source = self.source
         reason, files = _landed(source, asked.interval, asked.now)
@@ -226,7 +227,10 @@ def _landed(source: Source, interval: Interval, now: datetime | None) -> tuple[s
     if files is None:
         return f"nothing lies at {location_of(source, interval)}", ()
     reasons = (_unmet(condition, interval, files, now) for condition in source.complete)
-    return next((reason for reason in reasons if reason), ""), files
+    unmet = next((reason for reason in reasons if reason), "")
+    if not (unmet or files or source.is_older):
+        refuse_folders(source, location_of(source, interval))
+    return unmet, files
 
 
 def _unmet(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyiceberg.types import LongType
 
-from airflow_provider.domain.completeness import none_needed
-from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.completeness import min_files, none_needed
+from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.source_bounds import (
     BoundFile,
@@ -234,6 +235,36 @@ def test_a_file_that_locations_of_several_epochs_match_is_read_once(tmp_path: Pa
     before = tuple(recorded(empty, number) for number in (11, 2, 1))
     found = SourceReaders().bounds(BoundsRequest(source=source, interval=day(20), before=before))
     assert [Path(file.uri).name for file in found.files] == ["2024-01-111.csv", "2024-01-20.csv"]
+
+
+@pytest.mark.parametrize(
+    ("location", "found"),
+    [
+        ("{start:%Y-%m-%d}T*", None),
+        ("{start:%Y-%m-%d}T*/", None),
+        ("{start:%Y-%m-%d}T*/clicks", None),
+        ("{start:%Y-%m-%d}T*/*", 1),
+        ("{start:%Y-%m-%d}T*/**", 2),
+        ("{start:%Y-%m-%d}T00", 2),
+        ("*", 0),
+        ("{end:%Y-%m-%d}T*", 0),
+    ],
+)
+def test_a_pattern_of_folders_is_refused(tmp_path: Path, location: str, found: int | None) -> None:
+    """I11: it matches no file, so that the epoch would be empty beside files that it was to read."""
+    for name in ("2024-01-01T00/clicks/a.csv", "2024-01-01T00/b.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    source = FileSource("landing", f"{tmp_path}/{location}", late="ignore", complete=none_needed())
+    asking = BoundsRequest(source=source, interval=day(1))
+    if found is not None:
+        assert len(SourceReaders().bounds(asking).files) == found
+        return
+    with pytest.raises(InvalidInput, match=r"it matches folders, .*such as .*\.csv"):
+        SourceReaders().bounds(asking)
+    waiting = FileSource("landing", source.location, late="ignore", complete=min_files(1))
+    with pytest.raises(NotReady, match="0 files of at least 1"):
+        SourceReaders().bounds(replace(asking, source=waiting))
 
 
 def test_bounds_recorded_as_files_are_no_span() -> None:
