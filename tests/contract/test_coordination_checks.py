@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -388,6 +390,24 @@ def test_sql_sees_the_rows_of_the_epoch_in_an_output_that_its_job_reads(world: W
     world.run(declared, day(1), [1])
     with pytest.raises(CheckFailed, match="1 rows"):
         world.run(declared, day(2), [-1])
+
+
+def test_sql_takes_days_and_hours_in_utc(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R14: whatever the time zone of the host is, so that a check finds the same wherever it runs."""
+    connect = duckdb.connect
+
+    def far_away() -> duckdb.DuckDBPyConnection:
+        connection = connect()
+        connection.execute("SET TimeZone = 'America/New_York'")
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", far_away)
+    declared = job(world, no_rows("SELECT * FROM {flights} WHERE started >= '2024-01-02'"))
+    attempt = world.begin(declared, day(1))
+    times = pa.array([datetime(2024, 1, 2, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    write_rows(world.coordinator, attempt, "flights", pa.table({"started": times}))
+    with pytest.raises(CheckFailed, match="1 rows"):
+        world.coordinator.publish(attempt)
 
 
 def test_failed_check_of_a_revision_keeps_the_committed_revision(world: World) -> None:

@@ -40,7 +40,7 @@ def named_row(columns: Iterable[str], values: Iterable[object]) -> dict[str, obj
 
 
 def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
-    """Run *sql* in DuckDB over *tables* only; their rows are held in memory meanwhile.
+    """Run *sql* in DuckDB over *tables* only, in UTC; their rows are held in memory meanwhile.
 
     :raises InvalidInput: DuckDB is not installed, or does not understand *sql*.
     """
@@ -61,6 +61,8 @@ def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
             connection.register(name, table.format.read(table.state, table.schema, columns))
         try:
             connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
+            # The days and hours of an instant would be those of the host's time zone.
+            connection.execute("SET TimeZone = 'UTC'")
             count = connection.execute(f"SELECT count(*) FROM ({sql}\n) AS found").fetchone()  # noqa: S608
             found = connection.execute(sql)
             rows = found.fetchmany(MOST_SAMPLED)
