@@ -31,6 +31,9 @@ DagSerialization = _found(
 integrate_macros_plugins = _found(
     "integrate_macros_plugins", "airflow.sdk.plugins_manager", "airflow.plugins_manager"
 )
+MultipleCronTriggerTimetable = _found(
+    "MultipleCronTriggerTimetable", "airflow.sdk", "airflow.timetables.trigger"
+)
 RunTrigger = _found("RunTrigger", "airflow.executors.workloads.trigger", "airflow.executors.workloads")
 TaskInstanceDTO = _found(
     "TaskInstanceDTO",

@@ -6,13 +6,14 @@ of a run must end where that of the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
 
 import pendulum
+from croniter import croniter
 
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval, as_utc
@@ -24,6 +25,7 @@ _YEAR = 366 * _DAY
 _FREQUENT, _SELDOM, _RARE = 30, 45, 12
 """Number of sampled runs: a day of hours, six weeks of days, a year of months."""
 _BESIDE_CHANGE = 2 * _DAY
+_MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +54,7 @@ class Coverage:
     def refuse_gaps(self, runs: Callable[[datetime], Iterable[ScheduledRun]]) -> None:
         """Refuse a schedule whose runs miss epochs or compute them twice.
 
-        The runs of a day or six weeks are sampled and, if time zones differ, those beside a year's clock changes.
+        The runs of a day or six weeks are sampled and, where these matter, those beside a year's clock changes.
 
         :param runs: returns consecutive runs from a time on, without end.
         :raises InvalidInput: names both calendars, and how many epochs a run computes and misses, or computes again.
@@ -70,8 +72,9 @@ class Coverage:
     def _windows(self) -> list[tuple[datetime, timedelta]]:
         """Return the start and length of each sample; length zero stands for a fixed number of runs."""
         start = max([FROM, *self.cadence.changes, *(self.batch.changes if self.batch else ())])
-        zones = {self.zone, (self.batch or self.cadence).timezone}
-        changes = _clock_changes(zones, start) if len(zones) > 1 else []
+        runs = self.batch or self.cadence
+        zones = {self.zone, runs.timezone}
+        changes = _clock_changes(zones, start) if len(zones) > 1 or not runs_at_barriers(runs) else []
         return [(start, timedelta()), *((day - _BESIDE_CHANGE, 2 * _BESIDE_CHANGE) for day in changes)]
 
     def _computed(self, run: ScheduledRun) -> Interval:
@@ -92,23 +95,26 @@ class Coverage:
         return InvalidInput(
             f"the DAG's schedule {self.schedule} does not fit the cadence {self.cadence} of job {self.job!r}{by_batch}"
             f": the run of {run.date.isoformat()} {what}.",
-            next_step="give the task batch= (the calendar of the DAG's runs, such as batch='@daily': one run computes "
-            "all epochs of its day), or run the DAG by the job's cadence, or pass interval= to the task.",
+            next_step="give the task batch= (the calendar of the DAG's runs, such as batch='@daily': one run "
+            "computes all epochs of its day), or run the DAG by the job's cadence, or pass interval= to the task. "
+            "Where runs fit but beside clock changes: let the schedule be in UTC, of every hour, or of one hour.",
             field="schedule",
             value=self.schedule,
             expected=f"runs that compute each epoch of {self.cadence} once",
         )
 
 
-def by_cron(calendar: Cadence, low: datetime, length: Any, key: str | None) -> Iterator[ScheduledRun]:
-    """Yield the runs of *calendar* after *low*.
+def by_cron(
+    calendars: Sequence[Cadence], low: datetime, length: Any, key: str | None
+) -> Iterator[ScheduledRun]:
+    """Yield the runs of a schedule by *calendars*, one or several of the same zone, after *low*.
 
     :param length: length of the data interval that ends at a run; None if the data interval begins there and lasts
         until the next run.
     :param key: format of the runs' partition keys; None if they have none.
     """
-    zone = cast("Any", pendulum.timezone(calendar.timezone))
-    for tick, after in pairwise(_ticks(calendar, low)):
+    zone = cast("Any", pendulum.timezone(calendars[0].timezone))
+    for tick, after in pairwise(_ticks(calendars, low)):
         if key is not None:
             yield ScheduledRun(date=tick, partition_key=tick.astimezone(zone).strftime(key))
         else:
@@ -132,10 +138,36 @@ def _run(tick: datetime, after: datetime, length: Any) -> ScheduledRun:
     return ScheduledRun(date=tick, data_interval=(as_utc(tick - length), tick))
 
 
-def _ticks(calendar: Cadence, start: datetime) -> Iterator[datetime]:
+def _ticks(calendars: Sequence[Cadence], start: datetime) -> Iterator[datetime]:
     while True:
-        start = calendar.next_after(start)
+        start = min(_next_run(calendar, start) for calendar in calendars)
         yield start
+
+
+def runs_at_barriers(calendar: Cadence) -> bool:
+    """Return True if a schedule by *calendar* surely has a run for each of its barriers, also where clocks change.
+
+    That is so without clock changes, and for every hour or one hour of a day.
+    """
+    hours = calendar.expression.split()[1]
+    return calendar.timezone == "UTC" or hours == "*" or hours.isdecimal()
+
+
+def _next_run(calendar: Cadence, moment: datetime) -> datetime:
+    """Return the time of the next run of a schedule by *calendar*, by the rule of Airflow's timetables.
+
+    It is not always the next barrier. Of a local time that occurs twice Airflow takes the second one, and in place of a
+    local time that is skipped the moment after the change; a schedule of every hour goes on by the clock.
+    """
+    if runs_at_barriers(calendar):
+        return calendar.next_after(moment)
+    minute, _, *days = calendar.expression.split()
+    zone = cast("Any", pendulum.timezone(calendar.timezone))
+    cron = croniter(calendar.expression, start_time=moment.astimezone(zone).replace(tzinfo=None))
+    if cron.expanded[1] == ["*"]:  # 0-23, or */1
+        return Cadence(" ".join((minute, "*", *days)), calendar.timezone).next_after(moment)
+    local = cast(datetime, cron.get_next(datetime))
+    return max(as_utc(zone.convert(local.replace(fold=1))), moment + _MOMENT)
 
 
 def _is_enough(number: int, span: timedelta, length: timedelta) -> bool:

@@ -27,15 +27,16 @@ def refuse_schedule(operator: Any, job: Job, batch: Cadence | None, interval: ob
         return
     timetable = operator.dag.timetable
     timetable = getattr(timetable, "timetable", timetable)  # the clock of a schedule by clock and assets
+    crons = _said(timetable, "timetables") or [timetable]  # a run by each of several cron expressions
+    timetable = crons[0]
     expression, delta = _said(timetable, "expression"), _said(timetable, "delta")
     trigger, length = _is_trigger(timetable), _said(timetable, "interval") or _NOTHING
     if expression is not None:
-        zone = _said(timetable, "timezone")
         try:
-            calendar = Cadence(str(expression), str(getattr(zone, "name", zone)))
+            calendars = tuple(map(_calendar, crons))
         except InvalidInput:
             return  # a cron expression with seconds, or a fixed offset, which a Cadence cannot be
-        own = _Cron(calendar, length if trigger else None, _said(timetable, "key_format"))
+        own = _Cron(calendars, length if trigger else None, _said(timetable, "key_format"))
         if not own.is_of(job.cadence, batch):
             _refuse_cron(own, job.name, job.cadence, batch)
     elif delta is not None:
@@ -49,15 +50,18 @@ def refuse_schedule(operator: Any, job: Job, batch: Cadence | None, interval: ob
 
 @dataclass(frozen=True, slots=True)
 class _Cron:
-    """A cron schedule. :param length, key: as of :func:`~.coverage.by_cron`."""
+    """A cron schedule. :param calendars, length, key: as of :func:`~.coverage.by_cron`."""
 
-    calendar: Cadence
+    calendars: tuple[Cadence, ...]
     length: Any
     key: str | None
 
     def is_of(self, cadence: Cadence, batch: Cadence | None) -> bool:
         """Return True if each run surely computes one epoch of *cadence*: to sample it takes longer than all else."""
-        return self.calendar == cadence and batch is None and self.key is None and not self.length
+        from airflow_provider.domain.coverage import runs_at_barriers
+
+        is_plain = batch is None and self.key is None and not self.length
+        return is_plain and self.calendars == (cadence,) and runs_at_barriers(cadence)
 
 
 @lru_cache(maxsize=256)
@@ -68,9 +72,14 @@ def _refuse_cron(cron: _Cron, job: JobName, cadence: Cadence, batch: Cadence | N
     """
     from airflow_provider.domain.coverage import Coverage, by_cron
 
-    name, zone = str(cron.calendar), cron.calendar.timezone
+    name, zone = " and ".join(map(str, cron.calendars)), cron.calendars[0].timezone
     asked = Coverage(job=job, schedule=name, cadence=cadence, batch=batch, zone=zone)
-    asked.refuse_gaps(lambda low: by_cron(cron.calendar, low, cron.length, cron.key))
+    asked.refuse_gaps(lambda low: by_cron(cron.calendars, low, cron.length, cron.key))
+
+
+def _calendar(timetable: Any) -> Cadence:
+    zone = _said(timetable, "timezone")
+    return Cadence(str(_said(timetable, "expression")), str(getattr(zone, "name", zone)))
 
 
 def _said(timetable: Any, name: str) -> Any:

@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any
 
+import pendulum
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG, Asset, task
 from airflow.sdk.api.datamodels._generated import DagRunType
+from airflow.timetables.trigger import CronTriggerTimetable as AirflowsTimetable
 
+from airflow_provider.domain.coverage import by_cron
 from airflow_provider.domain.errors import (
     DependentReaders,
     EpochBusy,
@@ -47,6 +51,7 @@ from tests.airflow_versions import (
     CronDataIntervalTimetable,
     CronTriggerTimetable,
     DagSerialization,
+    MultipleCronTriggerTimetable,
     partitioned,
     since,
 )
@@ -348,6 +353,9 @@ def scheduled(schedule: Any, cadence: Any, **options: Any) -> None:
 DAYS = CronTriggerTimetable("@daily", timezone="UTC")
 BERLIN = Cadence("@daily", "Europe/Berlin")
 HALF_A_DAY = timedelta(hours=12)
+BATCH = Cadence("0 */2 * * *", "Europe/Berlin")
+EACH_HOUR = CronTriggerTimetable("0 0-23 * * *", timezone="Europe/Berlin")
+SECOND_HOURS = CronTriggerTimetable("0 */2 * * *", timezone="Europe/Berlin")
 
 
 @pytest.mark.parametrize(
@@ -366,6 +374,11 @@ HALF_A_DAY = timedelta(hours=12)
             partitioned("@daily", timezone="UTC", run_offset=-1), "@hourly", {}, "misses 23", marks=since(3, 2)
         ),
         (AssetOrTimeSchedule(assets=[asset_of(A)], timetable=DAYS), "@hourly", {}, "misses 23"),
+        (SECOND_HOURS, Cadence("0 */2 * * *", "Europe/Berlin"), {}, "2024-03-31.*computed 1"),
+        (EACH_HOUR, Cadence("0 0-23 * * *", "Europe/Berlin"), {}, "2024-10-27.*computed 1"),
+        (SECOND_HOURS, Cadence("@hourly", "Europe/Berlin"), {"batch": BATCH}, "2024-03-31.*computed 2"),
+        (MultipleCronTriggerTimetable("0 6 * * *", "0 18 * * *", timezone="UTC"), "@daily", {}, "computed 1"),
+        (MultipleCronTriggerTimetable("0 6 * * *", "0 18 * * *", timezone="UTC"), "@hourly", {}, "misses 11"),
     ],
 )  # fmt: skip
 def test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed(
@@ -397,10 +410,28 @@ def test_a_schedule_that_does_not_fit_the_cadence_is_told_when_the_dag_is_parsed
         (None, "@hourly", {}),
         ([asset_of(A)], "@hourly", {}),
         ("@once", "@hourly", {}),
+        (CronTriggerTimetable("@hourly", timezone="Europe/Berlin"), Cadence("@hourly", "Europe/Berlin"), {}),
+        (CronTriggerTimetable("0 */2 * * *", timezone="UTC"), "0 */2 * * *", {}),
+        (CronTriggerTimetable("0 6,18 * * *", timezone="Europe/Berlin"), Cadence("0 6,18 * * *", "Europe/Berlin"), {}),
+        (MultipleCronTriggerTimetable("0 6 * * *", "0 18 * * *", timezone="UTC"), "0 6,18 * * *", {}),
     ],
 )  # fmt: skip
 def test_a_schedule_that_fits_is_taken(schedule: Any, cadence: Any, options: dict[str, Any]) -> None:
     scheduled(schedule, cadence, **options)
+
+
+@pytest.mark.parametrize(
+    "expression", ["0 */2 * * *", "30 */3 * * *", "0 0-23 * * *", "0 1,2,3 * * *", "30 1,13 * * *"]
+)
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "America/St_Johns"])
+def test_runs_beside_a_clock_change_are_those_of_airflow(expression: str, zone: str) -> None:
+    """R38."""
+    for month, day in ((3, 9), (3, 30), (10, 26), (11, 2)):
+        moment = pendulum.datetime(2024, month, day, 12)
+        timetable = AirflowsTimetable(expression, timezone=zone)
+        for run in islice(by_cron([Cadence(expression, zone)], moment, timedelta(), None), 40):
+            moment = timetable._get_next(moment)
+            assert run.date == moment
 
 
 def test_a_task_that_gets_its_dag_later_is_refused_before_any_work() -> None:
