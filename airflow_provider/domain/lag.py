@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 
 from airflow_provider.domain.alignment import published_by_all
 from airflow_provider.domain.beginning import resolve_inputs
@@ -24,7 +25,7 @@ from airflow_provider.domain.topology import Edge, EdgeKind
 from airflow_provider.domain.version import TableRecord
 
 MOST_COUNTED = 1_000
-"""Maximum number of barriers of a calendar that are looked at, the latest first."""
+"""Maximum number of epochs that a table lacks and that are counted, the first ones."""
 _NOTHING = timedelta(0)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -100,7 +101,7 @@ class TableLag:
 
 @dataclass(frozen=True, slots=True)
 class _Barriers:
-    """The latest due barriers of one calendar, shared by all tables that have it."""
+    """The latest due barriers of one calendar, shared by all tables that have it and lack few epochs."""
 
     cadence: Cadence
     now: datetime
@@ -217,11 +218,26 @@ class Lags:
             start = record.progress.next_missing
             calendar = self._calendars.setdefault(record.cadence, _Barriers(record.cadence, self.now))
             due = [] if start is None else calendar.back_to(start)
-            for island in record.progress.islands:  # epochs beyond a gap
-                low, high = bisect_right(due, island.start), bisect_right(due, island.end)
-                due = due[:low] + due[high:] if low < high else due
+            if (
+                start is not None and len(due) == MOST_COUNTED
+            ):  # earlier ones may be due, and all of these be there
+                due = list(islice(self._lacking_from(start, record), MOST_COUNTED))
+            else:
+                for island in record.progress.islands:  # epochs beyond a gap
+                    low, high = bisect_right(due, island.start), bisect_right(due, island.end)
+                    due = due[:low] + due[high:] if low < high else due
             self._due[name] = due
         return self._due[name]
+
+    def _lacking_from(self, start: datetime, record: TableRecord) -> Iterator[datetime]:
+        """Yield the ends of the due epochs that a table lacks from *start* on, oldest first."""
+        islands = [island for island in reversed(record.progress.islands) if island.start >= start]
+        while (end := record.cadence.next_after(start)) <= self.now:
+            if islands and islands[-1].start < end:
+                start = islands.pop().end
+            else:
+                yield end
+                start = end
 
     def _ready(self, name: TableName, due: list[datetime]) -> int:
         """Return the number of the first of *due* whose inputs have reached what they read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from airflow_provider.coordination.reading.lag import DomainLag, lag
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.errors import UnknownName
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.lag import HolderState, TableLag, tables_held
-from airflow_provider.domain.records import Kind
+from airflow_provider.domain.records import Kind, table_key
 from airflow_provider.domain.source_bounds import FileSource, SourceBounds
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, increment, previous
+from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, owner
 
@@ -244,7 +246,7 @@ def test_unknown_tables_and_empty_domains_are_refused(world: World, tables: list
 
 
 def test_long_backlogs_are_counted_up_to_a_thousand(world: World) -> None:
-    """Section 10: of a fine calendar the latest barriers are looked at, and no more."""
+    """Section 10: of a fine calendar the first ones; the time since the first was due is whole."""
     days = Days(world)
     ticks = world.job("ticks", cadence="* * * * *", origin=days.today - 3 * DAY)
     world.coordinator.register(ticks)
@@ -253,3 +255,19 @@ def test_long_backlogs_are_counted_up_to_a_thousand(world: World) -> None:
     now: datetime = lag(world.store, DOMAIN).at
     assert row.local is not None
     assert row.local >= now - (days.today - 3 * DAY) - timedelta(minutes=2)
+    assert row.overdue == now - (days.today - 3 * DAY) - timedelta(minutes=1)
+
+
+def test_a_gap_that_is_a_thousand_epochs_old_is_lacking_still(world: World) -> None:
+    """R21: its readers wait for it, though all later epochs are there."""
+    days = Days(world)
+    days.run(days.job("raw", since=1_100), 1_100)
+    key = table_key(DOMAIN, TableName("raw"))
+    stamped = world.store.read(DOMAIN, [key]).of(key)
+    progress = stamped.record.progress.adding(Interval(days.today - 1_098 * DAY, days.today))
+    written = replace(stamped.record, progress=progress)  # as after so many commits
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, written),)))
+    found = lag(world.store, DOMAIN)
+    (row,) = found.tables
+    assert (row.lacking, row.ready, row.local) == (1, 1, 1_099 * DAY)
+    assert row.overdue == found.at - (days.today - 1_098 * DAY)
