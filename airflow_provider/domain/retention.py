@@ -166,10 +166,13 @@ def still_needed(
 ) -> bool:
     """Return True if an epoch that *job* has not committed yet may read *table* at *barrier*.
 
-    A job that declares no origin and has committed nothing may begin anywhere: it keeps no barrier.
+    A job that declares no origin and has committed nothing may begin anywhere: it keeps no barrier. So does its new
+    output, which begins at its first commit; what its other tables read next stays.
     """
-    marks = [output.progress.next_missing if output.progress.islands else None for output in outputs]
-    start = job.origin if None in marks or not marks else min(mark for mark in marks if mark is not None)
+    marks = [output.progress.next_missing for output in outputs if output.progress.islands]
+    if job.origin is not None and len(marks) < max(len(outputs), 1):
+        marks = [job.origin]
+    start = min((mark for mark in marks if mark is not None), default=None)
     if start is None:
         return False
     epoch = job.cadence.ending_at(job.cadence.next_after(start))

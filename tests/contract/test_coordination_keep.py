@@ -110,6 +110,21 @@ def test_a_cut_that_names_no_barrier_has_all_tables(world: World, cadence: str) 
     assert (after.barrier, world.rows_of(after)) == (before.barrier, world.rows_of(before))
 
 
+def test_what_a_job_reads_next_stays_while_a_new_output_has_nothing(world: World) -> None:
+    """R24: also of a job that declares no origin, whose first epoch with the new output has failed."""
+    full = world.table("total", kind=TableKind.FULL)
+    for number in range(1, 8):
+        world.run(world.job("total", [full]), day(number), [number])
+    for number in (1, 2):
+        world.run(world.job("copy", inputs=[state(full)], origin=None), day(number))
+    outputs = [world.table("copy"), world.table("more")]
+    wider = world.job("copy", outputs, inputs=[state(full)], origin=None)
+    world.coordinator.abort(world.begin(wider, day(3)), "SparkException: no memory")
+    done = world.retention.keep(DOMAIN, Keep())
+    assert (barriers(done.expired), barriers(done.needed)) == ([1], [3, 4, 5])
+    world.run(wider, day(3))
+
+
 def test_a_restated_state_stays(world: World) -> None:
     """R24, R28: until the restatement is published or abandoned."""
     two_tables(world, 5)

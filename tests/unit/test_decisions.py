@@ -312,6 +312,21 @@ def test_a_barrier_is_needed_by_the_next_epoch_of_the_slowest_table(
     assert not still_needed(job, outputs, TableName("other"), held, at(9)), "it does not read that one"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "barrier", "needed"), [((2, None), 2, False), ((2, None), 3, True), ((None, None), 1, False)]
+)
+def test_a_job_without_an_origin_needs_what_its_committed_tables_read_next(
+    epochs: tuple[int | None, ...], barrier: int, needed: bool
+) -> None:
+    """R24: a new output, which begins at its first commit, frees nothing; a job that may begin anywhere keeps none."""
+    full = Table("full", kind=TableKind.FULL)
+    sinks = [Table("x"), Table("y")]
+    job = declared(Job("r", outputs=sinks, inputs=[state(full)], cadence="@daily"), None)
+    outputs = [table(*range(many or 0)).record for many in epochs]
+    held = table(*range(9), kind=TableKind.FULL).record
+    assert still_needed(job, outputs, full.name, held, at(barrier)) == needed
+
+
 def test_tables_that_delay_a_cut_are_named() -> None:
     """R21: tables that are behind themselves, the slowest first; else those that the cut reads at too old a barrier."""
     names = [TableName(name) for name in ("a", "b", "c")]
