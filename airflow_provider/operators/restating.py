@@ -114,15 +114,29 @@ def _asked(
 
     Others have committed the rest, or it lies before the tables begin: to compute it there would move their beginning.
     """
-    asked = {epoch for interval in within for epoch in epochs if interval.start <= epoch.start < interval.end}
-    others = [epoch for epoch in epochs if epoch not in asked]
-    kept = set(committed_epochs(service.store, job, others, but=owner))
-    before = set(before_beginning(service.store, job, others)) - kept
+    kept, before = not_asked(service, job, epochs, owner=owner, within=within)
     for told, left in (("as committed", kept), (f"before the beginning of {job.name}", before)):
         if left:
             named = ", ".join(map(str, sorted(left)))
             log.info("Left %s, since events of restatements alone name them: %s", told, named)
     return [epoch for epoch in epochs if epoch not in kept | before]
+
+
+def not_asked(
+    service: EpochService,
+    job: Job,
+    epochs: Sequence[Interval],
+    *,
+    owner: Owner,
+    within: Sequence[Interval],
+) -> tuple[set[Interval], set[Interval]]:
+    """Return those of *epochs* outside of the intervals *within* that others than *owner* have committed, and those
+    that are not committed and lie before the job's tables begin.
+    """
+    asked = {epoch for interval in within for epoch in epochs if interval.start <= epoch.start < interval.end}
+    others = [epoch for epoch in epochs if epoch not in asked]
+    kept = set(committed_epochs(service.store, job, others, but=owner))
+    return kept, set(before_beginning(service.store, job, others)) - kept
 
 
 def _told(log: Any, service: EpochService, job: Job, owner: Owner, found: RunEpochs) -> RunEpochs:

@@ -11,11 +11,13 @@ from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.schedule import ExplicitInterval
 from airflow_provider.domain.topology import Job, as_job
+from airflow_provider.domain.watermark import merged
 from airflow_provider.hooks.arguments import is_parsed, known_interval, refuse_connections
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID, EpochsHook
 from airflow_provider.hooks.schedules import refuse_schedule
 from airflow_provider.hooks.task_run import (
     as_cadence,
+    asked_intervals,
     final_errors_end_retries,
     grid_query,
     hull,
@@ -84,18 +86,27 @@ class EpochSkipOperator(WithLineage, BaseOperator):
             job reads of its sources (``unread``, ``late``), as text.
         :raises AirflowFailException: for an error that no retry can cure, such as a job that was never run.
         """
+        from airflow_provider.operators.restating import not_asked  # heavy: not at each parse of a DAG
+
         refuse_schedule(self, self.job, self.batch, self.interval)
         with final_errors_end_retries():
             intervals = task_intervals(context, self.job, explicit=self.interval, batch=self.batch)
             self.grid_query = grid_query(self.epochs_conn_id, self.job, hull(intervals))
+            asked = asked_intervals(context, self.job, explicit=self.interval, batch=self.batch)
             run = task_owner(context)
             by = f"run {run.run_id} of DAG {run.dag_id}"
+            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
             with EpochsHook(self.epochs_conn_id).get_conn(create=False) as service:
+                before = (
+                    set()
+                    if asked is None
+                    else not_asked(service, self.job, epochs, owner=run, within=asked)[1]
+                )
+                epochs = [epoch for epoch in epochs if epoch not in before]
                 found = [
                     service.skip(self.job.domain, self.job.name, interval, self.reason, by=by)
-                    for interval in intervals
+                    for interval in merged(epochs)
                 ]
-                epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
                 own = [done for epoch in epochs for done in _skipped(service, self.job, epoch, by)]
                 note_published(self, service, self.job, own)
         if own:
@@ -109,6 +120,13 @@ class EpochSkipOperator(WithLineage, BaseOperator):
             "unread": [str(bounds) for each in found for bounds in each.unread],
             "late": [file for each in found for file in each.late],
         }
+        if before:
+            named = ", ".join(map(str, sorted(before)))
+            self.log.info(
+                "Left before the beginning of %s, as the events of a restatement alone name it: %s",
+                self.job.name,
+                named,
+            )
         for name, values in told.items():
             if values:
                 self.log.info("%s: %s: %s", self.job.name, name, ", ".join(values))

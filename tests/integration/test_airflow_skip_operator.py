@@ -17,6 +17,7 @@ from airflow_provider.domain.errors import EpochBusy, InvalidInput
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
+from airflow_provider.hooks.assets import span_of
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.skipping import EpochSkipOperator
@@ -93,3 +94,27 @@ def test_mistakes_end_the_retries_and_a_live_attempt_does_not(service: EpochServ
     computed(service, Interval(ORIGIN, ORIGIN + DAY))
     with pytest.raises(EpochBusy, match="run 'before'|before"):
         skip().execute(task_context())
+
+
+@pytest.mark.parametrize("restatement", ["fix", None])
+def test_events_of_a_restatement_move_no_beginning(service: EpochService, restatement: str | None) -> None:
+    """R37: the days before the job's first one stay as they are, unless another event asks for them."""
+    days = [Interval(HOLIDAY.start - ago * DAY, HOLIDAY.end - ago * DAY) for ago in (3, 2, 1, 0)]
+    job = Job("deliver", outputs=[TABLE], cadence="@daily")
+    attempt = service.begin(job, days[2], Owner(dag_id="deliver", run_id="before"))
+    assert isinstance(attempt, Attempt)
+    write_rows(service, attempt, "deliveries", pa.table({"n": [1]}))
+    service.publish(attempt)
+    event = {
+        "domain": "default",
+        "table": "orders",
+        "epochs": [span_of(day) for day in days],
+        **({} if restatement is None else {"restatement": restatement}),
+    }
+    context = task_context(events=[event])
+    found = skip(job=job).execute(context)
+    skipped = [days[3]] if restatement else [days[0], days[1], days[3]]
+    assert found["skipped"] == list(map(str, skipped))
+    assert found["left"] == [str(days[2])]
+    cut = service.cuts.cut("default", ["deliveries"])
+    assert cut.states[TABLE.name].low == (days[2] if restatement else days[0]).start
