@@ -68,14 +68,17 @@ def within(job: Job, epoch: Interval, restatement: RestatementId | None) -> Rest
 def begins(
     left: Callable[[], Sequence[Interval]], restatement: RestatementId | None = None
 ) -> Iterator[None]:
-    """Turn ``EpochBusy`` and ``NotReady`` into :class:`Held`, for a block that does nothing but begin an epoch.
+    """Turn ``EpochBusy`` and ``NotReady`` into :class:`Held`, for a block that does nothing but begin epochs.
 
-    :param left: returns the epochs that are not published; the first of them is the one that is begun.
+    :param left: returns the epochs that are not published; the first of them is begun, or each of them in turn where
+        they are published together.
     """
     try:
         yield
     except (EpochBusy, NotReady) as error:
-        raise Held(error, left()[0], restatement) from error
+        unpublished = left()
+        epoch = next((epoch for epoch in unpublished if epoch == error.interval), unpublished[0])
+        raise Held(error, epoch, restatement) from error
 
 
 def begun(
@@ -83,7 +86,7 @@ def begun(
 ) -> Run | None:
     """Return the next of *runs*, whose epoch has begun; None after the last.
 
-    :raises Held: the first epoch of *left* cannot begin yet.
+    :raises Held: an epoch of *left* cannot begin yet.
     """
     with begins(left, restatement):
         return next(runs, None)

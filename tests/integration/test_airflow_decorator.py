@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow.sdk import DAG, Asset, task
 from airflow.sdk.api.datamodels._generated import DagRunType
 from pyspark.errors import PySparkException
@@ -18,10 +18,12 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import NotReady, SchemaMismatch
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
+from airflow_provider.triggers.epochs import EpochTrigger
 from demo.spark_connect import SparkConnectServer
 from tests.airflow_runs import epochs_connection, published, task_context
 
@@ -117,6 +119,19 @@ def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
     again = made(hours, job=HOURLY, batch="@daily", commit=commit)
     assert again.execute(task_context(try_number=2)) == ["12", "18"]
     assert service.cuts.cut("default", ["hours"]).barrier == SEVENTH.end
+
+
+@pytest.mark.parametrize("commit", ["each", "together"])
+def test_a_batch_waits_for_the_epoch_that_could_not_begin(service: EpochService, commit: str) -> None:
+    """R27: of epochs that commit together none is published before all have begun."""
+    noon = Interval(SEVENTH.start + timedelta(hours=12), SEVENTH.start + timedelta(hours=18))
+    service.begin(HOURLY, noon, Owner(dag_id="other", run_id="1"))
+    batch = made(hours, job=HOURLY, batch="@daily", commit=commit, deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        batch.execute(task_context())
+    waits = deferred.value.trigger
+    assert isinstance(waits, EpochTrigger)
+    assert (waits.start, waits.barrier) == (noon.start.isoformat(), noon.end.isoformat())
 
 
 def test_an_error_that_no_retry_cures_ends_the_retries(service: EpochService) -> None:
