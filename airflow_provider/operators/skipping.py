@@ -136,10 +136,14 @@ class EpochSkipOperator(WithLineage, BaseOperator):
 
 
 def _skipped(service: EpochService, job: Job, epoch: Interval, by: str) -> list[Published]:
-    """Return *epoch* if *by* has skipped it; nothing if others have committed it, and the job keeps that."""
+    """Return *epoch* if its newest commit is the one by which *by* has skipped it, for some tables at least."""
     from airflow_provider.coordination.upkeep.skip import owner_of_skip
+    from airflow_provider.domain.records import fence_of
     from airflow_provider.operators import outcome
 
-    owner = owner_of_skip(by, epoch)
-    kept = outcome.kept_epochs(service.store, job, [epoch], owner)
-    return [] if kept else outcome.published_epochs(service.store, job, [epoch], owner)
+    owner, key = owner_of_skip(by, epoch), fence_of(job.epoch(epoch))
+    stamped = service.store.read(job.domain, [key]).get(key)
+    committed = None if stamped is None else stamped.record.committed
+    if committed is None or not committed.owner.same_generation(owner):
+        return []
+    return outcome.published_epochs(service.store, job, [epoch], owner)

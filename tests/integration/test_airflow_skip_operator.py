@@ -83,6 +83,19 @@ def test_what_is_committed_stays_and_sends_nothing(service: EpochService, on_rer
     assert operator.outlets == []
 
 
+@pytest.mark.parametrize("on_rerun", ["keep", "new_revision"])
+def test_what_was_computed_after_a_skip_stays_and_sends_nothing(service: EpochService, on_rerun: str) -> None:
+    """R5, R35: the task that has skipped is cleared, and its epoch was computed by another run since."""
+    job = Job("deliver", outputs=[TABLE], cadence="@daily", origin=ORIGIN, on_rerun=on_rerun)
+    computed(service, Interval(ORIGIN, ORIGIN + DAY))
+    assert skip(job=job).execute(task_context())["skipped"] == [str(HOLIDAY)]
+    computed(service, HOLIDAY)
+    operator = skip(job=job)
+    found = operator.execute(task_context(cleared_after=1, try_number=2))
+    assert (found["skipped"], found["left"]) == ([], [str(HOLIDAY)])
+    assert operator.outlets == []
+
+
 def test_mistakes_end_the_retries_and_a_live_attempt_does_not(service: EpochService) -> None:
     with pytest.raises(InvalidInput, match="reason: ' ' is not accepted"):
         skip(reason=" ")
