@@ -26,7 +26,8 @@ _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 MOST_AT_ONCE = 100_000
 """Maximum number of epochs in one interval, eleven years of hours: a mistyped year is refused, and fills no memory."""
 _SAMPLED = datetime(2023, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)
-_SAMPLES = 60
+_SAMPLES, _HOURS, _DAYS = 60, 25, 32
+_YEARS = range(_SAMPLED[0].year, _SAMPLED[1].year)
 _SUMMER_TIME = timedelta(hours=2)
 """Time by which an epoch may be longer than the sampled ones, where clocks change."""
 _LARGEST_CLOCK_CHANGE = timedelta(hours=26)
@@ -321,17 +322,40 @@ def _neighbour(cadence: Cadence, moment: datetime, *, forward: bool) -> datetime
 
 @lru_cache(maxsize=1_024)
 def _longest(cadence: Cadence) -> timedelta:
-    """Return the length of the longest epoch among the first :data:`_SAMPLES` of five years.
+    """Return the length of the longest epoch among samples of five years.
 
-    The samples are 60 months, weeks or hours: the shorter the epochs, the sooner their lengths repeat.
+    The samples are 60 months, weeks or hours in a row: the shorter the epochs, the sooner their lengths repeat. And, as
+    the epochs over the hours, days and months that a calendar leaves out are longer, those that :func:`_openings` ends.
     """
     alone = replace(cadence, since=None, before=None)
     ends = [alone.next_after(_SAMPLED[0])]
     while len(ends) <= _SAMPLES and ends[-1] < _SAMPLED[1]:
         ends.append(alone.next_after(ends[-1]))
     own = max((end - start for start, end in pairwise(ends)), default=ends[0] - _SAMPLED[0])
+    own = max([own, *(end - alone.last_before(end) for end in _openings(alone))])
     own += _SUMMER_TIME if cadence.timezone != "UTC" else timedelta(0)
     return own if cadence.before is None else max(own, _longest(cadence.before))
+
+
+def _openings(cadence: Cadence) -> Iterator[datetime]:
+    """Yield the first barriers of hours, of days and of months: of as many as it takes for those left out to repeat."""
+    _, hour, day, month, weekday = cadence.expression.split()
+    first = [0 if known[0] == "*" else min(known) for known in croniter.expand(cadence.expression)[0][:2]]
+    if hour != "*":
+        yield from _ends(cadence, f"{first[0]} {hour} {day} {month} {weekday}", _HOURS)
+    if (day, month, weekday) != ("*", "*", "*"):
+        yield from _ends(cadence, f"{first[0]} {first[1]} {day} {month} {weekday}", _DAYS)
+    if (day, month) != ("*", "*"):
+        months = (datetime(year, number, 1, tzinfo=UTC) for year in _YEARS for number in range(1, 13))
+        yield from map(cadence.next_after, months)
+
+
+def _ends(cadence: Cadence, expression: str, number: int) -> Iterator[datetime]:
+    calendar, end = Cadence(expression, cadence.timezone), _SAMPLED[0]
+    for _ in range(number):
+        if end < _SAMPLED[1]:
+            end = calendar.next_after(end)
+            yield end
 
 
 def _fixed_neighbour(period: timedelta, barrier: datetime, moment: datetime, *, forward: bool) -> datetime:

@@ -371,6 +371,21 @@ def test_a_begin_looks_at_the_epoch_before_however_short_the_window_is(
     assert run(world, job, day(2)) == ["2024-01-01/late.csv", "2024-01-02/a.csv"]
 
 
+def test_the_epoch_over_a_night_looks_at_the_one_before(world: World, tmp_path: Path) -> None:
+    """I11: also of a calendar of minutes, whose other epochs are short."""
+    late_evening = day(1).start + timedelta(hours=22.5)
+    evening = Interval(late_evening, late_evening + timedelta(minutes=15))
+    night = Interval(evening.end, day(2).start + timedelta(hours=6))
+    location, window = f"{tmp_path}/{{start:%Y-%m-%dT%H%M}}/*.csv", timedelta(hours=1)
+    source = FileSource("landing", location, complete=none_needed(), late_window=window)
+    job = world.job("load", inputs=[source], cadence="*/15 6-22 * * *", origin=evening.start)
+    (tmp_path / "2024-01-01T2230").mkdir()
+    (tmp_path / "2024-01-01T2230" / "a.csv").write_text("a")
+    assert run(world, job, evening) == ["2024-01-01T2230/a.csv"]
+    (tmp_path / "2024-01-01T2230" / "late.csv").write_text("late")
+    assert run(world, job, night) == ["2024-01-01T2230/late.csv"]
+
+
 @pytest.mark.parametrize("way", ["taken away", "the next epoch's", "bound anew"])
 def test_each_next_step_for_a_refused_late_file_works(world: World, tmp_path: Path, way: str) -> None:
     """I11: it is read by no epoch, by the next, or by its own."""

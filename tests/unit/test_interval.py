@@ -291,6 +291,11 @@ def test_a_change_that_does_not_fit_is_refused(options: dict[str, Any], field: s
         (Cadence("@hourly"), timedelta(hours=1)),
         (Cadence("@monthly"), timedelta(days=31)),
         (Cadence("0 9-17 * * 1-5"), timedelta(hours=64)),
+        (Cadence("*/5 9-17 * * 1-5"), timedelta(hours=63, minutes=5)),
+        (Cadence("*/15 6-22 * * *"), timedelta(hours=7, minutes=15)),
+        (Cadence("*/5 * 1-20 * *"), timedelta(days=11, minutes=5)),
+        (Cadence("0 9-17 * 1,7 *"), timedelta(days=153, hours=16)),
+        (Cadence("*/7 * * * *"), timedelta(minutes=7)),
         (
             Cadence("@hourly", since=datetime(2024, 2, 1, tzinfo=UTC), before=Cadence("@monthly")),
             timedelta(days=31),
