@@ -24,6 +24,9 @@ _DAY = timedelta(days=1)
 _YEAR = 366 * _DAY
 _FREQUENT, _SELDOM, _RARE = 30, 45, 12
 """Number of sampled runs: a day of hours, six weeks of days, a year of months."""
+_MOST = 300
+"""Number of sampled runs after which a day of minutes is not sampled to its end."""
+_FRIDAY, _EVENING = 4, timedelta(hours=20)
 _BESIDE_CHANGE = 2 * _DAY
 _MOMENT = timedelta(microseconds=1)
 
@@ -54,7 +57,8 @@ class Coverage:
     def refuse_gaps(self, runs: Callable[[datetime], Iterable[ScheduledRun]]) -> None:
         """Refuse a schedule whose runs miss epochs or compute them twice.
 
-        The runs of a day or six weeks are sampled and, where these matter, those beside a year's clock changes.
+        The runs of a day or six weeks are sampled, those about the begin of a weekend and, where these matter, those
+        beside a year's clock changes.
 
         :param runs: returns consecutive runs from a time on, without end.
         :raises InvalidInput: names both calendars, and how many epochs a run computes and misses, or computes again.
@@ -70,12 +74,18 @@ class Coverage:
                     break
 
     def _windows(self) -> list[tuple[datetime, timedelta]]:
-        """Return the start and length of each sample; length zero stands for a fixed number of runs."""
+        """Return the start and length of each sample; length zero stands for a number of runs, or a day of them."""
         start = max([FROM, *self.cadence.changes, *(self.batch.changes if self.batch else ())])
         runs = self.batch or self.cadence
         zones = {self.zone, runs.timezone}
         changes = _clock_changes(zones, start) if len(zones) > 1 or not runs_at_barriers(runs) else []
-        return [(start, timedelta()), *((day - _BESIDE_CHANGE, 2 * _BESIDE_CHANGE) for day in changes)]
+        friday = start.replace(hour=0, minute=0, second=0) + (_FRIDAY - start.weekday()) % 7 * _DAY
+        weekend = max(start, friday + _EVENING), _DAY - _EVENING
+        return [
+            (start, timedelta()),
+            weekend,
+            *((day - _BESIDE_CHANGE, 2 * _BESIDE_CHANGE) for day in changes),
+        ]
 
     def _computed(self, run: ScheduledRun) -> Interval:
         """Return the interval that the task computes in *run*, by the task's own rule."""
@@ -174,7 +184,7 @@ def _is_enough(number: int, span: timedelta, length: timedelta) -> bool:
     if length:
         return span > length
     if span < number * _DAY / 2:
-        return number >= _FREQUENT
+        return number >= _FREQUENT and (span > _DAY or number >= _MOST)
     return number >= (_RARE if span > _YEAR else _SELDOM)
 
 

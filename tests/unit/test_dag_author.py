@@ -375,6 +375,8 @@ SECOND_HOURS = CronTriggerTimetable("0 */2 * * *", timezone="Europe/Berlin")
         ),
         (AssetOrTimeSchedule(assets=[asset_of(A)], timetable=DAYS), "@hourly", {}, "misses 23"),
         (SECOND_HOURS, Cadence("0 */2 * * *", "Europe/Berlin"), {}, "2024-03-31.*computed 1"),
+        ("*/10 6-22 * * *", "*/10 * * * *", {}, "misses 42"),
+        ("0 * * * 1-5", "@hourly", {}, "2024-01-15.*misses 48"),
         (EACH_HOUR, Cadence("0 0-23 * * *", "Europe/Berlin"), {}, "2024-10-27.*computed 1"),
         (SECOND_HOURS, Cadence("@hourly", "Europe/Berlin"), {"batch": BATCH}, "2024-03-31.*computed 2"),
         (MultipleCronTriggerTimetable("0 6 * * *", "0 18 * * *", timezone="UTC"), "@daily", {}, "computed 1"),
