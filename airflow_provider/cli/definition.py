@@ -331,7 +331,8 @@ _COMMANDS = (
         "Declare epochs of a job empty, so that their readers go on",
         (ARG_JOB, ARG_SPAN, ARG_REASON, *_ANSWERS_ON_DOMAIN),
         calls="skip.skip",
-        more="Only epochs without a commit are skipped. If the task runs later, it publishes a revision.",
+        more="Only epochs without a commit are skipped. If the task runs later, it publishes a revision. No asset "
+        "event is sent: trigger the DAGs that follow the tables by assets.",
     ),
     _command(
         "bind",

@@ -16,6 +16,7 @@ const KINDS = {
     says: (one) => [
       `The epoch ${span(one)} of ${one.job} is committed without rows, and readers go on.`,
       "A full table has at its end what it had before. If the job computes the epoch after all, that is its next revision.",
+      "No asset event is sent: a DAG that follows the tables by assets starts no run for the epoch.",
     ],
     done: (body) => [
       body.skipped ? "Skipped: readers go on." : "Nothing was skipped: it was committed before.",
