@@ -34,6 +34,9 @@ class Event(StrEnum):
     HALF_RESTATED = "crash between the members of a restatement"
     RESTATEMENT_HELD = "restatement held"
     CLOSING = "begin waited for the publish of a restatement"
+    REVERTED = "restatement taken back"
+    REVERT_REFUSED = "revert refused"
+    HALF_REVERTED = "crash within a revert"
     HOLD_JOINED = "held epochs joined"
     HOLD_RELEASED = "hold released"
     RELEASED_READ = "cut of released rows"
@@ -55,6 +58,8 @@ class Event(StrEnum):
     INPUT_TAKEN_BACK = "publish refused, inputs rolled back"
     COMMITTED_ANEW = "epoch computed again after a rollback"
     # Beside those that the project promises: what shows that the generator reaches its corners.
+    REVERTED_WITH_READERS = "restatement taken back with later readers"
+    REVERT_ANEW = "abandoned revert opened anew"
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
     REQUEST_LOST = "request lost"
@@ -166,6 +171,9 @@ PROMISED = (
     Event.HALF_RESTATED,
     Event.RESTATEMENT_HELD,
     Event.CLOSING,
+    Event.REVERTED,
+    Event.REVERT_REFUSED,
+    Event.HALF_REVERTED,
     Event.HOLD_JOINED,
     Event.HOLD_RELEASED,
     Event.RELEASED_READ,

@@ -294,7 +294,9 @@ class Model(Contents):
                 ]
                 joined = self._decided(put.record, Decision.JOINED)
                 self._refuse_unread(put.key.item, put.record)
-                self.restated.put(put.key.item, put.record, self.closure([*asked, *joined]), receipt.at)
+                copied = self.restated.members(put.record.reverts or "")
+                closure = self.closure([*asked, *joined, *copied])
+                self.restated.put(put.key.item, put.record, closure, receipt.at)
             if put.key.kind is Kind.JOB:
                 self.heard[put.record.name] = receipt.at
         if rollback is not None:
@@ -427,8 +429,9 @@ class Model(Contents):
         sinks = {str(table.name) for member in members for table in JOBS[member.job].job.outputs}
         where = f"{commit.change_set} at CSN {self.csn}"
         expect({str(delta.table) for delta in commit.tables} == sinks, "R2", f"{where}: not {sorted(sinks)}")
+        by = next((name for name, csn in self.restated.csns.items() if csn == self.csn), None)
         for member in members:
-            self._member(member, together, released)
+            self._member(member, together, released, by)
         self.deltas[self.csn] = commit.tables
         self._check_watermarks(commit, records, where)
 
@@ -439,8 +442,12 @@ class Model(Contents):
         assert done is not None
         return done
 
-    def _member(self, member: Member, together: set[Epoch], released: set[Epoch]) -> None:
-        """Take one epoch of a commit. :param together: all of them. :param released: those that stay beside it."""
+    def _member(self, member: Member, together: set[Epoch], released: set[Epoch], by: str | None) -> None:
+        """Take one epoch of a commit.
+
+        :param together: all of them. :param released: those that stay beside it.
+        :param by: the restatement that it publishes, if it does. A revert gives epochs their former rows.
+        """
         job, interval, revision = str(member.job), member.interval, member.revision
         done, where = self._commitment(member), f"{job} {interval} revision {revision} at CSN {self.csn}"
         before = self.committed.get((job, interval.start))
@@ -458,11 +465,12 @@ class Model(Contents):
         self._check_readers(sinks, interval, together, released, where)
         self._check_topology(job, sinks, interval, where)
         for table in sorted(sinks):
-            rows = (
-                self.left(table, done.inputs)
-                if done.skipped
-                else self.expected(job, table, interval, done.inputs, revision)
-            )
+            if done.skipped:
+                rows = self.left(table, done.inputs)
+            elif (former := self._former(table, (job, interval), by)) is not None:
+                rows = former
+            else:
+                rows = self.expected(job, table, interval, done.inputs, revision)
             self._check_checks(job, done, interval, rows, where)
             self._chains.pop((table, self.csn), None)
             self._slices[table].append(
@@ -471,10 +479,18 @@ class Model(Contents):
         self.change_sets[change_set] = self.csn
         if done.skipped:
             self.skipped.add((job, interval))
-        self.rolled.took(job, interval, revision, self.csn, first=before is None)
+        self.rolled.took(job, interval, revision, self.csn, first=before is None, by=by)
         self.committed[job, interval.start] = Committed(
             job=job, interval=interval, revision=revision, csn=self.csn, inputs=done.inputs
         )
+
+    def _former(self, table: str, epoch: tuple[str, Interval], by: str | None) -> list[int] | None:
+        """What *table* had of *epoch* before the restatement that the revert *by* takes back; None for others."""
+        reverts = None if by is None else self.restated.records[by].reverts
+        job, interval = epoch
+        if reverts is None or (job, interval.start) not in self.restated.members(reverts):
+            return None
+        return list(self.current(table, self.restated.csns[reverts] - 1)[interval.end].rows)
 
     def expected(
         self, job: str, sink: str, interval: Interval, inputs: Iterable[Provenance], revision: int

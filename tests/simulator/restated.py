@@ -55,6 +55,8 @@ class Restated:
             others.
         """
         before = self.records.get(name)
+        if record.reverts and before is not None and before.state is RestatementState.ABANDONED:
+            before = None  # it is opened anew
         if before is not None:
             expect(before.state is RestatementState.OPEN, "R28", f"{name} changes after its end: {record}")
             left = set(epochs_of(before.asked)) - set(epochs_of(record.asked))

@@ -6,7 +6,7 @@ The tasks of its members are the supervisor's, as all others are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.errors import (
     Conflict,
+    DependentReaders,
     EpochBusy,
     Fenced,
     InvalidInput,
@@ -52,6 +53,9 @@ class Correction:
     :ivar tasks: of its members. :ivar clears: how often one of these is still to be cleared.
     :ivar waits: how often it still waits, once all is staged, until others are at work on what it changes.
     :ivar ready: all is staged, and was looked at. :ivar settled: nothing more is to be done.
+    :param reverts: the restatement that it takes back. :param copied: members of that, which no task computes.
+    :ivar with_readers: what has read its rows is taken along. :ivar rests: looks before it begins, unless
+        it has later readers before.
     """
 
     name: str
@@ -66,6 +70,10 @@ class Correction:
     waits: int = 6
     ready: bool = False
     settled: bool = False
+    reverts: str | None = None
+    copied: frozenset[Epoch] = frozenset()
+    with_readers: bool = False
+    rests: int = 0
 
     @classmethod
     def drawn(cls, random: Random, number: int, epoch: Committed) -> Correction:
@@ -83,6 +91,24 @@ class Correction:
             needs_approval=random.random() < 0.3,
             lifetime=timedelta(minutes=random.choice((10, 20))) if forgotten else timedelta(days=1),
             clears=random.choice((0, 1, 2, 2)),
+        )
+
+    @classmethod
+    def of_revert(cls, random: Random, regretted: Correction, members: Iterable[Epoch]) -> Correction:
+        """One that takes *regretted* back, which has *members*: at once, or after others have read it."""
+        return cls(
+            name=f"{regretted.name}-reverted",
+            job=regretted.job,
+            span=regretted.span,
+            until=random.randrange(1, 4) if random.random() < 0.7 else None,
+            forgotten=False,
+            needs_approval=False,
+            lifetime=timedelta(days=7),
+            clears=0,
+            reverts=regretted.name,
+            copied=frozenset(members),
+            with_readers=random.random() < 0.8,
+            rests=random.choice((0, 60, 60)),
         )
 
     @classmethod
@@ -141,7 +167,9 @@ class Restating:
 
     def _go_on(self) -> None:
         correction, restated = self.correction, self.model.restated
-        if correction.name not in restated.records:
+        if correction.reverts is not None:
+            self._take_back(correction.reverts)
+        elif correction.name not in restated.records:
             self._open()
         elif not restated.is_open(correction.name):
             self._end()
@@ -246,7 +274,7 @@ class Restating:
         """Have all members computed that are not, or that are to be computed again."""
         correction = self.correction
         places = self.model.restated.members(correction.name)
-        for job, start in places:
+        for job, start in (place for place in places if place not in correction.copied):
             present = self.model.groups.declared(declared(job, slowed=job in self.model.slowed))
             if (job, start) not in correction.tasks:
                 epoch, run = self.model.epochs[job, start].interval, f"restate {correction.name}"
@@ -286,6 +314,60 @@ class Restating:
             self._abandon(error.message)
         else:
             self._published(csn)
+
+    # --- a revert ----------------------------------------------------------------------------------------------
+
+    def _take_back(self, reverts: str) -> None:
+        """Revert: what it is refused for stays, and an abandoned one may be opened anew (R30)."""
+        correction, restated = self.correction, self.model.restated
+        has_readers = self.model.closure(correction.copied) - correction.copied
+        if correction.rests and not has_readers and not self.quiet():
+            correction.rests -= 1
+            return
+        if restated.is_open(correction.name):
+            if self._is_lost():
+                self._abandon("it is right after all")
+                correction.settled, correction.until = self._random.random() < 0.2, None
+                return
+            self._ask_for_all()
+        elif correction.name in restated.csns:
+            correction.settled = True
+            return
+        self._revert(reverts)
+
+    def _revert(self, reverts: str) -> None:
+        correction, restated = self.correction, self.model.restated
+        was_abandoned = correction.name in restated.records and not restated.is_open(correction.name)
+        try:
+            csn = self._operations.revert(
+                DOMAIN, reverts, reason="it was right", by=_BY, with_readers=correction.with_readers
+            )
+        except NotReady as error:
+            if was_abandoned:
+                self.count(Event.REVERT_ANEW)
+            if "hold it" in error.message:
+                self._decide()
+            raise
+        except DependentReaders:
+            expect(not correction.with_readers, "R30", f"{correction.name} is refused with its readers")
+            self.count(Event.REVERT_REFUSED)
+            correction.with_readers = True
+            correction.settled = self._random.random() < 0.3
+        except (TopologyError, Unavailable):
+            self.count(Event.REVERT_REFUSED)
+            if restated.is_open(correction.name):
+                self._abandon("it cannot be taken back")
+            correction.settled = True
+        else:
+            self._reverted(csn)
+
+    def _reverted(self, csn: int) -> None:
+        self.count(Event.REVERTED)
+        if set(self.model.restated.members(self.correction.name)) - self.correction.copied:
+            self.count(Event.REVERTED_WITH_READERS)
+        self._published(csn)
+
+    # --- held epochs -------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
         """Decide about the epochs that hold it, job by job: they join, or are released (R28)."""

@@ -30,8 +30,10 @@ def obstacles(model: Model, to: int) -> set[str]:
 
 def _obstacles(model: Model, to: int) -> Iterator[str]:
     gone = model.rolled.since(to, model.committed)
-    if any(committed.csn > to for place, committed in model.committed.items() if place not in gone):
-        yield "again"  # committed at the CSN, and computed again since
+    reverts = {name: record.reverts for name, record in model.restated.records.items()}
+    again = [place for place, known in model.committed.items() if known.csn > to and place not in gone]
+    if not all(model.rolled.is_reverted(place, to, reverts) for place in again):
+        yield "again"  # committed at the CSN, computed again since, and not taken back
     if any(rollback.to < to < rollback.csn for rollback in model.rolled.made):
         yield _PASSED_OVER  # committed at the CSN, and taken back since
     tables = {(str(sink.name), job) for job, _ in gone for sink in JOBS[job].job.outputs}

@@ -43,6 +43,9 @@ class Rolled:
     made: list[Made] = field(default_factory=list)
     revisions: dict[Epoch, int] = field(default_factory=dict)
     _first: dict[Epoch, int] = field(default_factory=dict)
+    _commits: defaultdict[Epoch, list[tuple[int, str | None]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _gone: dict[str, int] = field(default_factory=dict)
     _held: defaultdict[Epoch, list[tuple[datetime, datetime]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -67,10 +70,16 @@ class Rolled:
                 made = next((rollback for rollback in told if rollback.csn == receipt.csn), None)
         return made
 
-    def took(self, job: str, interval: Interval, revision: int, csn: int, *, first: bool) -> None:
-        """Take a commit of an epoch. :param first: it was not committed before, or not since a rollback."""
+    def took(
+        self, job: str, interval: Interval, revision: int, csn: int, *, first: bool, by: str | None
+    ) -> None:
+        """Take a commit of an epoch.
+
+        :param first: it was not committed before, or not since a rollback. :param by: the restatement, if one has.
+        """
         place = job, interval.start
         self.revisions[place] = revision
+        self._commits[place].append((csn, by))
         if first:
             self._first[place] = csn
 
@@ -89,6 +98,23 @@ class Rolled:
     def since(self, to: int, committed: Iterable[Epoch]) -> set[Epoch]:
         """Those of *committed* that were not committed at the CSN *to*, or were taken back since."""
         return {place for place in committed if self._first[place] > to}
+
+    def is_reverted(self, place: Epoch, to: int, reverts: Mapping[str, str | None]) -> bool:
+        """Whether all that has committed *place* since *to* are restatements, each of which was taken back.
+
+        :param reverts: of each restatement, the one that it takes back.
+        """
+        left = list[str]()
+        for csn, by in self._commits[place]:
+            if csn <= to:
+                continue
+            if by is None:
+                return False
+            if left and reverts[by] == left[-1]:
+                left.pop()
+            else:
+                left.append(by)
+        return not left
 
     def is_gone(self, change_set: str, csn: int) -> bool:
         """Whether what *change_set* has committed was taken back by the CSN *csn*."""

@@ -46,6 +46,8 @@ _AT_ONCE = 3
 """Restatements that people work on at the same time."""
 _OPENED = 0.005
 """Share of the looks after which somebody finds any committed epoch wrong."""
+_TAKEN_BACK = 0.9
+"""Share of the published restatements that somebody takes back."""
 _RESTATES = 0.5
 """Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
 _ASKS_FOR_READ = 0.3
@@ -332,12 +334,25 @@ class Supervisor:
         for name, record in self.world.model.restated.records.items():
             if record.rerun_of and name not in known:
                 self.corrections.append((Correction.of_rerun(self.random, name, record), None))
+        self.corrections += [(revert, None) for revert in self._regretted()]
         for place, (correction, process) in enumerate(self.corrections):
             if not correction.settled and (process is None or process.over):
                 self.corrections[place] = (
                     correction,
                     self._spawn(correction.name, partial(self._restate, correction)),
                 )
+
+    def _regretted(self) -> Iterator[Correction]:
+        """Yield the reverts of corrections that turn out wrong. Drawn apart: other draws are the same without them."""
+        restated = self.world.model.restated
+        known = {correction.name for correction, _ in self.corrections}
+        for correction, _ in self.corrections:
+            csn = restated.csns.get(correction.name)
+            if correction.reverts or csn is None or f"{correction.name}-reverted" in known:
+                continue
+            random = Random(f"{correction.name} at {csn}")
+            if random.random() < _TAKEN_BACK:
+                yield Correction.of_revert(random, correction, restated.members(correction.name))
 
     def _correct(self, place: Epoch) -> None:
         """Somebody finds a committed epoch wrong, unless enough are being corrected."""
@@ -410,6 +425,8 @@ class Supervisor:
                 staged, all_of_it = model.staged(restatement), model.restated.members(restatement)
                 if 0 < len(staged) < len(all_of_it):
                     self.world.count(Event.HALF_RESTATED)
+                    if model.restated.records[restatement].reverts:
+                        self.world.count(Event.HALF_REVERTED)
             raise
 
     @contextmanager
