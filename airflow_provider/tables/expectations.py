@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
@@ -83,23 +83,29 @@ def _offends(check: Check, column: pa.ChunkedArray, schema: pa.Schema) -> pa.Chu
 
 
 def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) -> Finding | None:
-    """Find keys that occur more than once; memory holds each distinct key once."""
+    """Find keys that occur more than once; memory holds each distinct key once or, for a while, twice.
+
+    Keys of pieces are counted together once they are as many as those that are counted: to do so piece by piece takes
+    the square of the time.
+    """
     names = list(check.columns)
     for field in fields:
         if pa.types.is_nested(field.type):
             raise InvalidInput(
                 field="checks", value=f"{check.name}: {field.name} is {field.type}", expected="plain columns"
             )
-    keys: pa.Table | None = None
-    rows = 0
+    counted: list[pa.Table] = []
+    rows = later = 0
     for piece in pieces:
         rows += piece.num_rows
         own = pa.table([_one_zero(piece.column(name)) for name in names], names)
-        counted = own.group_by(names).aggregate([([], "count_all")])
-        both = counted if keys is None else pa.concat_tables([keys, counted])
-        keys = both.group_by(names).aggregate([("count_all", "sum")]).rename_columns([*names, "count_all"])
-    if keys is None:
+        counted.append(own.group_by(names).aggregate([([], "count_all")]))
+        later += counted[-1].num_rows
+        if later > counted[0].num_rows:
+            counted, later = [_summed(counted, names)], 0
+    if not counted:
         return None
+    keys = _summed(counted, names)
     repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
     if not repeated.num_rows:
         return None
@@ -110,6 +116,11 @@ def _repeated(check: Check, pieces: Iterable[pa.Table], fields: list[pa.Field]) 
         figure=f"{repeated.num_rows} keys of {rows} rows occur more than once",
         sample=sampled(_plain(shown)),
     )
+
+
+def _summed(counted: Sequence[pa.Table], names: list[str]) -> pa.Table:
+    both = pa.concat_tables(counted)
+    return both.group_by(names).aggregate([("count_all", "sum")]).rename_columns([*names, "count_all"])
 
 
 def _one_zero(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

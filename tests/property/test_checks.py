@@ -104,7 +104,7 @@ def verdict(check: Check, pieces: list[pa.Table]) -> bool:
     return violated(check, pieces, COLUMNS) is None
 
 
-@given(rows=st.lists(ROWS, max_size=3), check=checks())
+@given(rows=st.lists(ROWS, max_size=6), check=checks())
 def test_the_rows_decide(rows: list[list[dict[str, Any]]], check: Check) -> None:
     """R14: in how many pieces they come does not matter."""
     pieces = [pa.Table.from_pylist(piece, schema=COLUMNS) for piece in rows]
