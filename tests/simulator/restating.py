@@ -338,6 +338,8 @@ class Restating:
     def _revert(self, reverts: str) -> None:
         correction, restated = self.correction, self.model.restated
         was_abandoned = correction.name in restated.records and not restated.is_open(correction.name)
+        for task in correction.tasks.values() if was_abandoned else ():
+            task.done = False  # what it had staged is gone
         try:
             csn = self._operations.revert(
                 DOMAIN, reverts, reason="it was right", by=_BY, with_readers=correction.with_readers
