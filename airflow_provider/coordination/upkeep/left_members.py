@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider.coordination.attempts.end import abort
@@ -19,6 +20,8 @@ from airflow_provider.domain.restatement import RestatementRecord, RestatementSt
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import Exists, MetadataReader, Put, Reading, SameStore, Transaction
 
+_PAGE = 500
+
 
 def end_members(context: Context, domain: DomainName, name: RestatementId, record: RestatementRecord) -> None:
     """End the attempts of all members of the abandoned restatement *name*; may be repeated after an interruption.
@@ -34,7 +37,7 @@ def end_members(context: Context, domain: DomainName, name: RestatementId, recor
             continue  # a job of a group that has never run, or that was dropped since another process has ended them
         known = stamped.record
         job = JobDeclaration.of(known).job()
-        for interval in epochs.intervals:
+        for interval in _held(reader, job, epochs.intervals, name):
             context.retry(lambda job=job, interval=interval: _end(context, job, interval, name), lost)  # type: ignore[misc]
         bring_bounds_back(context, known, epochs.intervals, why)
     context.retry(lambda: _forget(context, domain, name), lost)
@@ -75,6 +78,23 @@ def _abandoned(context: Context, domain: DomainName, name: RestatementId) -> Res
         )
     )
     return record
+
+
+def _held(
+    reader: MetadataReader, job: Job, intervals: Sequence[Interval], name: RestatementId
+) -> Iterator[Interval]:
+    """Yield those of *intervals* whose newest attempt is of *name*; of most members none has begun when it ends early.
+
+    Asked page by page: the restatement's record, which names all members, is read again for each that is ended.
+    """
+    for start in range(0, len(intervals), _PAGE):
+        keys = {fence_of(job.epoch(interval)): interval for interval in intervals[start : start + _PAGE]}
+        reading = reader.read(job.domain, list(keys))
+        for key, interval in keys.items():
+            stamped = reading.get(key)
+            attempt = None if stamped is None else stamped.record.attempt
+            if attempt is not None and attempt.restatement == name:
+                yield interval
 
 
 def _end(context: Context, job: Job, interval: Interval, name: RestatementId) -> None:
