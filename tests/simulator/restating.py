@@ -330,6 +330,8 @@ class Restating:
                 correction.settled, correction.until = self._random.random() < 0.2, None
                 return
             self._ask_for_all()
+            for place in self.model.unstaged(correction.name) & set(correction.tasks):
+                correction.tasks[place].done = False  # what it had staged may have gone with an abandoned one
         elif correction.name in restated.csns:
             correction.settled = True
             return
@@ -338,8 +340,6 @@ class Restating:
     def _revert(self, reverts: str) -> None:
         correction, restated = self.correction, self.model.restated
         was_abandoned = correction.name in restated.records and not restated.is_open(correction.name)
-        for task in correction.tasks.values() if was_abandoned else ():
-            task.done = False  # what it had staged is gone
         try:
             csn = self._operations.revert(
                 DOMAIN, reverts, reason="it was right", by=_BY, with_readers=correction.with_readers
