@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from airflow_provider.domain.epoch import AlreadyStaged
-from airflow_provider.domain.errors import DependentReaders, NotReady
+from airflow_provider.domain.epoch import AlreadyStaged, Attempt
+from airflow_provider.domain.errors import DependentReaders, NotReady, Unavailable
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.topology import state
+from airflow_provider.domain.topology import Job, increment, state
+from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, day, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.restating import (
@@ -21,11 +24,13 @@ from tests.contract.restating import (
     opened,
     operations,
     published,
+    read,
     restated,
     run_all,
     sound,
     within,
 )
+from tests.contract.test_coordination_source_revisions import compute, feed, land, total
 
 REVERT = f"{NAME}-reverted"
 
@@ -120,4 +125,54 @@ def test_an_abandoned_revert_is_opened_anew(world: World) -> None:
     restated(world, total, 3, by=CLEARED, name=REVERT)
     operations(world).revert(DOMAIN, NAME, **WHY)
     assert world.rows("t") == {"t": [(1, 12), (2, 34), (3, 78)]}
+    assert sound(world)
+
+
+def sourced(world: World, job: Job, name: str) -> None:
+    """Compute the first day of *job* within the restatement *name*, of its files and its inputs."""
+    files = SourceReaders()
+    attempt = world.coordinator.begin_within(name, job, day(1), owner("restate"), sources=files)
+    assert isinstance(attempt, Attempt)
+    world.write(attempt, [total(attempt) + sum(read(world, attempt))])
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+
+
+def sharing_a_source(world: World, directory: Path, **landing: str) -> Job:
+    """D has read a file, then *landing* in a restatement, and so has a later reader of it, which is returned."""
+    source = feed(directory)
+    base = world.job("d", inputs=[source])
+    reader = world.job("e", inputs=[source, increment(world.table("d"))])
+    land(directory, 1, x="1")
+    compute(world, base, 1)
+    land(directory, 1, **landing)
+    opened(world, "d", 1)
+    sourced(world, base, NAME)
+    published(world)
+    compute(world, reader, 1)
+    with pytest.raises(NotReady, match=r"1 of 2 epochs are not computed: e \["):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    return reader
+
+
+def test_a_reader_of_the_same_source_reads_what_the_former_rows_have_read(
+    world: World, tmp_path: Path
+) -> None:
+    """I11, R30: it asks its source for nothing newer, which the copy would have to follow, and so on without end."""
+    reader = sharing_a_source(world, tmp_path, y="100")
+    sourced(world, reader, REVERT)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.rows("d", "e") == {"d": [(1, 1)], "e": [(1, 2)]}
+    assert sound(world)
+
+
+def test_a_reader_whose_source_has_changed_is_refused_within_a_revert(world: World, tmp_path: Path) -> None:
+    """I11, R30: what the former rows have read is there no more, and two jobs never stand on different bounds."""
+    reader = sharing_a_source(world, tmp_path, x="100")
+    with pytest.raises(
+        Unavailable, match=r"what the former rows of d \[.* have read, which are brought back"
+    ):
+        sourced(world, reader, REVERT)
+    operations(world).abandon(DOMAIN, REVERT, **WHY)
+    assert world.rows("d", "e") == {"d": [(1, 100)], "e": [(1, 100)]}
     assert sound(world)

@@ -7,7 +7,7 @@ one decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from airflow_provider.coordination.commits.source_dependents import (
     later_keys,
     open_source,
     refuse_behind,
+    refuse_copied,
     refuse_readers,
     same_bounds,
     source_dependents,
@@ -28,6 +29,7 @@ from airflow_provider.coordination.commits.source_dependents import (
 )
 from airflow_provider.coordination.commits.stayed_rows import refuse_other_bounds
 from airflow_provider.domain.between import neighbours
+from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import AttemptRecord, EpochRecord
 from airflow_provider.domain.errors import InvalidInput, StoreIncompatible, TopologyError, Unavailable
 from airflow_provider.domain.file_lists import MOST_PACKED_BYTES
@@ -88,6 +90,7 @@ class Bounding:
 
     :param sources: the sources that the attempt reads. :param provider: asked for bounds that are not recorded.
     :param published_with: jobs that compute the same epoch within the attempt's restatement, by the same revision.
+    :param copied_with: those of them that a revert gives their former rows back, with the bounds that these had read.
     :param restates: whether the attempt is within a restatement: then files that were replaced are read as they are.
     """
 
@@ -97,6 +100,7 @@ class Bounding:
     sources: tuple[Source, ...]
     provider: BoundsProvider
     published_with: tuple[JobName, ...] = ()
+    copied_with: tuple[JobName, ...] = ()
     restates: bool = False
 
     @property
@@ -221,9 +225,12 @@ class Bounding:
             asked = replace(asked, committed=current.span)
         if committed != newest:
             refuse_behind(source, self.interval, behind_of(reading, self.job.domain), readers)
-        again = asks_again(source.late, newest, opened=opened, committed=committed, others=readers.stand)
+        copies = self._copies(source, dependents)
+        others = readers.stand or bool(copies)
+        again = asks_again(source.late, newest, opened=opened, committed=committed, others=others)
         if not again and self.provider.holds(asked, current):
             return Chosen(source=source, bounds=current, note=_note(recorded[newest]))
+        refuse_copied(source, self.interval, copies)
         if not again and committed == newest and source.late is not Late.REVISION and not self.restates:
             self.provider.check_unchanged(source, current)
             return Chosen(source=source, bounds=current)
@@ -237,6 +244,13 @@ class Bounding:
             return Chosen(source=source, bounds=current, note=_note(recorded[newest]))
         refuse_readers(source, self.interval, newest, readers)
         return self._new(asked, newest + 1, found, readers)
+
+    def _copies(self, source: Source, revisions: Collection[int]) -> tuple[Dependent, ...]:
+        """Return the epochs with their former rows, staged in the attempt's revert, that have read *revisions*."""
+        if not self.copied_with:
+            return ()
+        found = source_dependents(self.store, self.job.domain, source.name, self.interval, revisions)
+        return tuple(epoch for epoch in found.live if epoch.job in self.copied_with)
 
     def _committed(self, reading: Reading, source: Source, epoch: EpochRecord | None) -> Chosen:
         """Return the bounds of *source* that the epoch's commit has read, also when a later revision is recorded.

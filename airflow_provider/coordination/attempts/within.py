@@ -18,12 +18,13 @@ from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.group import publishes
-from airflow_provider.domain.identifiers import RestatementId, TableName
+from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key, topology_key
 from airflow_provider.domain.registration import JobRecord
 from airflow_provider.domain.restatement import (
+    RestatementRecord,
     is_over,
     of_older_version,
     refuse_closed,
@@ -121,8 +122,11 @@ class Within:
         members = self.members(reading)
         if members is None or members.record.is_group:
             return bounding
-        beside = (job for job, interval in members.record.epochs if interval == self.interval)
-        return replace(bounding, published_with=tuple(beside), restates=True)
+        beside = tuple(job for job, interval in members.record.epochs if interval == self.interval)
+        copied = tuple(job for job in beside if self._is_copied(members.record, job))
+        # What is copied keeps the bounds of its former rows; the others are computed by these.
+        copied_with = () if self.job.name in copied else copied
+        return replace(bounding, published_with=beside, copied_with=copied_with, restates=True)
 
     def behind(self, reading: Reading) -> tuple[Behind, ...]:
         """Return the epochs that are behind their source, without members, whose new output is read instead."""
@@ -168,7 +172,7 @@ class Within:
             return None
         if is_over(stamped.record, incarnation=reading.head.incarnation, now=reading.now):
             return None
-        if not restatement_of(self.context.store, name.domain, reverts).record.has(name.job, name.interval):
+        if not self._is_copied(stamped.record, name.job):
             return None
         attempt = None if epoch is None else epoch.attempt
         if attempt is not None and attempt.restated_by == self.name and attempt.staged:
@@ -183,6 +187,13 @@ class Within:
             interval=name.interval,
             missing=(Missing(name=TableName(name.job), wanted=name.interval.end, reason=why),),
         )
+
+    def _is_copied(self, record: RestatementRecord, job: JobName) -> bool:
+        """Return True if the epoch of *job* gets its former rows back by *record*, a revert."""
+        if record.reverts is None:
+            return False
+        taken_back = restatement_of(self.context.store, self.job.domain, record.reverts).record
+        return taken_back.has(job, self.interval)
 
     def kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
         """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""

@@ -182,6 +182,22 @@ def refuse_behind(
     )
 
 
+def refuse_copied(source: Source, interval: Interval, copies: Sequence[Dependent]) -> None:
+    """Refuse another revision of *source* while former rows that a revert gives back stand on the newest one.
+
+    :param copies: the epochs with these rows. :raises Unavailable: the source cannot give the same to another job.
+    """
+    if copies:
+        raise Unavailable(
+            f"source {source.name!r} is no longer what the former rows of {_named(copies)} {interval} have read, which "
+            "are brought back: two jobs would stand on different revisions.",
+            next_step="bring back what was recorded; or abandon the revert, and open a restatement that computes all "
+            "of them.",
+            source=source.name,
+            readers=tuple(copies),
+        )
+
+
 def _left_behind(
     source: Source, interval: Interval, revision: int, readers: Sequence[Dependent]
 ) -> DependentReaders:
