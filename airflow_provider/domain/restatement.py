@@ -140,10 +140,16 @@ class RestatementRecord:
     def has(self, job: JobName, interval: Interval) -> bool:
         return interval in self.of(job)
 
-    def is_released(self, job: JobName, interval: Interval) -> bool:
-        """Return True if *interval* of *job* stays on what it has read by ``hold`` edges when this is published."""
+    def is_released(self, job: JobName, interval: Interval, committed: datetime | None = None) -> bool:
+        """Return True if *interval* of *job* stays on what it has read by ``hold`` edges when this is published.
+
+        :param committed: the store's time of its commit, of which a decision before that says nothing; None for any.
+        """
         return any(
-            made.decision is Decision.RELEASED and made.is_about(job, interval) for made in self.decisions
+            made.decision is Decision.RELEASED
+            and made.is_about(job, interval)
+            and (committed is None or committed <= made.at)
+            for made in self.decisions
         )
 
     @property

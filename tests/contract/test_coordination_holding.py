@@ -43,6 +43,7 @@ from tests.contract.restating import (
 )
 
 BY = {"by": "ada"}
+REVERT = f"{NAME}-reverted"
 STAYS = {"reason": "it was sent to the authority", "by": "ada"}
 
 
@@ -379,6 +380,33 @@ def test_reader_that_holds_a_revert_may_be_released(world: World) -> None:
     csn = operations(world).revert(DOMAIN, NAME, **WHY)
     assert world.rows("b", "h") == {"b": [(1, 10)], "h": [(1, 1001)]}
     assert labels(world, "h") == [("h", "b", csn)]
+    assert sound(world)
+
+
+def test_a_released_epoch_that_has_read_the_new_rows_holds_an_open_revert(world: World) -> None:
+    """R28, R30: a release is about what was committed then; computed again since, it is decided about again."""
+    base, edge = world.job("b"), increment(world.table("b"), on_upstream_revision="hold")
+    report, reader = world.job("h", inputs=[edge]), world.job("r", inputs=[increment(world.table("b"))])
+    run_all(world, [base, report], [1])
+    opened(world, "b", 1)
+    restated(world, base, 1, [1000])
+    operations(world).release(DOMAIN, NAME, ["h"], **STAYS)
+    published(world)
+    computed(world, reader, 1)
+    with pytest.raises(NotReady, match=r"1 of 2 epochs are not computed: r \["):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    world.clock.advance(timedelta(seconds=1))
+    computed(world, report, 1, run="again")
+    restated(world, reader, 1, name=REVERT)
+    begun = operations(world).status(DOMAIN, REVERT)
+    assert [epochs.job for epochs in begun.held] == ["h"]
+    with pytest.raises(NotReady, match="hold it"):
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    operations(world).join(DOMAIN, REVERT, ["h"], **BY)
+    restated(world, report, 1, name=REVERT)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.rows("b", "h", "r") == {"b": [(1, 10)], "h": [(1, 11)], "r": [(1, 11)]}
+    assert labels(world, "h") == []
     assert sound(world)
 
 

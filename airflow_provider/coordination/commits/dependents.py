@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from airflow_provider.coordination.commits.history import committed_at
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.dependent import Dependent
 from airflow_provider.domain.epoch import EpochRecord
@@ -21,7 +22,7 @@ from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, MetadataReader, Reading, pages
 
 
-def _never(_job: JobName, _interval: Interval) -> bool:
+def _never(_job: JobName, _interval: Interval, _committed: datetime) -> bool:
     return False
 
 
@@ -30,11 +31,12 @@ class Beside:
     """Committed readers that do not keep a commit from changing what they have read (R28).
 
     :param members: epochs that the same commit computes again.
-    :param is_released: returns True for an epoch that may stay on what it has read by ``hold`` edges.
+    :param is_released: returns True for an epoch, by the time of its commit, that may stay on what it has read by
+        ``hold`` edges.
     """
 
     members: Collection[tuple[JobName, Interval]] = ()
-    is_released: Callable[[JobName, Interval], bool] = _never
+    is_released: Callable[[JobName, Interval, datetime], bool] = _never
 
 
 ALONE = Beside()
@@ -121,10 +123,10 @@ def refuse_dependents(
         for job, edge in readers_of(table, jobs):
             found = _dependents(reader, domain, (job, edge), interval, commits, full=full)
             dependents = (
-                (epoch, held)
-                for epoch, held in found
-                if (job.name, epoch) not in beside.members
-                and not (held and beside.is_released(job.name, epoch))
+                (stamped.record.interval, held)
+                for stamped, held in found
+                if (job.name, stamped.record.interval) not in beside.members
+                and not (held and _is_released(reader, domain, beside, job.name, stamped))
             )
             for epoch, held in islice(dependents, defaults.listed_readers):
                 read.setdefault((job.name, epoch), {})[table] = held
@@ -141,6 +143,12 @@ def refuse_dependents(
             "a skipped epoch among them can be computed first.",
             interval=interval,
         )
+
+
+def _is_released(
+    reader: MetadataReader, domain: DomainName, beside: Beside, job: JobName, epoch: Stamped[EpochRecord]
+) -> bool:
+    return beside.is_released(job, epoch.record.interval, committed_at(reader, domain, epoch))
 
 
 def together(spans: Mapping[TableName, Interval | None]) -> Mapping[Interval, Sequence[TableName]]:
@@ -193,7 +201,7 @@ def _dependents(
     commits: Interval | None,
     *,
     full: bool,
-) -> Iterator[tuple[Interval, bool]]:
+) -> Iterator[tuple[Stamped[EpochRecord], bool]]:
     """Yield committed epochs of a job that read a part of *interval* by its edge, oldest first.
 
     With each: True if it has read that by ``hold`` edges only.
@@ -208,4 +216,4 @@ def _dependents(
             return
         if depends_on(epoch, edge.table, interval, commits=commits, full=full):
             held = not depends_on(epoch, edge.table, interval, commits=commits, full=full, released=True)
-            yield epoch.interval, held
+            yield stamped, held

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
+from airflow_provider.domain.epoch import EpochRecord
 from airflow_provider.domain.identifiers import DomainName, TableName
 from airflow_provider.domain.records import Stamped, commit_item
 from airflow_provider.domain.version import CommitRecord, TableDelta
@@ -22,6 +24,14 @@ def commits_between(
             if after > until:
                 return
             yield commit
+
+
+def committed_at(reader: MetadataReader, domain: DomainName, epoch: Stamped[EpochRecord]) -> datetime:
+    """Return the store's time of the commit of *epoch*, which is committed."""
+    csn = epoch.record.committed_csn
+    if csn is None:  # its record is as the commit has written it
+        return epoch.at
+    return next(commits_between(reader, domain, csn - 1, csn)).at
 
 
 def last_change(

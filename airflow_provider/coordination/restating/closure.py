@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from airflow_provider.coordination.commits.history import committed_at
 from airflow_provider.domain.epoch import EpochRecord, Provenance
 from airflow_provider.domain.identifiers import DomainName, JobName, TableName
 from airflow_provider.domain.interval import Interval, time_key
+from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.registration import JobRecord, readers_of
 from airflow_provider.domain.topology import OnUpstreamRevision
 from airflow_provider.domain.watermark import merged
@@ -27,11 +29,15 @@ Epochs = Mapping[JobName, Sequence[EpochRecord]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldEpoch:
-    """A committed epoch that has read what changes by ``hold`` edges only. :param reads: what it has read of it."""
+    """A committed epoch that has read what changes by ``hold`` edges only.
+
+    :param reads: what it has read of it. :param committed_at: the store's time of its commit.
+    """
 
     job: JobName
     epoch: EpochRecord
     reads: tuple[Provenance, ...]
+    committed_at: datetime
 
     def has_read_since(self, csn: int) -> bool:
         """Return True if it has read the rows that were committed at *csn*, or later ones."""
@@ -49,9 +55,13 @@ class Closure:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     job: JobRecord
-    epoch: EpochRecord
+    stamped: Stamped[EpochRecord]
     reads: tuple[Provenance, ...]
     held: tuple[Provenance, ...]
+
+    @property
+    def epoch(self) -> EpochRecord:
+        return self.stamped.record
 
 
 @dataclass(slots=True)
@@ -121,14 +131,17 @@ def closure(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord
     found: dict[JobName, list[EpochRecord]] = {}
     for (name, _), epoch in sorted(members.items()):
         found.setdefault(name, []).append(epoch)
-    return Closure(members=found, held=[*_held(candidates, changes)])
+    return Closure(members=found, held=[*_held(reader, domain, candidates, changes)])
 
 
-def _held(candidates: Iterable[_Candidate], changes: _Changes) -> Iterator[HeldEpoch]:
+def _held(
+    reader: MetadataReader, domain: DomainName, candidates: Iterable[_Candidate], changes: _Changes
+) -> Iterator[HeldEpoch]:
     for candidate in candidates:
         reads = tuple(read for read in candidate.held if changes.meet(read))
         if reads:
-            yield HeldEpoch(job=candidate.job.name, epoch=candidate.epoch, reads=reads)
+            at = committed_at(reader, domain, candidate.stamped)
+            yield HeldEpoch(job=candidate.job.name, epoch=candidate.epoch, reads=reads, committed_at=at)
 
 
 def _downstream(jobs: Sequence[JobRecord], asked: Iterable[JobName]) -> list[JobRecord]:
@@ -161,4 +174,4 @@ def _candidates(
                 tuple(read for read in committed.inputs if read.on_upstream_revision is policy)
                 for policy in (OnUpstreamRevision.CASCADE, OnUpstreamRevision.HOLD)
             )
-            yield _Candidate(job, stamped.record, reads, held)
+            yield _Candidate(job, stamped, reads, held)

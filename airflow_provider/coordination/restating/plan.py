@@ -146,7 +146,7 @@ def _holding(found: Closure, stays: Callable[[HeldEpoch], bool] | None) -> Holdi
 
 def released_by(record: RestatementRecord) -> Callable[[HeldEpoch], bool]:
     """Return a function that tells whether *record* releases a held epoch."""
-    return lambda held: record.is_released(held.job, held.epoch.interval)
+    return lambda held: record.is_released(held.job, held.epoch.interval, held.committed_at)
 
 
 def _records(
