@@ -176,3 +176,14 @@ def test_a_reader_whose_source_has_changed_is_refused_within_a_revert(world: Wor
     operations(world).abandon(DOMAIN, REVERT, **WHY)
     assert world.rows("d", "e") == {"d": [(1, 100)], "e": [(1, 100)]}
     assert sound(world)
+
+
+def test_a_repeated_revert_answers_the_same_once_a_reader_is_computed_again(world: World) -> None:
+    """R15, R30: the restatement is taken back all the same: its own epochs have their former rows."""
+    *_, total = read_since(world)
+    with pytest.raises(NotReady):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    restated(world, total, 3, name=REVERT)
+    csn = operations(world).revert(DOMAIN, NAME, **WHY)
+    computed(world, total, 3, run="again")
+    assert operations(world).revert(DOMAIN, NAME, **WHY) == csn

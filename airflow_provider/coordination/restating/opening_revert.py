@@ -130,13 +130,16 @@ def _is_open(context: Context, now: MembersNow, within: RestatementId, reading: 
 def _refuse_overtaken(
     context: Context, now: MembersNow, within: RestatementId, revert: Stamped[RestatementRecord]
 ) -> None:
-    """Refuse to call *now* taken back where epochs were computed again since its *revert*, published as *within*.
+    """Refuse to call *now* taken back where its epochs were computed again since its *revert*, published as *within*.
+
+    Epochs that had read its rows, and were computed within the revert, do not count.
 
     :raises TopologyError: names what has computed the first of them.
     """
     ours, members = change_set_of_restatement(within), MembersNow(context.store, now.domain, within, revert)
     for epoch, committed in members.committed():
-        if committed is not None and committed.change_set != ours:
+        is_own = now.record.has(epoch.job, epoch.interval)
+        if is_own and committed is not None and committed.change_set != ours:
             raise TopologyError(
                 f"restatement {now.name!r} was taken back by {within!r} (CSN {revert.csn}), and {epoch.job} "
                 f"{epoch.interval} was computed again since, by {committed.change_set!r}.",
