@@ -19,12 +19,13 @@ from airflow_provider.domain.errors import (
     DependentReaders,
     ForeignCommit,
     InvalidInput,
+    NotReady,
     TopologyError,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
 from airflow_provider.domain.table_kind import TableKind
-from airflow_provider.domain.topology import OnForeignCommit, Table
+from airflow_provider.domain.topology import OnForeignCommit, Table, increment
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import (
@@ -280,6 +281,34 @@ def test_a_restatement_is_not_taken_back_from_under_adopted_rows(table_world: Wo
         world.coordinator.restatements.revert(DOMAIN, NAME, **WHY)
     assert [name for name, _ in world.coordinator.restatements.all(DOMAIN)] == [NAME]
     assert world.rows("t") == {"t": [(1, 5), (1, 7), (2, 2), (2, 8)]}
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_an_open_revert_takes_no_rows_away_that_were_adopted_since(
+    table_world: World, recovers: bool
+) -> None:
+    """R17, R30: they came while a reader was computed within it."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    reader = world.job("r", inputs=[increment(world.table("t"))])
+    for number in (1, 2):
+        world.run(job, day(number), [number])
+    opened(world, "t", 1, 2)
+    for number in (1, 2):
+        restated(world, job, number, [4 + number])
+    published(world)
+    world.run(reader, day(1), [50])
+    operations, revert = world.coordinator.restatements, f"{NAME}-reverted"
+    with pytest.raises(NotReady):
+        operations.revert(DOMAIN, NAME, **WHY, with_readers=True)
+    restated(world, reader, 1, [10], name=revert)
+    commit(world, "t", "append", {2: [7]})
+    if recovers:  # otherwise the publish itself adopts them
+        recover(world.coordinator.context, DOMAIN)
+    with pytest.raises(TopologyError, match=r"t .2024-01-02.* has rows of another program .*CSN 5"):
+        operations.publish(DOMAIN, revert)
+    operations.abandon(DOMAIN, revert, **WHY)
+    assert world.rows("t") == {"t": [(1, 5), (2, 6), (2, 7)]}
 
 
 def test_rows_adopted_into_other_epochs_stay_when_a_restatement_is_taken_back(table_world: World) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt
-from airflow_provider.domain.errors import DependentReaders, NotReady, Unavailable
+from airflow_provider.domain.errors import DependentReaders, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment, state
 from airflow_provider.sources.readers import SourceReaders
-from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import interrupted
 from tests.contract.restating import (
     CLEARED,
@@ -30,6 +30,10 @@ from tests.contract.restating import (
     sound,
     within,
 )
+from tests.contract.test_coordination_added_files import added, every_reader, written
+from tests.contract.test_coordination_added_files import job as adding
+from tests.contract.test_coordination_added_files import publish as publish_files
+from tests.contract.test_coordination_added_files import rows as file_rows
 from tests.contract.test_coordination_source_revisions import compute, feed, land, total
 
 REVERT = f"{NAME}-reverted"
@@ -187,3 +191,29 @@ def test_a_repeated_revert_answers_the_same_once_a_reader_is_computed_again(worl
     csn = operations(world).revert(DOMAIN, NAME, **WHY)
     computed(world, total, 3, run="again")
     assert operations(world).revert(DOMAIN, NAME, **WHY) == csn
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_open_revert_brings_no_file_back_that_another_epoch_gets(
+    file_world: World, tmp_path: Path, again: bool
+) -> None:
+    """R30: whether the revert is repeated, or published by its name."""
+    world, declared, why = file_world, adding(file_world), {"reason": "wrong", "by": "me"}
+    reader = world.job("r", inputs=[increment(world.table("old"))])
+    first, second = (written(tmp_path, f"{number}.parquet", file_rows(number)) for number in (1, 2))
+    publish_files(world, declared, 1, [first])
+    operations, revert = world.coordinator.restatements, "fix-reverted"
+    operations.open(DOMAIN, ["old"], day(1), name="fix", **why)
+    attempt = world.coordinator.begin_within("fix", declared, day(1), owner())
+    added(world, attempt, [second])
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    operations.publish(DOMAIN, "fix")
+    world.run(reader, day(1), [50])
+    with pytest.raises(NotReady):
+        operations.revert(DOMAIN, "fix", with_readers=True, **why)
+    restated(world, reader, 1, [10], name=revert)
+    publish_files(world, declared, 2, [first])
+    with pytest.raises(TopologyError, match=r"had .*1\.parquet, which another epoch of old has since"):
+        operations.revert(DOMAIN, "fix", **why) if again else operations.publish(DOMAIN, revert)
+    assert every_reader(world, 2) == [(barrier(1), 2), (barrier(2), 1)]

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from shlex import quote
 
 from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.staged import restatement_of
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.restating.closure import HeldEpoch
 from airflow_provider.coordination.restating.holding import decisions
@@ -76,9 +77,7 @@ def open_revert(
         reading = store.read(where, [*claim_keys(where), key])
         if _is_open(context, now, within, reading):
             return
-        reverting = Reverting(context, where, now.name, now.stamped)
-        reverting.former()
-        reverting.refuse_files_elsewhere(reverting.held())
+        _refuse_losses(context, now)
         planned = _planned(context, now, within)
         if not with_readers:
             _refuse_readers(context, now, planned)
@@ -99,6 +98,26 @@ def open_revert(
 
     context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
     return within
+
+
+def refuse_overtaken_copies(context: Context, revert: MembersNow) -> None:
+    """Refuse to publish *revert* where its copies would take rows away, or repeat them, that came while it was open.
+
+    Does nothing for other restatements.
+
+    :raises TopologyError, Unavailable: as :func:`open_revert`.
+    """
+    if (name := revert.record.reverts) is not None:
+        stamped = restatement_of(context.store, revert.domain, name)
+        now = MembersNow(context.store, revert.domain, name, stamped)
+        _adopt_what_is_there(context, now)
+        _refuse_losses(context, now)
+
+
+def _refuse_losses(context: Context, now: MembersNow) -> None:
+    reverting = Reverting(context, now.domain, now.name, now.stamped)
+    reverting.former()
+    reverting.refuse_files_elsewhere(reverting.held())
 
 
 def _is_open(context: Context, now: MembersNow, within: RestatementId, reading: Reading) -> bool:

@@ -36,7 +36,7 @@ from airflow_provider.coordination.restating.opening import (
     store_opened,
     store_replaced,
 )
-from airflow_provider.coordination.restating.opening_revert import open_revert
+from airflow_provider.coordination.restating.opening_revert import open_revert, refuse_overtaken_copies
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.refusals import (
     not_computed,
@@ -316,6 +316,7 @@ class Restatements:
                 return publish_group(self.context, now)
             now = self._open_now(domain, name)
             copy_members(self.context, now)
+            refuse_overtaken_copies(self.context, now)
             staged = self._all_staged(now)
             refuse_unapproved(now.name, now.record, now.output(staged))
             try:
