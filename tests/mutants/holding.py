@@ -55,6 +55,15 @@ PLANTED_IN_HOLDING = (
         by="test_reader_that_commits_after_a_release_holds_it",
     ),
     Mutant(
+        name="a release is about later commits of an epoch, too",
+        rule="R28",
+        file=RESTATEMENT,
+        old="            and (committed is None or committed <= made.at)\n",
+        new="",
+        tests=(HOLDING,),
+        by="test_a_released_epoch_that_has_read_the_new_rows_holds_an_open_revert",
+    ),
+    Mutant(
         name="a release is about every job",
         rule="R28",
         file=RESTATEMENT,
