@@ -25,6 +25,7 @@ from airflow_provider.coordination.upkeep.members_now import MemberState, Member
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import DomainName, JobName
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.owner import names_dag
 from airflow_provider.domain.records import epoch_key
 from airflow_provider.domain.restatement import JobEpochs
 
@@ -52,6 +53,16 @@ def dags_of(service: EpochService, domain: DomainName, members: Sequence[JobEpoc
     found: dict[str, list[JobEpochs]] = {}
     for epochs in members:
         found.setdefault(_dag_of(service, domain, epochs), []).append(epochs)
+    for owner, own in found.items():
+        if not names_dag(owner):
+            raise InvalidInput(
+                f"no DAG has computed the epochs of {', '.join(epochs.job for epochs in own)}: "
+                + (f"the program of {owner} has." if owner else "they name no owner."),
+                next_step="open a restatement (`airflow epochs restate open`), and compute them by that program.",
+                field="job",
+                value=own[0].job,
+                expected="a job whose epochs a DAG has computed",
+            )
     dags = {dag_id: ScheduledDag.of(dag_id) for dag_id in found}
     for dag_id, dag in dags.items():
         for epochs in found[dag_id] if dag.is_periodic else ():

@@ -246,10 +246,13 @@ def revert(arguments: Namespace) -> None:
     """Take a published restatement back."""
     with _service(arguments) as service:
         found = _restatement(service, arguments)
+        known = revert_of(service.restatements.reader, found.domain, found.name)
+        before = known is not None and known[1].state is RestatementState.PUBLISHED
         csn = found.revert(arguments.reason, with_readers=arguments.with_readers)
         events = _events(service, arguments, found, csn)
     told = {"restatement": arguments.name, "csn": csn, "events": events}
-    seen = {"taken back": arguments.name, "CSN": csn, "asset events": _told(arguments, events)}
+    title = "taken back before" if before else "taken back"
+    seen = {title: arguments.name, "CSN": csn, "asset events": _told(arguments, events)}
     answer(arguments, told, facts(seen))
 
 

@@ -186,7 +186,8 @@ def approval(record: RestatementRecord, output: str = "") -> str | None:
 
 
 def deadline(record: RestatementRecord) -> str | None:
-    if record.deadline is None:
+    """Return until when an open restatement may be published."""
+    if record.deadline is None or record.state is not RestatementState.OPEN:
         return None
     return f"{moment(record.deadline, seconds=True)} UTC"
 

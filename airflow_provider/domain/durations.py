@@ -24,7 +24,7 @@ def duration(text: str | None, field: str) -> timedelta | None:
         return None
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
     if found is None:
-        raise InvalidInput(field=field, value=text, expected="a number and a unit: 90s, 15m, 6h, 2d")
+        raise InvalidInput(field=field, value=text, expected="a positive number and a unit: 90s, 15m, 6h, 2d")
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -116,7 +116,8 @@ class Interval:
                 field="interval",
                 value=f"[{self.start.isoformat()}, {self.end.isoformat()})",
                 expected="a start before its end",
-                next_step="write the earlier time first; a run's data interval of length zero needs a cadence.",
+                next_step="write the earlier time first, and as the end, which is not part of it, a later one; a run's "
+                "data interval of length zero needs a cadence.",
             )
 
     def __str__(self) -> str:

@@ -284,7 +284,7 @@ def refuse_closed(name: RestatementId, record: RestatementRecord, *, incarnation
         why = "was opened before the store was restored or taken over"
         step = f"`airflow epochs restate abandon {quote(name)} --reason …`, and open another one."
     elif record.deadline is not None and record.deadline <= now:
-        why = f"had until {record.deadline.isoformat()}"
+        why = f"is past its deadline, {record.deadline.isoformat()}"
         step = f"`airflow epochs restate abandon {quote(name)} --reason …`, and open another one."
     else:
         return

@@ -118,7 +118,14 @@ def epoch_runs(
     order = _order(job, interval, owner, _place(local, settings), restatement)
     with _opened(order, spark) as service:
         if (within := _within(order)) is not None:
-            for epoch in member_epochs(service.store, order.job, _epochs(order), within):
+            asked = _epochs(order)
+            members = member_epochs(service.store, order.job, asked, within)
+            if not members:
+                span = f"{asked[0].start.isoformat()} to {asked[-1].end.isoformat()}"
+                log.warning(
+                    "%s: no epoch from %s is a member of restatement %s", order.job.name, span, within
+                )
+            for epoch in members:
                 yield from _offered(service, order, epoch, spark)
             return
         if mode is CommitMode.TOGETHER:

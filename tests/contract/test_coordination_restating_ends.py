@@ -211,7 +211,7 @@ def test_a_deadline_that_has_passed(table_world: World) -> None:
         lambda: operations(world).cut(DOMAIN, NAME, ["b"]),
         lambda: operations(world).approve(DOMAIN, NAME, output="0" * 64, by="boss"),
     ):
-        with pytest.raises(InvalidInput, match="had until"):
+        with pytest.raises(InvalidInput, match="is past its deadline"):
             call()
     computed(world, total, 3, run="normal")
     assert seen(world) == OLD

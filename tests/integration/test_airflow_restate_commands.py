@@ -431,7 +431,7 @@ def test_expired_restatement_is_to_be_abandoned(restate: Restate) -> None:
     assert found["state"] == "expired"
     assert found["next_step"] == "airflow epochs restate abandon hours --reason …"
     assert [restatement["state"] for restatement in answer(restate("list", "-o", "json"))] == ["expired"]
-    assert "because      restatement 'hours' had until" in restate("status", "hours").stdout
+    assert "because      restatement 'hours' is past its deadline" in restate("status", "hours").stdout
 
 
 def test_no_restatements(restate: Restate) -> None:

@@ -348,7 +348,7 @@ def _one_command_restates_a_cascade(world: World) -> None:
 
 
 def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> None:
-    """R28: the cleared tasks of the DAGs that have read the day finish it; it is approved and published by the page."""
+    """R28: the cleared tasks of the two DAGs that have read the day finish it; the page approves and publishes it."""
     before = world.tables()
     runs = {dag_id: world.run_of(dag_id, 8) for dag_id in ("make", "copy", "tally")}
     world.rest.clear("make", runs["make"], ["make"])
@@ -367,6 +367,9 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
         answer = world.rest._client.post(f"/epochs/api/restatement/{decision}", json=asked)
         assert answer.is_success, answer.text
     assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
+    published = json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)
+    assert (published["state"], published["csn"]) == ("published", answer.json()["csn"])
+    assert published["approved_by"], published
 
 
 def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World) -> None:

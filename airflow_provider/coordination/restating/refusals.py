@@ -67,8 +67,26 @@ def not_computed(
         next_step="compute them within it, by runs with the configuration "
         f'{{"restatement": "{name}"}} or by epoch_runs(…, restatement={name!r}); '
         f"`airflow epochs restate status {quote(name)}` shows how far each is.",
-        missing=tuple(
-            Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
-            for job, interval in missing[:_LISTED]
-        ),
+        missing=_computed_within(missing),
+    )
+
+
+def readers_not_computed(
+    name: RestatementId, revert: RestatementId, missing: Sequence[tuple[JobName, Interval]]
+) -> NotReady:
+    """Return the error for the restatement *name*, whose *revert* waits for epochs that have read its rows."""
+    return NotReady(
+        f"restatement {name!r} is not taken back yet: its former rows are copied into {revert!r}, and epochs that have "
+        f"read its rows are not computed: {told(f'{job} {interval}' for job, interval in missing)}.",
+        next_step=f"let their tasks compute them (`airflow epochs backfill … --name {quote(revert)}`, or runs with the "
+        f'configuration {{"restatement": "{revert}"}}), then revert again; `airflow epochs restate status '
+        f"{quote(revert)}` shows how far each is.",
+        missing=_computed_within(missing),
+    )
+
+
+def _computed_within(missing: Sequence[tuple[JobName, Interval]]) -> tuple[Missing, ...]:
+    return tuple(
+        Missing(name=TableName(job), wanted=interval.end, reason="not computed within it yet")
+        for job, interval in missing[:_LISTED]
     )

@@ -40,6 +40,7 @@ from airflow_provider.coordination.restating.opening_revert import open_revert, 
 from airflow_provider.coordination.restating.plan import Plan
 from airflow_provider.coordination.restating.refusals import (
     not_computed,
+    readers_not_computed,
     refuse_another,
     refuse_blank,
     refuse_unapproved,
@@ -351,6 +352,9 @@ class Restatements:
         )
         if self._now(domain, within).record.state is RestatementState.OPEN:
             Reverting(self.context, now.domain, now.name, now.stamped).copy(within, by.strip())
+            copied = self._now(domain, within)
+            if (missing := copied.staged()[1]) and copied.record.state is RestatementState.OPEN:
+                raise readers_not_computed(now.name, within, missing)
         return self.publish(domain, within)
 
     def abandon(self, domain: str, name: str, *, reason: str, by: str) -> None:
@@ -366,7 +370,8 @@ class Restatements:
             if now.record.state is RestatementState.PUBLISHED:
                 raise InvalidInput(
                     f"restatement {now.name!r} is published at CSN {now.stamped.csn}.",
-                    next_step="open another one to compute its epochs again.",
+                    next_step=f"`airflow epochs restate revert {quote(now.name)} --reason …` takes it back; another "
+                    "one computes its epochs again.",
                     field="restatement",
                     value=now.name,
                     expected="a restatement that is not published",

@@ -20,7 +20,7 @@ MAKE = Job("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN, on_rerun="ne
 COPY = Job("copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
 SHARE = Job("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
 FOLLOW = Job("follow", inputs=[SHARES], outputs=[Table("follows")], cadence="@daily", origin=ORIGIN)
-TALLY = Job("tally", inputs=[COPIES], outputs=[Table("tallies")], cadence="@daily", origin=ORIGIN)
+TALLY = Job("tally", inputs=[ROWS, COPIES], outputs=[Table("tallies")], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",
     "start_date": datetime(2013, 2, 8, tzinfo=UTC),
