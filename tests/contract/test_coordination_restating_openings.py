@@ -147,3 +147,10 @@ def test_interval_of_no_committed_epoch(world: World) -> None:
         )
     with pytest.raises(UnknownName):
         operations(world).open(DOMAIN, ["nothing"], day(1), name=NAME, reason="wrong", by="me")
+
+
+def test_a_mistyped_name_gets_the_similar_one(world: World) -> None:
+    report = world.job("weekly_report")
+    computed(world, report, 1, [1])
+    with pytest.raises(UnknownName, match=r"no job and no table 'weekly_reprot'; is 'weekly_report' meant\?"):
+        opened(world, "weekly_reprot", 1)

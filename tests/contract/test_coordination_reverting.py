@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider.coordination.reading.change_feed import events
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt
 from airflow_provider.domain.errors import DependentReaders, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.owner import Owner
@@ -71,6 +72,8 @@ def test_later_readers_are_computed_again_within_the_revert(table_world: World) 
         "t": [(1, 12), (2, 34), (3, 78)],
     }
     assert operations(world).revert(DOMAIN, NAME, **WHY) == csn == len(world.commits())
+    told = {event.table: event.revision for event in events(world.store, DOMAIN) if event.csn == csn}
+    assert told == {"b": 3, "d": 3, "t": None}, "a table's event has no revision where it has several epochs"
     computed(world, total, 4)
     assert sound(world)
 

@@ -11,6 +11,7 @@ from airflow_provider.coordination.attempts.others_rows import refuse_others_row
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.open_restatements import open_restatements
+from airflow_provider.coordination.commits.similar_names import meant_of
 from airflow_provider.coordination.commits.stayed_rows import tables_with_rows
 from airflow_provider.coordination.restating.closure import (
     Closure,
@@ -193,8 +194,9 @@ def _meant(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord]
     key = table_key(domain, TableName(name))
     stamped = reader.read(domain, [key]).get(key)
     if stamped is None:
+        known = [str(word) for job in jobs for word in (job.name, *(table.name for table in job.outputs))]
         raise UnknownName(
-            f"domain {domain!r} has no job and no table {name!r}.",
+            f"domain {domain!r} has no job and no table {name!r}{meant_of(name, known) or '.'}",
             next_step="see `airflow epochs status` for both.",
             domain=domain,
             table=name,
