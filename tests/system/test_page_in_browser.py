@@ -441,6 +441,7 @@ def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, wo
         admin.picture("revert")
         dialog.get_by_role("button", name="Revert").click()
         expect(told).to_contain_text("Taken back at CSN 8")
+        expect(region.locator(".ep-badge").first).to_have_text("taken back")
         admin.pictures("restatement-taken-back")
         region.get_by_role("link", name="harbour-reverted").click()
         expect(region).to_contain_text("the first rows were right")

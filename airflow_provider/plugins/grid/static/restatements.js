@@ -14,7 +14,12 @@ const HINTS = {
 };
 
 function Badge({ state }) {
-  return h("span", { className: `ep-badge ep-badge-${state}`, title: HINTS[state] }, state);
+  return h("span", { className: `ep-badge ep-badge-${state.replace(" ", "-")}`, title: HINTS[state] }, state);
+}
+
+/* Whether a published restatement stands no more: a revert of it is published. */
+function isTakenBack(one) {
+  return one.reverted_by?.state === "published";
 }
 
 function Head({ columns }) {
@@ -97,7 +102,7 @@ function What({ one, go }) {
   const states = STATES.filter((state) => one.states[state]).map((state) => `${one.states[state]} ${state}`).join(", ");
   const open = one.state === "open" || one.state === "expired";
   const facts = [
-    ["State", h(Fragment, null, h(Badge, { state: one.state }), one.because ? ` ${one.because}` : "")],
+    ["State", h(Fragment, null, h(Badge, { state: isTakenBack(one) ? "taken back" : one.state }), one.because ? ` ${one.because}` : "")],
     ["Reason", one.reason],
     ["By", one.by],
     ["Asked for", one.asked.length ? h(Lines, { lines: one.asked.map(span) }) : ""],
@@ -107,7 +112,7 @@ function What({ one, go }) {
     ["Closing", open && one.closing_until ? `no new readers until ${moment(one.closing_until)} UTC` : ""],
     ["Approval", approval(one)],
     ["Published", one.published && `${clock(one.published)} UTC, CSN ${one.csn}`],
-    ["Former rows", one.published && !one.reverted_by && `held until ${moment(one.held_until)} UTC: until then it can be reverted`],
+    ["Former rows", one.published && !isTakenBack(one) && `held until ${moment(one.held_until)} UTC: until then it can be reverted`],
     ["Takes back", one.reverts && other(one.reverts)],
     ["Taken back by", one.reverted_by && h(Fragment, null, other(one.reverted_by.name), ` (${one.reverted_by.state})`)],
     ["Staged output", one.output && h("code", null, one.output)],

@@ -124,7 +124,7 @@ export const CSS = `
 .ep-badge-open, .ep-badge-computing { background: var(--ep-open); color: var(--ep-open-fg); }
 .ep-badge-published, .ep-badge-staged { background: var(--ep-commit); color: var(--ep-commit-fg); }
 .ep-badge-expired, .ep-badge-outdated { background: var(--ep-bg); color: var(--ep-aborted); border-color: var(--ep-aborted); }
-.ep-badge-abandoned, .ep-badge-waiting { background: var(--ep-bg); color: var(--ep-dim); border-color: var(--ep-dim); }
+.ep-badge-abandoned, .ep-badge-taken-back, .ep-badge-waiting { background: var(--ep-bg); color: var(--ep-dim); border-color: var(--ep-dim); }
 .ep-bars { display: flex; height: 6px; width: 140px; border-radius: 3px; overflow: hidden; background: var(--ep-line); margin-top: 5px; }
 .ep-bars i { background: var(--ep-commit); }
 .ep-acts { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
