@@ -15,6 +15,8 @@ from tests.architecture.sources import ROOT
 PINS = Path(__file__).parent
 SELECTED = ("tests/unit", "tests/integration", "tests/architecture/test_provider.py")
 """Where the tests of a cell are; of the integration tier those whose module begins with ``test_airflow_``."""
+IN_BROWSER = "tests/system/test_page_in_browser.py"
+"""The page in the UI of the cell's Airflow."""
 LEFT_OUT = {
     "test_airflow_decorator": "starts a Spark Connect server",
     "test_airflow_postgresql": "starts a PostgreSQL server",
@@ -106,4 +108,4 @@ def selected() -> list[str]:
     unit, integration, provider = SELECTED
     modules = sorted((ROOT / integration).glob("test_airflow_*.py"))
     kept = [str(module.relative_to(ROOT)) for module in modules if module.stem not in LEFT_OUT]
-    return [unit, *kept, provider]
+    return [unit, *kept, provider, IN_BROWSER]
