@@ -74,6 +74,14 @@ def plan(
     :raises UnknownName: no job and no table of that name.
     :raises InvalidInput: no name, an interval that cannot be read, or without a committed epoch.
     """
+    if (
+        not interval
+    ):  # an operator's interval may be a template that renders to nothing; a plan's is always meant
+        raise InvalidInput(
+            field="interval",
+            value=interval,
+            expected="a day such as 2024-05-01, or START/END, each an ISO 8601 time",
+        )
     jobs = [stamped.record for stamped in pages(reader, domain, JobRecord)]
     asked, uncommitted = dict[JobName, list[EpochRecord]](), 0
     for name in dict.fromkeys(names):
@@ -193,6 +201,12 @@ def _meant(reader: MetadataReader, domain: DomainName, jobs: Sequence[JobRecord]
         return found
     key = table_key(domain, TableName(name))
     stamped = reader.read(domain, [key]).get(key)
+    if stamped is None and not jobs:
+        raise UnknownName(
+            f"domain {domain!r} has no job.",
+            next_step="name another domain; `airflow epochs status` says which have jobs.",
+            domain=domain,
+        )
     if stamped is None:
         known = [str(word) for job in jobs for word in (job.name, *(table.name for table in job.outputs))]
         raise UnknownName(
