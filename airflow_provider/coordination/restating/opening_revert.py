@@ -63,10 +63,13 @@ def open_revert(
     :raises Unavailable: its former rows are gone.
     """
     if now.record.state is not RestatementState.PUBLISHED:
+        reading = context.store.read(now.domain, [])
+        over = is_over(now.record, incarnation=reading.head.incarnation, now=reading.now)
+        is_expired = over and now.record.state is RestatementState.OPEN
         raise InvalidInput(
             field="restatement",
             value=now.name,
-            expected=f"a published restatement; this one is {now.record.state}",
+            expected=f"a published restatement; this one is {'expired' if is_expired else now.record.state}",
             next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
         )
     within = restatement_id(name_of_revert(now.name))  # which may be too long for a name
