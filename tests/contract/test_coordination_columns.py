@@ -441,3 +441,18 @@ def test_where_a_table_stood_before_its_columns_changed_is_remembered(world: Wor
     assert after.csn == before.csn + 1
     assert as_of(after, before.csn) == newest_version(before)
     assert as_of(after, before.csn - 1) == as_of(before, before.csn - 1)
+
+
+@pytest.mark.parametrize("layout", ["n", "bucket(4, n)"])
+def test_a_column_that_separates_files_is_not_widened(table_world: World, layout: str) -> None:
+    """R32: files of before would keep the narrower values."""
+    world = table_world
+
+    def declares(*changes: ColumnChange) -> Job:
+        return world.job("t", [world.table("t", partition_by=(layout,), column_changes=changes)])
+
+    attempt = world.begin(declares(), day(1))
+    write_rows(world.coordinator, attempt, "t", pa.table({"n": pa.array([1], pa.int32())}))
+    world.coordinator.publish(attempt)
+    with pytest.raises(SchemaMismatch, match="partition_by"):
+        world.begin(declares(widen("n", "bigint")), day(2))

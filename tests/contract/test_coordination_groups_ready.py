@@ -125,3 +125,11 @@ def test_an_epoch_that_the_group_does_not_get_is_read_as_committed(
         assert [missing.table for missing in readiness(world, job).missing] == ["w"]
     assert told[0] == told[1]
     assert committed(world) == []
+
+
+def test_a_wait_for_another_run_ends_by_time_alone(world: World) -> None:
+    """I9: no commit tells that the lock of a dead run has ended; so it is without a group."""
+    job = world.job("r")
+    world.begin(job, day(1), owner("other"))
+    answer = readiness(world, job)
+    assert (answer.ready, answer.ends_by_clock) == (False, True)

@@ -271,3 +271,19 @@ def test_an_open_barrier_does_not_hold_back_restatements(world: World) -> None:
     assert name is not None
     assert operations.status(DOMAIN, name).record.has(daily.name, day(2))
     assert isinstance(chain.ask(base, 2, owner(generation=1)), Attempt)
+
+
+def test_a_job_is_waited_for_while_one_of_its_tables_lacks_the_barrier(world: World) -> None:
+    """R40: a table that it has taken over has the day from another job, and its own one has not."""
+    world.run(world.job("old", [world.table("taken")]), day(1))
+    world.coordinator.retire(DOMAIN, "old", **WHY)
+    group = Group("flights", jobs=["b", "d"])
+    base = world.job("b", group=group)
+    heir = world.job("d", [world.table("own"), world.table("taken")], group=group)
+    with suppress(EpochError):
+        world.begin(heir, day(2))  # which makes it known
+    attempt = world.begin(base, day(1))
+    world.write(attempt)
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    assert committed(world) == [["old"]]

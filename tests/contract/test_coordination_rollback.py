@@ -417,3 +417,14 @@ def test_a_restatement_that_was_reverted_is_not_in_the_way(world: World) -> None
     assert {epochs.job: epochs.intervals for epochs in told.epochs} == {"b": (day(3),), "r": (day(3),)}
     assert world.rows("b", "r") == before
     assert sound(world)
+
+
+def test_a_table_keeps_its_newest_state(world: World) -> None:
+    """R24, R30: no rollback to a state that is expired, also where it takes back a later one only."""
+    full = world.job("f", [world.table("f", kind="full")])
+    csn = run_days(world, (full,), range(1, 4))
+    run_days(world, (full,), [4])
+    world.retention.expire(DOMAIN, "f", barrier(3))
+    plan = planned(world.coordinator, csn)
+    with pytest.raises(TopologyError, match="retention has expired f at"):
+        rolled(world.coordinator, csn, plan)
