@@ -118,7 +118,7 @@ def record_facts(record: RestatementRecord) -> dict[str, Any]:
         "by": record.by,
         "epochs": record.size,
         "jobs": len(record.members),
-        "deadline": record.deadline and record.deadline.isoformat(),
+        "deadline": record.deadline.isoformat() if record.deadline and deadline(record) else None,
         "closing_until": record.closing_until and record.closing_until.isoformat(),
         "needs_approval": record.needs_approval,
         "approved": record.approved,

@@ -46,6 +46,14 @@ def look(visitor: Visitor, **query: str) -> Page:
     return visitor.page
 
 
+def follow(page: Page, link: Locator) -> None:
+    """Follow *link* in *page*: Airflow 3.1 opens those of a task in another tab."""
+    if link.get_attribute("target") == "_blank":
+        page.goto(link.get_attribute("href") or "")
+    else:
+        link.click()
+
+
 def row(page: Page, table: str) -> Locator:
     return page.get_by_role("group", name=f"Epochs of {table}", exact=True)
 
