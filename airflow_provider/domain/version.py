@@ -235,7 +235,11 @@ class SliceRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableDelta:
-    """Effect of a commit on one table."""
+    """Effect of a commit on one table.
+
+    :param interval: its epoch, or the time from the first to the last of several.
+    :param revision: of its epoch; 0 for several, and for rows of another program.
+    """
 
     table: TableName
     interval: Interval

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.reading.change_feed import Event, Position, events, followed
+from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.topology import state
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
+from tests.contract.restating import NAME, opened, published
 
 
 def pair(world: World, *numbers: int) -> None:
@@ -155,3 +158,27 @@ def test_a_drop_is_told_of_each_table(world: World) -> None:
     (drop,) = {event.csn for event in events(world.store, DOMAIN) if event.interval is None}
     csns = {event.csn for event in events(world.store, DOMAIN)}
     assert min(csns) < drop < max(csns)
+
+
+def test_several_epochs_of_a_table_have_no_revision(world: World) -> None:
+    """R35: all hours of a day, though the day is one epoch of another table in the same commit."""
+    hourly = world.job("h", cadence="@hourly")
+    daily = world.job("d", inputs=[state(world.table("h"))])
+    hours = hourly.cadence.split(day(1))
+    for hour in hours:
+        world.run(hourly, hour)
+    world.run(daily, day(1))
+    opened(world, "h", 1)
+    for job, epoch in [*((hourly, hour) for hour in hours), (daily, day(1))]:
+        attempt = world.coordinator.begin_within(NAME, job, epoch, owner("restate"))
+        assert isinstance(attempt, Attempt)
+        world.write(attempt)
+        world.coordinator.complete(attempt)
+        world.coordinator.stage(attempt)
+    csn = published(world)
+    told = {
+        event.table: (event.interval, event.revision)
+        for event in events(world.store, DOMAIN)
+        if event.csn == csn
+    }
+    assert told == {"h": (day(1), None), "d": (day(1), 2)}

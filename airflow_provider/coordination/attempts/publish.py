@@ -350,7 +350,7 @@ class Publish:
                 for committable in piece.member.output[sink.table.name]
             ),
             pointed=is_pointed(commit.reading, sink.table),
-            revision=last.attempt.revision,
+            revision=last.attempt.revision if len(sink.slices) == 1 else 0,
             token=last.record.output_token,
         )
         return publication, self.context.formats[sink.table.format].prepare(publication)

@@ -52,7 +52,7 @@ class Event:
     """Change of one table by one commit; (domain, incarnation, csn, table) is its key.
 
     :param interval: the epoch, or the time from the first to the last of several; None where the commit has dropped the
-        table, with all of its rows. :param revision: of the epoch; None for several.
+        table, with all of its rows. :param revision: of the epoch; None for several, and for rows of another program.
     :param position: where to continue after it: behind its commit for that commit's last table, before it for others.
     """
 
@@ -119,16 +119,10 @@ def _of(domain: DomainName, incarnation: str, csn: int, commit: Stamped[CommitRe
             csn=csn,
             table=table,
             interval=None if delta is None else delta.interval,
-            revision=None if delta is None else _revision(delta, commit.record),
+            revision=None if delta is None else delta.revision or None,
             watermark=None if delta is None else delta.watermark,
             rows=0 if delta is None else delta.rows,
             by=commit.record.by,
             at=commit.at,
             position=Position(incarnation=incarnation, csn=done),
         )
-
-
-def _revision(delta: TableDelta, commit: CommitRecord) -> int | None:
-    """Return the revision of the epoch that *commit* has written to a table; None where it has written several."""
-    epochs = {member.interval for member in commit.members}
-    return delta.revision if not epochs or delta.interval in epochs else None
