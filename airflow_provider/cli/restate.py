@@ -32,12 +32,12 @@ from airflow_provider.cli.staged_rows import difference_block, difference_facts,
 from airflow_provider.client.epochs import Epochs
 from airflow_provider.client.restatements import Restatement
 from airflow_provider.coordination.commits.staged import revert_of
-from airflow_provider.coordination.restating.next_steps import compute, state_of, why_over
+from airflow_provider.coordination.restating.next_steps import compute, why_over
 from airflow_provider.coordination.restating.restatements import RestatementStatus
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import TopologyError
 from airflow_provider.domain.identifiers import domain_name
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over
+from airflow_provider.domain.restatement import RestatementRecord, RestatementState, is_over, state_of
 from airflow_provider.hooks.asset_events import announce_restatement
 
 

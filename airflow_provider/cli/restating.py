@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import RenderableType
@@ -118,7 +118,7 @@ def record_facts(record: RestatementRecord) -> dict[str, Any]:
         "by": record.by,
         "epochs": record.size,
         "jobs": len(record.members),
-        "deadline": record.deadline.isoformat() if record.deadline and deadline(record) else None,
+        "deadline": None if (until := _until(record)) is None else until.isoformat(),
         "closing_until": record.closing_until and record.closing_until.isoformat(),
         "needs_approval": record.needs_approval,
         "approved": record.approved,
@@ -186,10 +186,13 @@ def approval(record: RestatementRecord, output: str = "") -> str | None:
 
 
 def deadline(record: RestatementRecord) -> str | None:
-    """Return until when an open restatement may be published."""
-    if record.deadline is None or record.state is not RestatementState.OPEN:
-        return None
-    return f"{moment(record.deadline, seconds=True)} UTC"
+    until = _until(record)
+    return None if until is None else f"{moment(until, seconds=True)} UTC"
+
+
+def _until(record: RestatementRecord) -> datetime | None:
+    """Return until when an open restatement may be published; None for one that has ended."""
+    return record.deadline if record.state is RestatementState.OPEN else None
 
 
 def closing(record: RestatementRecord) -> str | None:

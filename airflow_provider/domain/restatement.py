@@ -306,6 +306,11 @@ def is_over(record: RestatementRecord, *, incarnation: str, now: datetime) -> bo
     )
 
 
+def state_of(record: RestatementRecord, *, is_over: bool) -> str:
+    """Return the state; ``expired`` for an open restatement whose deadline or store has passed."""
+    return "expired" if record.state is RestatementState.OPEN and is_over else record.state.value
+
+
 def refuse_stranger(name: RestatementId, record: RestatementRecord, job: JobName, interval: Interval) -> None:
     """:raises TopologyError: *interval* of *job* is no member of the restatement."""
     if not record.has(job, interval):

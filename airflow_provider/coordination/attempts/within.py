@@ -18,7 +18,7 @@ from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.epoch import AlreadyStaged, AttemptRecord, EpochRecord, Provenance
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.group import publishes
-from airflow_provider.domain.identifiers import JobName, RestatementId, TableName
+from airflow_provider.domain.identifiers import RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, job_key, restatement_key, table_key, topology_key
@@ -123,10 +123,12 @@ class Within:
         if members is None or members.record.is_group:
             return bounding
         beside = tuple(job for job, interval in members.record.epochs if interval == self.interval)
-        copied = tuple(job for job in beside if self._is_copied(members.record, job))
+        found = replace(bounding, published_with=beside, restates=True)
+        back = self._taken_back(members.record)
+        if back is None or back.has(self.job.name, self.interval):
+            return found
         # What is copied keeps the bounds of its former rows; the others are computed by these.
-        copied_with = () if self.job.name in copied else copied
-        return replace(bounding, published_with=beside, copied_with=copied_with, restates=True)
+        return replace(found, copied_with=tuple(job for job in beside if back.has(job, self.interval)))
 
     def behind(self, reading: Reading) -> tuple[Behind, ...]:
         """Return the epochs that are behind their source, without members, whose new output is read instead."""
@@ -164,15 +166,14 @@ class Within:
         """
         if self.name is None or self.group is not None:
             return None
-        name, stamped = (
-            self.job.epoch(self.interval),
-            reading.get(restatement_key(self.job.domain, self.name)),
-        )
+        name = self.job.epoch(self.interval)
+        stamped = reading.get(restatement_key(name.domain, self.name))
         if stamped is None or (reverts := stamped.record.reverts) is None:
             return None
         if is_over(stamped.record, incarnation=reading.head.incarnation, now=reading.now):
             return None
-        if not self._is_copied(stamped.record, name.job):
+        back = self._taken_back(stamped.record)
+        if back is None or not back.has(name.job, name.interval):
             return None
         attempt = None if epoch is None else epoch.attempt
         if attempt is not None and attempt.restated_by == self.name and attempt.staged:
@@ -188,12 +189,11 @@ class Within:
             missing=(Missing(name=TableName(name.job), wanted=name.interval.end, reason=why),),
         )
 
-    def _is_copied(self, record: RestatementRecord, job: JobName) -> bool:
-        """Return True if the epoch of *job* gets its former rows back by *record*, a revert."""
+    def _taken_back(self, record: RestatementRecord) -> RestatementRecord | None:
+        """Return the restatement that *record* takes back, whose epochs get their former rows; None without one."""
         if record.reverts is None:
-            return False
-        taken_back = restatement_of(self.context.store, self.job.domain, record.reverts).record
-        return taken_back.has(job, self.interval)
+            return None
+        return restatement_of(self.context.store, self.job.domain, record.reverts).record
 
     def kept(self, reading: Reading, job: JobRecord, attempt: AttemptRecord) -> AlreadyStaged | None:
         """Return the answer for *attempt*, which is staged; None if its inputs or its declaration have changed."""

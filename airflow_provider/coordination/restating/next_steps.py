@@ -11,7 +11,7 @@ from airflow_provider.coordination.restating.restatements import RestatementStat
 from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.identifiers import domain_name
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState, refuse_closed
+from airflow_provider.domain.restatement import RestatementState, refuse_closed
 from airflow_provider.stores.base import MetadataReader
 
 
@@ -50,11 +50,6 @@ def why_over(reader: MetadataReader, domain: str, found: RestatementStatus) -> s
     except InvalidInput as error:
         return error.message
     return ""
-
-
-def state_of(record: RestatementRecord, *, is_over: bool) -> str:
-    """Return the state; ``expired`` for an open restatement whose deadline or store has passed."""
-    return "expired" if record.state is RestatementState.OPEN and is_over else record.state.value
 
 
 def next_step(commands: Commands, found: RestatementStatus, *, is_over: bool) -> str:

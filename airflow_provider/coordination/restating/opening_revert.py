@@ -39,6 +39,7 @@ from airflow_provider.domain.restatement import (
     epochs_of,
     is_over,
     name_of_revert,
+    state_of,
 )
 from airflow_provider.domain.topology import OnForeignCommit
 from airflow_provider.stores.base import Reading
@@ -65,11 +66,10 @@ def open_revert(
     if now.record.state is not RestatementState.PUBLISHED:
         reading = context.store.read(now.domain, [])
         over = is_over(now.record, incarnation=reading.head.incarnation, now=reading.now)
-        is_expired = over and now.record.state is RestatementState.OPEN
         raise InvalidInput(
             field="restatement",
             value=now.name,
-            expected=f"a published restatement; this one is {'expired' if is_expired else now.record.state}",
+            expected=f"a published restatement; this one is {state_of(now.record, is_over=over)}",
             next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
         )
     within = restatement_id(name_of_revert(now.name))  # which may be too long for a name

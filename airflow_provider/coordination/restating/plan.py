@@ -74,9 +74,8 @@ def plan(
     :raises UnknownName: no job and no table of that name.
     :raises InvalidInput: no name, an interval that cannot be read, or without a committed epoch.
     """
-    if (
-        not interval
-    ):  # an operator's interval may be a template that renders to nothing; a plan's is always meant
+    # An operator's interval may be a template that renders to nothing; a plan's is always meant.
+    if not interval:
         raise InvalidInput(
             field="interval",
             value=interval,

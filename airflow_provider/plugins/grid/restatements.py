@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body, Query
 
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.commits.staged import restatement_of, revert_of, unknown
-from airflow_provider.coordination.restating.next_steps import Commands, next_step, state_of, why_over
+from airflow_provider.coordination.restating.next_steps import Commands, next_step, why_over
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.dags import dags_of_members
 from airflow_provider.coordination.upkeep.grid import Grid
@@ -31,6 +31,7 @@ from airflow_provider.domain.restatement import (
     RestatementState,
     epochs_of,
     name_of_revert,
+    state_of,
 )
 from airflow_provider.hooks.asset_events import announce_restatement
 from airflow_provider.hooks.epochs import DEFAULT_CONN_ID
