@@ -218,9 +218,8 @@ class Lags:
             start = record.progress.next_missing
             calendar = self._calendars.setdefault(record.cadence, _Barriers(record.cadence, self.now))
             due = [] if start is None else calendar.back_to(start)
-            if (
-                start is not None and len(due) == MOST_COUNTED
-            ):  # earlier ones may be due, and all of these be there
+            # The latest may all be there, and earlier ones due.
+            if start is not None and len(due) == MOST_COUNTED:
                 due = list(islice(self._lacking_from(start, record), MOST_COUNTED))
             else:
                 for island in record.progress.islands:  # epochs beyond a gap

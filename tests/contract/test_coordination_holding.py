@@ -365,18 +365,39 @@ def test_fill_of_a_released_epoch_whose_inputs_are_gone_is_refused(world: World,
         world.begin(new, day(3), owner("cleared"))
 
 
-def test_reader_that_holds_a_revert_may_be_released(world: World) -> None:
-    """R30: it came in between, and stays as it is."""
+def restated_before_a_report(world: World) -> Job:
+    """A day is restated before a report reads it, by an edge that holds: return the report's job."""
     base = world.job("b")
     report = world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")])
     run_all(world, [base], [1, 2])
     opened(world, "b", 1)
     restated(world, base, 1, [1000])
     published(world)
+    return report
+
+
+def test_a_reader_that_holds_a_revert_may_join(world: World) -> None:
+    """R18, R30: a reader that joins has no former rows, so that its job computes it."""
+    report = restated_before_a_report(world)
+    computed(world, report, 1)
+    with pytest.raises(DependentReaders):
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    with pytest.raises(NotReady, match="hold it"):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    operations(world).join(DOMAIN, REVERT, ["h"], **BY)
+    restated(world, report, 1, name=REVERT)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.rows("b", "h") == {"b": [(1, 10)], "h": [(1, 11)]}
+    assert sound(world)
+
+
+def test_reader_that_holds_a_revert_may_be_released(world: World) -> None:
+    """R30: it came in between, and stays as it is."""
+    report = restated_before_a_report(world)
     slow = interrupted(world, lambda: computed(world, report, 1), number=1)
     with pytest.raises(NotReady, match="hold it"):
         slow.restatements.revert(DOMAIN, NAME, **WHY)
-    operations(world).release(DOMAIN, f"{NAME}-reverted", ["h"], **STAYS)
+    operations(world).release(DOMAIN, REVERT, ["h"], **STAYS)
     csn = operations(world).revert(DOMAIN, NAME, **WHY)
     assert world.rows("b", "h") == {"b": [(1, 10)], "h": [(1, 1001)]}
     assert labels(world, "h") == [("h", "b", csn)]

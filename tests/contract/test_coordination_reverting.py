@@ -10,7 +10,7 @@ from airflow_provider.coordination.reading.change_feed import events
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt
 from airflow_provider.domain.errors import DependentReaders, NotReady, TopologyError, Unavailable
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.topology import Job, increment, state
+from airflow_provider.domain.topology import Job, increment
 from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
 from tests.contract.interruptions import interrupted
@@ -95,26 +95,6 @@ def test_no_task_computes_what_a_revert_copies(world: World, by: Owner) -> None:
     restated(world, total, 3, name=REVERT)
     operations(world).publish(DOMAIN, REVERT)
     assert world.rows("b") == {"b": [(1, 10), (2, 20), (3, 30)]}
-
-
-def test_a_reader_that_holds_a_revert_joins_or_stays(world: World) -> None:
-    """R18, R30: somebody decides; what joins is computed again, since it has no former rows."""
-    base = world.job("b")
-    report = world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")])
-    run_all(world, [base], [1, 2])
-    opened(world, "b", 1)
-    restated(world, base, 1, [1000])
-    published(world)
-    computed(world, report, 1)
-    with pytest.raises(DependentReaders):
-        operations(world).revert(DOMAIN, NAME, **WHY)
-    with pytest.raises(NotReady, match="hold it"):
-        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
-    operations(world).join(DOMAIN, REVERT, ["h"], by="ada")
-    restated(world, report, 1, name=REVERT)
-    operations(world).revert(DOMAIN, NAME, **WHY)
-    assert world.rows("b", "h") == {"b": [(1, 10)], "h": [(1, 11)]}
-    assert sound(world)
 
 
 def test_an_abandoned_revert_is_opened_anew(world: World) -> None:

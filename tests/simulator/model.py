@@ -485,7 +485,7 @@ class Model(Contents):
         )
 
     def _former(self, table: str, epoch: tuple[str, Interval], by: str | None) -> list[int] | None:
-        """What *table* had of *epoch* before the restatement that the revert *by* takes back; None for others."""
+        """Return the rows of *epoch* in *table* that the revert *by* brings back; None for other commits."""
         reverts = None if by is None else self.restated.records[by].reverts
         job, interval = epoch
         if reverts is None or (job, interval.start) not in self.restated.members(reverts):

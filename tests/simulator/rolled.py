@@ -100,7 +100,7 @@ class Rolled:
         return {place for place in committed if self._first[place] > to}
 
     def is_reverted(self, place: Epoch, to: int, reverts: Mapping[str, str | None]) -> bool:
-        """Whether all that has committed *place* since *to* are restatements, each of which was taken back.
+        """Return True if every commit of *place* since *to* is of a restatement that was taken back, or a revert.
 
         :param reverts: of each restatement, the one that it takes back.
         """

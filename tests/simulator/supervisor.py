@@ -47,7 +47,7 @@ _AT_ONCE = 3
 _OPENED = 0.005
 """Share of the looks after which somebody finds any committed epoch wrong."""
 _TAKEN_BACK = 0.9
-"""Share of the published restatements that somebody takes back."""
+"""Share of the published restatements that are taken back."""
 _RESTATES = 0.5
 """Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
 _ASKS_FOR_READ = 0.3

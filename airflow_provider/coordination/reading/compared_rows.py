@@ -100,9 +100,9 @@ def _flat(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    one = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
-    flat, parent = one.flatten(), pc.list_parent_indices(one)
-    begins = pc.subtract(one.offsets, one.offsets[0]).take(parent)
+    joined = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    flat, parent = joined.flatten(), pc.list_parent_indices(joined)
+    begins = pc.subtract(joined.offsets, joined.offsets[0]).take(parent)
     return flat, pc.subtract(_numbers(0, len(flat)), begins), parent
 
 
