@@ -94,14 +94,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     _, is_coordination, name = metafunc.module.__name__.rpartition("test_coordination_")
     if "backend" not in metafunc.fixturenames or not is_coordination or hasattr(metafunc.module, "backend"):
         return
-    with_tables = not {"table_world", "file_world"}.isdisjoint(metafunc.fixturenames)
+    with_files = "file_world" in metafunc.fixturenames
+    with_tables = with_files or "table_world" in metafunc.fixturenames
     schedule = schedule_of(metafunc.function.__name__)
     is_schedule = schedule is not None
-    embedded = TABLES if with_tables else EMBEDDED
-    if "file_world" in metafunc.fixturenames:
-        embedded = FILES
+    embedded = FILES if with_files else TABLES if with_tables else EMBEDDED
     servers = SERVERS if name not in NEVER_ON_SERVERS and (is_schedule or not with_tables) else ()
     more = [kind for kind in MORE if servers and is_schedule and kind not in embedded]
+    if with_files:
+        servers, more = (), [kind for kind in more if kind.startswith("iceberg")]
     if not with_tables:
         more.append(BOTH)
     asked = metafunc.config.getoption("worlds", "").split(",")

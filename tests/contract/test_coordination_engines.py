@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 
 import pytest
 
+from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.columns import rename
@@ -13,6 +15,7 @@ from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import NotReady
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 from tests.contract.interruptions import Died, interrupted
+from tests.services.catalog_server import application, connected, served
 
 PAST_GRACE = DEFAULTS.retention_grace * 2
 
@@ -159,3 +162,19 @@ def test_cat2_engine_between_pointers(table_world: World) -> None:
     assert as_a_cut(world, "d", "e") == {"d": [(1, 1), (2, 2), (3, 3)], "e": [(3, 3)]}
     rows = {name: values_of(world.cuts.read(world.cut("d", "e"), name)) for name in ("d", "e")}
     assert rows == as_a_cut(world, "d", "e")
+
+
+def test_cat2_engine_with_the_address_of_a_cut(file_world: World) -> None:
+    """R17, R23: all that its session loads is of one cut, whatever is committed between two loads."""
+    world = file_world
+    job = world.job("j", [world.table("d"), world.table("e", kind="full")])
+    world.run(job, day(1), [1])
+    service = EpochService(world.store, world.formats, clock=world.clock, random=Random(0))
+    with served(application(service)) as uri:
+        engine, loaded = connected(uri, DOMAIN), dict[str, list[tuple[int, int]]]()
+        for table, number in {"d": 2, "e": 3}.items():
+            loaded[table] = values_of(engine.load_table((DOMAIN, table)).scan().to_arrow())
+            world.run(job, day(number), [number])
+            world.run(job, day(1), [number * 10], owner(f"again {number}"))
+        assert loaded == {"d": [(1, 1)], "e": [(1, 1)]}
+        assert values_of(connected(uri, DOMAIN).load_table((DOMAIN, "e")).scan().to_arrow()) == [(3, 3)]

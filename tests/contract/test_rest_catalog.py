@@ -13,7 +13,6 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 from pyiceberg.catalog import Catalog as Client
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from airflow_provider.coordination.service import EpochService
@@ -26,7 +25,7 @@ from airflow_provider.rest_catalog.addresses import Prefix
 from airflow_provider.rest_catalog.app import Open, create_app
 from tests.contract.coordination_world import DOMAIN, ORIGIN, Backend, World, barrier, day, owner, values_of
 from tests.services import catalog_server
-from tests.services.catalog_server import served
+from tests.services.catalog_server import connected, served
 
 HOUR = timedelta(hours=1)
 
@@ -48,11 +47,6 @@ def application(world: World, hidden: Sequence[str] = (), reading: ReadDefaults 
 def client(world: World) -> Iterator[TestClient]:
     with TestClient(application(world), raise_server_exceptions=False) as opened:
         yield opened
-
-
-def connected(uri: str, warehouse: str = "") -> Client:
-    options = {"warehouse": warehouse} if warehouse else {}
-    return load_catalog("cuts", type="rest", uri=uri, token="anything", **options)  # noqa: S106
 
 
 def rows(client: Client, namespace: str, *tables: str) -> dict[str, list[tuple[int, int]]]:

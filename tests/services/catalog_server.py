@@ -1,4 +1,4 @@
-"""The catalog for engines: its application for one user, and a server of it on a port of its own."""
+"""The catalog for engines: its application for one user, a server of it on a port of its own, and its clients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from pyiceberg.catalog import Catalog as Client
+from pyiceberg.catalog import load_catalog
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.rest_catalog.app import Open, create_app
@@ -54,3 +56,9 @@ def served(app: FastAPI) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def connected(uri: str, warehouse: str = "") -> Client:
+    """Return a client of the catalog at *uri*. :param warehouse: the address of a cut."""
+    options = {"warehouse": warehouse} if warehouse else {}
+    return load_catalog("cuts", type="rest", uri=uri, token="anything", **options)  # noqa: S106
