@@ -15,8 +15,6 @@ from airflow_provider.testing.arrow_attempts import write_rows
 
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
 WHY = "the harbour sent a ride twice"
-QUESTIONS = tuple(f"/api/{what}" for what in ("restatements", "restatement", "restatement/differences"))
-"""Routes of the page that read restatements."""
 DECISIONS = tuple(f"/api/restatement/{what}" for what in ("approve", "publish", "abandon", "revert"))
 """Routes of the page that change one."""
 
@@ -37,10 +35,13 @@ class Rides:
         """Commit *numbers* of February of both jobs, each by its own DAG."""
         for number in numbers:
             for job in (self.load, self.count):
-                attempt = self.service.begin(job, day(number), owner(job))
-                assert isinstance(attempt, Attempt)
-                self._write(attempt, 3)
-                self.service.publish(attempt)
+                self.commit_one(job, number)
+
+    def commit_one(self, job: Job, number: int) -> None:
+        attempt = self.service.begin(job, day(number), owner(job))
+        assert isinstance(attempt, Attempt)
+        self._write(attempt, 3)
+        self.service.publish(attempt)
 
     def open(self, name: str, number: int = 1, *, needs_approval: bool = False) -> None:
         """Open a restatement of the rides of one day."""

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.domain.epoch import Attempt
+from airflow_provider.domain.topology import Job, Table, state
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.plugins.access import DagAccess
 from tests.airflow_runs import epochs_connection
@@ -137,6 +138,50 @@ def test_lease_is_shown_with_the_epoch_and_released(
     monkeypatch.undo()
     assert decide(client, rides, "lease/release", name="report").json() == {"released": "report"}
     assert rides.service.leases.find(rides.domain, "report") is None
+
+
+def test_later_readers_are_computed_within_a_revert(
+    client: TestClient, rides: Rides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who decide see them beforehand, and may change runs of their DAGs; an answer says how many are awaited."""
+    totals = state(Table("station_totals", domain=rides.domain, kind="full"))
+    report = Table("report", domain=rides.domain)
+    tell = Job("tell", inputs=[totals], outputs=[report], cadence="@daily", origin=day(3).start)
+    rides.open("mend", 2)
+    rides.stage("mend", 2)
+    rides.service.restatements.publish(rides.domain, "mend")
+
+    def planned() -> dict[str, Any]:
+        return dict(get(client, rides, "restatement/revert/plan", name="mend").json())
+
+    assert (planned()["epochs"], planned()["readers"], planned()["members"]) == (2, 0, [])
+    rides.commit(3)
+    rides.commit_one(tell, 3)
+    found = planned()
+    assert {span["job"]: span["epochs"] for span in found["members"]} == {"count_rides": 1, "tell": 1}
+    assert (found["readers"], found["jobs_hidden"], found["may_decide"]) == (2, 0, True)
+    refused = decide(client, rides, "restatement/revert", name="mend")
+    assert (refused.status_code, refused.json()["error"]) == (409, "DependentReaders")
+
+    monkeypatch.setattr(DagAccess, "may_change_runs", lambda _self, dag_id: dag_id not in (None, "tell"))
+    assert planned()["needs"] == ["tell"]
+    monkeypatch.setattr(DagAccess, "may_read", lambda _self, dag_id: dag_id not in (None, "tell"))
+    found = planned()
+    assert [span["job"] for span in found["members"]] == ["count_rides"]
+    assert (found["jobs_hidden"], found["may_decide"], found["needs"]) == (1, False, [])
+    refused = decide(client, rides, "restatement/revert", name="mend", with_readers=True)
+    assert (refused.status_code, refused.json()["error"]) == (403, "NotAllowed")
+    assert "tell" not in refused.text
+    monkeypatch.undo()
+
+    opened = decide(client, rides, "restatement/revert", name="mend", with_readers=True)
+    assert (opened.status_code, opened.json()) == (200, {"opened": "mend-reverted", "epochs": 2})
+    for job in (rides.count, tell):
+        rides.stage_one("mend-reverted", job, 3)
+    done = decide(client, rides, "restatement/revert", name="mend", with_readers=True).json()
+    assert done["within"] == "mend-reverted"
+    shown = get(client, rides, "restatement", name="mend").json()["reverted_by"]
+    assert shown == {"name": "mend-reverted", "state": "published"}
 
 
 def test_lease_that_a_revert_needs_is_kept(client: TestClient, rides: Rides) -> None:

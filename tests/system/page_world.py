@@ -118,6 +118,7 @@ class PageWorld:
     :param run: of the DAG ``make``, for 7 February.
     """
 
+    settings: Settings
     cluster: AirflowCluster
     passwords: dict[str, str]
     run: str
@@ -166,7 +167,7 @@ def page_world(
     try:
         cluster.wait_until_healthy()
         run = make_rows(cluster.rest) if makes_rows else ""
-        yield PageWorld(cluster=cluster, passwords=passwords, run=run)
+        yield PageWorld(settings=settings, cluster=cluster, passwords=passwords, run=run)
     finally:
         cluster.stop()
 

@@ -13,13 +13,14 @@ from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, StorageState, expect
 
 from airflow_provider.plugins import grid as grid_package
 from airflow_provider.plugins.grid.app import router
 from benchmarks.page import first_paint_ms
 from benchmarks.page_world import HOUR, ORIGIN
 from tests.system.browser import LIMIT_MS, Visitor, chromium, profile
+from tests.system.page_decisions import count_approve_and_publish, look_at_restatements, revert_with_readers
 from tests.system.page_views import faint, follow, log_of, look, row, said, tables
 from tests.system.page_world import (
     DOMAIN,
@@ -312,12 +313,6 @@ def test_the_keyboard_reaches_every_epoch(viewer: Visitor) -> None:
 # --- restatements ----------------------------------------------------------------------------------------------
 
 
-def look_at_restatements(visitor: Visitor, domain: str) -> Page:
-    visitor.page.goto(f"/plugin/epochs?view=restatements&domain={quote(domain)}")
-    visitor.page.locator(".ep-table, .ep-note:has(code)").first.wait_for()
-    return visitor.page
-
-
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_restatements_of_every_state_are_listed_and_can_be_read(visit: Visit, scheme: str) -> None:
     with visit("viewer", scheme) as viewer:
@@ -397,72 +392,42 @@ def test_who_may_not_decide_is_told_so(viewer: Visitor) -> None:
 
 
 def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, world: PageWorld) -> None:
-    """By keyboard where it matters: the dialog takes the focus, Escape leaves everything as it was."""
     with visit("admin") as admin:
-        page = look_at_restatements(admin, RIDES)
-        page.get_by_role("link", name="harbour", exact=True).click()
-        decisions = page.get_by_role("region", name="Decisions")
-        told, dialog = decisions.get_by_role("status"), page.get_by_role("dialog")
-        expect(decisions.get_by_role("button", name="Publish")).to_be_disabled()
-        expect(decisions).to_contain_text("Publish waits: it is not approved.")
-        page.get_by_role("button", name="Count rows").click()
-        counted = page.get_by_role("table", name="Rows added and removed by table").locator("tbody tr")
-        expect(counted).to_have_text(["station_totals01", "rides01"])
-        assert "Harbour" not in page.content(), "numbers only, no rows"
-        admin.pictures("restatement-staged")
-
-        decisions.get_by_role("button", name="Approve").focus()
-        page.keyboard.press("Enter")
-        expect(dialog).to_have_accessible_name("Approve harbour?")
-        expect(dialog).to_contain_text("Rows: station_totals +0 −1, rides +0 −1.")
-        assert faint(page) == {}
-        admin.picture("approve")
-        page.keyboard.press("Escape")
-        expect(dialog).to_have_count(0)
-        expect(decisions.get_by_role("button", name="Approve")).to_be_focused()
-        page.keyboard.press("Enter")
-        dialog.get_by_role("button", name="Approve").click()
-        expect(told).to_contain_text("Approved.")
-        region = page.get_by_role("region", name="Restatement", exact=True)
-        expect(region).to_contain_text("by admin")
-
-        decisions.get_by_role("button", name="Publish").click()
-        expect(dialog).to_contain_text("All 4 epochs become visible in one commit")
-        dialog.get_by_role("button", name="Publish").click()
-        expect(told).to_contain_text("Published at CSN 7")
-        expect(region).to_contain_text("published")
-        assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 2, 2 rows"
-
-        page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
-        decisions.get_by_role("button", name="Revert").click()
-        expect(dialog.get_by_role("button", name="Revert")).to_be_disabled()
-        admin.pictures("restatement-published")
-        dialog.get_by_label("Reason").fill("the first rows were right")
-        dialog.get_by_role("button", name="Revert").click()
-        expect(told).to_contain_text("Taken back at CSN 8")
-        expect(region.locator(".ep-badge").first).to_have_text("taken back")
-        admin.pictures("restatement-taken-back")
-        region.get_by_role("link", name="harbour-reverted").click()
-        expect(region).to_contain_text("the first rows were right")
-        expect(region).to_contain_text("Byadmin")
-        assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 3, 3 rows"
+        count_approve_and_publish(admin)
+        revert_with_readers(admin, world)
         assert admin.errors == []
         assert admin.hosts == {world.base_url}
 
 
 def test_refused_decision_shows_the_packages_words(visit: Visit) -> None:
-    """An open restatement has one of its epochs: the dialog stays, with the words and the reason as they are."""
+    """A restatement that is published meanwhile: the dialog stays, with the words and the reason as they are."""
     with visit("admin") as admin:
-        admin.page.goto(f"/plugin/epochs?domain={TANDEMS}&restatement=museum")
-        decisions = admin.page.get_by_role("region", name="Decisions")
-        decisions.get_by_role("button", name="Revert").click()
-        dialog = admin.page.get_by_role("dialog")
+        page = admin.page
+        page.goto(f"/plugin/epochs?domain={TANDEMS}&restatement=harbour")
+        of_museum = {"domain": TANDEMS, "name": "museum", "reason": "nothing was wrong"}
+        page.route("**/restatement/abandon", lambda route: route.continue_(post_data=of_museum))
+        decisions = page.get_by_role("region", name="Decisions")
+        decisions.get_by_role("button", name="Abandon").click()
+        dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("nothing was wrong")
-        dialog.get_by_role("button", name="Revert").click()
+        dialog.get_by_role("button", name="Abandon").click()
         problem = dialog.get_by_role("alert")
-        expect(problem.get_by_role("heading")).to_have_text("Revert: refused")
+        expect(problem.get_by_role("heading")).to_have_text("Abandon: refused")
         expect(problem).to_contain_text("What to do:")
         admin.picture("refused")
+
+
+def test_obstacles_are_told_before_a_revert_is_sent(visit: Visit) -> None:
+    """An open restatement has one of its epochs."""
+    with visit("admin") as admin:
+        admin.page.goto(f"/plugin/epochs?domain={TANDEMS}&restatement=museum")
+        admin.page.get_by_role("region", name="Decisions").get_by_role("button", name="Revert").click()
+        dialog = admin.page.get_by_role("dialog")
+        expect(dialog.get_by_role("alert")).to_contain_text("In the way: ")
+        dialog.get_by_label("Reason").fill("nothing was wrong")
+        expect(dialog.get_by_role("button", name="Revert")).to_be_disabled()
+        admin.picture("in-the-way")
+        assert admin.errors == []
 
 
 def test_closing_phase_is_told(viewer: Visitor) -> None:

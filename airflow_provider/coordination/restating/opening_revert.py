@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from shlex import quote
 
 from airflow_provider.coordination.commits.adopt import adopt
@@ -33,6 +34,7 @@ from airflow_provider.domain.keys import Stamped
 from airflow_provider.domain.records import restatement_key, topology_key
 from airflow_provider.domain.restatement import (
     Decision,
+    JobEpochs,
     RestatementRecord,
     RestatementState,
     change_set_of_restatement,
@@ -63,15 +65,7 @@ def open_revert(
     :raises TopologyError: one of its epochs was computed again since, or a reader cannot be.
     :raises Unavailable: its former rows are gone.
     """
-    if now.record.state is not RestatementState.PUBLISHED:
-        reading = context.store.read(now.domain, [])
-        over = is_over(now.record, incarnation=reading.head.incarnation, now=reading.now)
-        raise InvalidInput(
-            field="restatement",
-            value=now.name,
-            expected=f"a published restatement; this one is {state_of(now.record, is_over=over)}",
-            next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
-        )
+    _refuse_unpublished(context, now)
     within = restatement_id(name_of_revert(now.name))  # which may be too long for a name
     _adopt_what_is_there(context, now)
     store, where, key = context.store, now.domain, restatement_key(now.domain, within)
@@ -101,6 +95,40 @@ def open_revert(
 
     context.retry(operation, Conflict.of_others(f"domain {where!r}", "changing it"))
     return within
+
+
+def plan_revert(context: Context, now: MembersNow) -> tuple[Plan, tuple[JobEpochs, ...]]:
+    """Return the plan of a revert of the published restatement *now*, and those members that have read its rows.
+
+    :raises InvalidInput: it is not published.
+    """
+    _refuse_unpublished(context, now)
+    planned = _planned(context, now, restatement_id(name_of_revert(now.name)))
+    return planned, readers_in(planned, now.record)
+
+
+def readers_in(planned: Plan, record: RestatementRecord) -> tuple[JobEpochs, ...]:
+    """Return the members of the *planned* revert that are not among those of the restatement: its later readers."""
+    known = set(record.epochs)
+    found = (
+        replace(epochs, intervals=tuple(span for span in epochs.intervals if (epochs.job, span) not in known))
+        for epochs in planned.members
+    )
+    return tuple(epochs for epochs in found if epochs.intervals)
+
+
+def _refuse_unpublished(context: Context, now: MembersNow) -> None:
+    """:raises InvalidInput: the restatement *now* is not published."""
+    if now.record.state is RestatementState.PUBLISHED:
+        return
+    reading = context.store.read(now.domain, [])
+    over = is_over(now.record, incarnation=reading.head.incarnation, now=reading.now)
+    raise InvalidInput(
+        field="restatement",
+        value=now.name,
+        expected=f"a published restatement; this one is {state_of(now.record, is_over=over)}",
+        next_step=_OF_UNPUBLISHED[now.record.state].format(name=quote(now.name)),
+    )
 
 
 def refuse_overtaken_copies(context: Context, revert: MembersNow) -> None:
@@ -194,9 +222,7 @@ def _planned(context: Context, now: MembersNow, within: RestatementId) -> Plan:
 
 def _refuse_readers(context: Context, now: MembersNow, planned: Plan) -> None:
     """:raises DependentReaders: other epochs have read what would change."""
-    known = set(now.record.epochs)
-    members = [epoch for epoch in epochs_of(planned.members) if epoch not in known]
-    readers = [*members, *epochs_of(planned.held)]
+    readers = [*epochs_of(readers_in(planned, now.record)), *epochs_of(planned.held)]
     if readers:
         asked = now.record.asked[0].intervals[0]
         changed = {table for epochs in planned.members for table in _outputs(context, now.domain, epochs.job)}

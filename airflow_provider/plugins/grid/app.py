@@ -26,6 +26,7 @@ from airflow_provider.plugins.grid.questions import (
 )
 from airflow_provider.plugins.grid.restate import router as restate
 from airflow_provider.plugins.grid.restatements import router as restatements
+from airflow_provider.plugins.grid.revert import router as revert
 from airflow_provider.plugins.grid.topology import router as topology
 from airflow_provider.plugins.grid.windows import router as windows
 from airflow_provider.stores.base import MetadataReader
@@ -49,6 +50,7 @@ router.include_router(windows)
 router.include_router(epochs)
 router.include_router(restate)
 router.include_router(restatements)
+router.include_router(revert)
 router.include_router(topology)
 
 

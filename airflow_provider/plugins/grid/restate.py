@@ -87,7 +87,7 @@ def plan_of(
     with _planned(domain, conn_id, user, job, interval) as (found, access):
         plan = found.plan
         first = min(epochs.intervals[0].start for epochs in plan.asked if epochs.intervals)
-        obstacles = list(plan.obstacles) if found.is_seen else _unseen(plan.obstacles)
+        obstacles = list(plan.obstacles) if found.is_seen else unseen(plan.obstacles)
         return {
             "domain": found.domain,
             "job": found.job,
@@ -107,7 +107,7 @@ def plan_of(
         }
 
 
-def _unseen(obstacles: Collection[str]) -> list[str]:
+def unseen(obstacles: Collection[str]) -> list[str]:
     """Return words for *obstacles* that name jobs which the user may not see."""
     number = len(obstacles)
     words = "obstacle" if number == 1 else "obstacles"
@@ -133,7 +133,7 @@ def open_restatement(
         refuse_undecidable(f"restatement {name!r}", found.dags, access)
         if found.plan.obstacles and not found.is_seen:
             raise TopologyError(
-                " ".join(_unseen(found.plan.obstacles)), next_step="ask a user who may see these jobs."
+                " ".join(unseen(found.plan.obstacles)), next_step="ask a user who may see these jobs."
             )
         with told("open", f"restatement {name}", decision):
             record = found.service.restatements.open(

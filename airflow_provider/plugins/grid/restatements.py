@@ -30,7 +30,6 @@ from airflow_provider.domain.restatement import (
     RestatementRecord,
     RestatementState,
     epochs_of,
-    name_of_revert,
     state_of,
 )
 from airflow_provider.hooks.asset_events import announce_restatement
@@ -169,7 +168,8 @@ class Asked:
 
 
 @contextmanager
-def _asked(conn_id: str | None, domain: str, user: Any) -> Iterator[Asked]:
+def asked_by(conn_id: str | None, domain: str, user: Any) -> Iterator[Asked]:
+    """Open the store for a user's question about *domain*."""
     with service_of(conn_id, user) as service:
         yield Asked(service, domain_name(domain), conn_id, DagAccess(user))
 
@@ -192,7 +192,7 @@ def restatements_of(
     *, user: GetUserDep, domain: Name = "default", conn_id: ConnectionId = None, offset: Offset = 0
 ) -> dict[str, Any]:
     """Return the restatements of a domain that the user may see, a page of them, and the command that opens one."""
-    with _asked(conn_id, domain, user) as asked:
+    with asked_by(conn_id, domain, user) as asked:
         summaries = asked.summaries()
         latest = asked.visible({job for summary in summaries for job in summary.jobs})
         seen = [summary for summary in summaries if latest.intersection(summary.jobs)]
@@ -235,7 +235,7 @@ def restatement_named(
     :param state: only members in this state; ``unstaged`` for all but staged ones. :param job: only members of it.
     :param since: as in the grid.
     """
-    with _asked(conn_id, domain, user) as asked:
+    with asked_by(conn_id, domain, user) as asked:
         known, stamped, jobs = asked.record(name)
         standing, tag = asked.standing(known, stamped)
         if since == tag:
@@ -269,7 +269,7 @@ def differences_of(
     *, user: GetUserDep, name: Name, domain: Name = "default", conn_id: ConnectionId = None
 ) -> dict[str, Any]:
     """Return how many rows the restatement adds and removes, by table; the rows themselves are not part of it."""
-    with _asked(conn_id, domain, user) as asked:
+    with asked_by(conn_id, domain, user) as asked:
         known, _, jobs = asked.record(name)
         counts = RowCounts(
             service=asked.service, domain=asked.domain, name=known, jobs=jobs, commands=asked.commands
@@ -283,14 +283,14 @@ Named = Annotated[str, Body(max_length=MAX_TEXT, embed=True)]
 
 
 @contextmanager
-def _deciding(
+def deciding(
     decision: Deciding, name: str, what: str
 ) -> Iterator[tuple[EpochService, DomainName, RestatementId]]:
     """Open the domain for a decision that the user may take; yield its service, and what the decision is about.
 
     :raises UnknownName: as :meth:`Asked.record`. :raises NotAllowed: the user may see the restatement only.
     """
-    with _asked(decision.conn_id, decision.domain, decision.user) as asked:
+    with asked_by(decision.conn_id, decision.domain, decision.user) as asked:
         known, stamped, _ = asked.record(name)
         dags = dags_of_members(asked.reader, asked.domain, stamped.record.members)
         refuse_undecidable(f"restatement {known!r}", dags, asked.access)
@@ -319,7 +319,7 @@ def approve(
     decision: Decided, name: Named, output: Annotated[str, Body(max_length=64, embed=True)]
 ) -> dict[str, Any]:
     """Approve what is staged. :param output: digest of what was looked at."""
-    with _deciding(decision, name, "approve") as (service, domain, known):
+    with deciding(decision, name, "approve") as (service, domain, known):
         service.restatements.approve(domain, known, output=output, by=decision.by)
     return {"approved": output}
 
@@ -327,7 +327,7 @@ def approve(
 @router.post("/api/restatement/publish", dependencies=audited("restatement_publish"))
 def publish(decision: Decided, name: Named) -> dict[str, Any]:
     """Publish all members in one commit."""
-    with _deciding(decision, name, "publish") as (service, domain, known):
+    with deciding(decision, name, "publish") as (service, domain, known):
         csn = service.restatements.publish(domain, known)
         events = announce_restatement(service, domain, known, csn, conn_id=decision.conn_id)
     return {"csn": csn, "events": events}
@@ -336,15 +336,6 @@ def publish(decision: Decided, name: Named) -> dict[str, Any]:
 @router.post("/api/restatement/abandon", dependencies=audited("restatement_abandon"))
 def abandon(decision: Decided, name: Named, reason: Reason) -> dict[str, Any]:
     """End it without a commit."""
-    with _deciding(decision, name, "abandon") as (service, domain, known):
+    with deciding(decision, name, "abandon") as (service, domain, known):
         service.restatements.abandon(domain, known, reason=reason, by=decision.by)
     return {"abandoned": known}
-
-
-@router.post("/api/restatement/revert", dependencies=audited("restatement_revert"))
-def revert(decision: Decided, name: Named, reason: Reason) -> dict[str, Any]:
-    """Give its epochs their former rows back."""
-    with _deciding(decision, name, "revert") as (service, domain, known):
-        csn = service.restatements.revert(domain, known, reason=reason, by=decision.by)
-        events = announce_restatement(service, domain, known, csn, conn_id=decision.conn_id)
-    return {"csn": csn, "events": events, "within": name_of_revert(known)}

@@ -2,13 +2,11 @@
 
 import { Ask, Confirm, Done } from "./confirm.js";
 import { asJson } from "./decisions.js";
-import { Problem, ViewLink } from "./parts.js";
-import { ask, decide } from "./server.js";
-import { count, moment } from "./words.js";
+import { isHindered, Plan, usePlan } from "./plan.js";
+import { decide } from "./server.js";
+import { count, moment, span } from "./words.js";
 
-const { createElement: h, Fragment, useEffect, useState } = globalThis.React;
-
-const span = (one) => `${moment(one.start)} to ${moment(one.end)} UTC`;
+const { createElement: h, Fragment, useState } = globalThis.React;
 
 const KINDS = {
   skip: {
@@ -63,41 +61,20 @@ function offered(epoch) {
   return [over ? "restate" : "skip", "retire"];
 }
 
-/* What a restatement of the epoch would compute again, before it is opened. */
-function Plan({ plan, error }) {
-  if (error) return h(Problem, { error });
-  if (!plan) return h("p", { role: "status", className: "ep-hint" }, "Planning …");
-  const hidden = plan.jobs_hidden ? [`${count(plan.jobs_hidden, "job")} of DAGs that you may not read`] : [];
-  const lines = [...plan.members.map((one) => `${one.job}: ${count(one.epochs, "epoch")}, ${span(one)}`), ...hidden];
-  return h("div", { className: "ep-plan", role: "group", "aria-label": "Plan" },
-    h("p", null, `Computes ${count(plan.epochs, "epoch")} of ${count(plan.jobs, "job")} again, and publishes them by one commit. Until then readers get the present rows.`),
-    h("ul", null, lines.map((words) => h("li", { key: words }, words))),
-    plan.expected_s ? h("p", { className: "ep-hint" }, `They took ${count(plan.expected_s, "second")} when they were computed last.`) : null,
-    plan.is_held ? h("p", null, "Epochs hold it: somebody has to decide about them before it is published.") : null,
-    plan.obstacles.length ? h("div", { className: "ep-note ep-error", role: "alert" }, h("b", null, "In the way: "), h("ul", null, plan.obstacles.map((words) => h("li", { key: words }, words)))) : null,
-    !plan.may_decide ? h("p", { className: "ep-hint" }, `It is for users who may change runs of all DAGs that worked on these jobs${plan.needs.length ? `: ${plan.needs.join(", ")}` : ""}.`) : null);
+function lead(plan) {
+  return `Computes ${count(plan.epochs, "epoch")} of ${count(plan.jobs, "job")} again, and publishes them by one commit. Until then readers get the present rows.`;
 }
 
 function Restate({ epoch, query, close, decided }) {
-  const [plan, setPlan] = useState(null);
-  const [error, setError] = useState(null);
   const [approval, setApproval] = useState(false);
   const interval = `${epoch.start}/${epoch.end}`;
-  useEffect(() => {
-    const given = new AbortController();
-    ask("restatement/plan", { ...query, job: epoch.job, interval }, given.signal).then((answer) => {
-      if (given.signal.aborted) return;
-      setPlan(answer.body ?? null);
-      setError(answer.error ?? null);
-    });
-    return () => given.abort();
-  }, []);
+  const { plan, error } = usePlan("restatement/plan", { ...query, job: epoch.job, interval });
   const send = (reason) => decide("restatement/open", { ...asJson(query), job: epoch.job, interval, name: plan.name, reason, needs_approval: approval }, "Restate: refused");
   return h(Confirm, {
     ...KINDS.restate, title: `Restate ${epoch.job}?`, lines: [`The epoch ${span(epoch)}, and all that has read it, is computed again.`],
-    hindered: !plan || !plan.may_decide || plan.obstacles.length > 0, send, close, decided, done: (body) => ({ words: KINDS.restate.done(body), opened: body.opened }),
+    hindered: isHindered(plan), send, close, decided, done: (body) => ({ words: KINDS.restate.done(body), opened: body.opened }),
   },
-    h(Plan, { plan, error }),
+    h(Plan, { plan, error, label: "Plan", waiting: "Planning …", lead }),
     h("label", { className: "ep-check" }, h("input", { type: "checkbox", checked: approval, onChange: (event) => setApproval(event.target.checked) }), "publish only what was approved"));
 }
 
@@ -108,7 +85,7 @@ export function Actions({ epoch, query, decided, go }) {
   const token = epoch.attempts.at(-1)?.token;
   const kinds = offered(epoch);
   const after = (done) => {
-    if (done) setTold(done.words ? done : { words: done });
+    if (done) setTold(done);
     decided();
   };
   const begin = (kind, more) => () => (setTold(null), setAsking({ kind, one: { ...epoch, token, ...more } }));
@@ -128,6 +105,6 @@ export function Actions({ epoch, query, decided, go }) {
       h(Ask, { kind: KINDS.release, disabled: !lease.may_release, ask: begin("release", { lease }) }))))) : null,
     kinds.length ? h("div", { className: "ep-acts" }, kinds.map((kind) => h(Ask, { key: kind, kind: KINDS[kind], disabled: !epoch.may_decide, ask: begin(kind) }))) : null,
     kinds.length && !epoch.may_decide ? h("p", { className: "ep-hint" }, `You may look, not decide: that needs the permission to change runs of all DAGs that worked on it${needs}.`) : null,
-    h(Done, { told: told && h(Fragment, null, told.words, told.opened ? h(Fragment, null, " ", h(ViewLink, { place: { view: "restatements", name: told.opened }, go }, "Show it")) : null) }),
+    h(Done, { told, go }),
     asking ? h(Fragment, { key: asking.kind }, dialog(asking)) : null);
 }

@@ -1,8 +1,8 @@
 /* The dialog that every decision asks by: what will happen, a reason where one is kept, and what the server says to it. */
 
-import { Problem } from "./parts.js";
+import { Problem, ViewLink } from "./parts.js";
 
-const { createElement: h, useEffect, useId, useRef, useState } = globalThis.React;
+const { createElement: h, Fragment, useEffect, useId, useRef, useState } = globalThis.React;
 
 /* :param send: sends the decision with the reason; returns the answer or its error. :param decided: gets the words about what was done. */
 export function Confirm({ title, label, busy, danger, reason: asksReason, lines, hint, hindered, children, send, done, close, decided }) {
@@ -52,7 +52,8 @@ export function Ask({ kind, disabled, ask, hint }) {
   }, `${kind.label} …`);
 }
 
-/* What was done, for the eye and for screen readers. */
-export function Done({ told }) {
-  return h("div", { role: "status" }, told ? h("div", { className: "ep-note ep-done" }, told) : null);
+/* What was done, for the eye and for screen readers. :param told: words, or words and the restatement that was opened. */
+export function Done({ told, go }) {
+  const link = told?.opened ? h(Fragment, null, " ", h(ViewLink, { place: { view: "restatements", name: told.opened }, go }, "Show it")) : null;
+  return h("div", { role: "status" }, told ? h("div", { className: "ep-note ep-done" }, told.words ?? told, link) : null);
 }

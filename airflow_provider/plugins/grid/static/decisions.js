@@ -1,6 +1,7 @@
 /* Decisions on a restatement: each asks once more, and says what will happen. */
 
 import { Ask, Confirm, Done } from "./confirm.js";
+import { isHindered, Plan, usePlan } from "./plan.js";
 import { decide } from "./server.js";
 import { count } from "./words.js";
 
@@ -38,7 +39,7 @@ const KINDS = {
     says: (one) => [
       `All ${count(one.epochs, "epoch")} become visible in one commit: from then on readers get their new rows.`,
       "DAGs that follow its tables are told by asset events.",
-      "It can be reverted for seven days, unless other epochs have read the new rows.",
+      "It can be reverted for seven days; epochs that have read the new rows by then are computed again for that.",
     ],
     done: (body) => `Published at CSN ${body.csn}: readers get the new rows; ${count(body.events, "asset event")} sent.`,
   },
@@ -56,9 +57,24 @@ const KINDS = {
       `Its ${count(one.epochs, "epoch")} get their former rows back by one commit, as restatement ${one.name}-reverted.`,
       "Airflow's API server copies the rows, which may take minutes; the code of the jobs stays as it is.",
     ],
-    done: (body) => `Taken back at CSN ${body.csn}: readers get the former rows; ${count(body.events, "asset event")} sent.`,
+    done: (body) => (body.opened
+      ? { words: `Opened: ${body.opened} has the former rows. It is published once runs have computed the ${count(body.epochs, "epoch")} that read the new ones.`, opened: body.opened }
+      : `Taken back at CSN ${body.csn}: readers get the former rows; ${count(body.events, "asset event")} sent.`),
   },
 };
+
+function readers(plan) {
+  if (!plan.readers) return "No other epoch has read its rows.";
+  return `${count(plan.readers, "epoch")} of ${count(plan.jobs, "job")} read its rows since. Runs compute them again within the revert; until then readers get the present rows.`;
+}
+
+function Revert({ one, query, close, decided }) {
+  const { plan, error } = usePlan("restatement/revert/plan", { ...query, name: one.name });
+  const { says, ...kind } = KINDS.revert;
+  const send = (reason) => decide("restatement/revert", { ...asJson(query), name: one.name, reason, with_readers: plan.readers > 0 || plan.is_held }, "Revert: refused");
+  return h(Confirm, { ...kind, title: `Revert ${one.name}?`, lines: says(one), hindered: isHindered(plan), send, close, decided },
+    h(Plan, { plan, error, label: "Later readers", waiting: "Looking for epochs that have read its rows …", lead: readers }));
+}
 
 /* What the rows differ in, if they were counted for what is staged now. */
 function looked(one, counts) {
@@ -81,24 +97,25 @@ export function asJson(query) {
   return { domain: query.domain, conn_id: query.conn_id || null };
 }
 
-export function Decisions({ one, query, counts, decided }) {
+export function Decisions({ one, query, counts, decided, go }) {
   const [asking, setAsking] = useState(null);
-  const [told, setTold] = useState("");
+  const [told, setTold] = useState(null);
   const kinds = offered(one);
   const hindered = kinds.map((kind) => [kind, HINDERED[kind]?.(one)]).filter(([, why]) => why);
-  const after = (words) => {
-    if (words) setTold(words);
+  const after = (done) => {
+    if (done) setTold(done);
     decided();
   };
   const close = () => setAsking(null);
   const needs = one.needs.length ? `: ${one.needs.join(", ")}` : "";
   return h("section", { "aria-label": "Decisions" },
     kinds.length ? h("div", { className: "ep-acts" }, kinds.map((kind) => h(Ask, {
-      key: kind, kind: KINDS[kind], disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), ask: () => (setTold(""), setAsking({ kind, one })),
+      key: kind, kind: KINDS[kind], disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), ask: () => (setTold(null), setAsking({ kind, one })),
     })),
       one.may_decide ? hindered.map(([kind, why]) => h("p", { key: kind, className: "ep-hint" }, `${KINDS[kind].label} waits: ${why}.`)) : null) : null,
     kinds.length && !one.may_decide ? h("p", { className: "ep-hint" },
       `You may look, not decide: that needs the permission to change runs of all DAGs that worked on its jobs${needs}.`) : null,
-    h(Done, { told }),
-    asking ? h(Confirm, { key: asking.kind, ...dialogOf(asking, query, counts), close, decided: after }) : null);
+    h(Done, { told, go }),
+    asking?.kind === "revert" ? h(Revert, { key: asking.kind, one: asking.one, query, close, decided: after }) : null,
+    asking && asking.kind !== "revert" ? h(Confirm, { key: asking.kind, ...dialogOf(asking, query, counts), close, decided: after }) : null);
 }

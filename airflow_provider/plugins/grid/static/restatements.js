@@ -3,7 +3,7 @@
 import { Decisions } from "./decisions.js";
 import { Choice, Facts, Problem, runLink, ViewLink } from "./parts.js";
 import { ask, useAnswer } from "./server.js";
-import { clock, count, moment } from "./words.js";
+import { clock, count, moment, span } from "./words.js";
 
 const { createElement: h, Fragment, useEffect, useState } = globalThis.React;
 
@@ -88,8 +88,8 @@ export function Restatements({ query, refresh, go }) {
 
 /* --- one of them ------------------------------------------------------------------------------------------- */
 
-function span(one) {
-  return `${one.job}: ${count(one.epochs, "epoch")}, ${moment(one.start)} to ${moment(one.end)} UTC`;
+function epochs(one) {
+  return `${one.job}: ${count(one.epochs, "epoch")}, ${span(one)}`;
 }
 
 function Lines({ lines }) {
@@ -105,9 +105,9 @@ function What({ one, go }) {
     ["State", h(Fragment, null, h(Badge, { state: isTakenBack(one) ? "taken back" : one.state }), one.because ? ` ${one.because}` : "")],
     ["Reason", one.reason],
     ["By", one.by],
-    ["Asked for", one.asked.length ? h(Lines, { lines: one.asked.map(span) }) : ""],
+    ["Asked for", one.asked.length ? h(Lines, { lines: one.asked.map(epochs) }) : ""],
     ["Members", `${count(one.epochs, "epoch")} of ${count(jobs, "job")}${states ? `: ${states}` : ""}`],
-    ["Held by", one.held.length ? h(Lines, { lines: one.held.map((held) => `${span(held)}, read ${held.tables.join(", ")}`) }) : one.is_held && "epochs of jobs that you may not see"],
+    ["Held by", one.held.length ? h(Lines, { lines: one.held.map((held) => `${epochs(held)}, read ${held.tables.join(", ")}`) }) : one.is_held && "epochs of jobs that you may not see"],
     ["Deadline", open && one.deadline ? `${moment(one.deadline)} UTC` : ""],
     ["Closing", open && one.closing_until ? `no new readers until ${moment(one.closing_until)} UTC` : ""],
     ["Approval", approval(one)],
@@ -209,7 +209,7 @@ export function Restatement({ name, query, refresh, go }) {
     !one && !error ? h("div", { className: "ep-note", role: "status" }, "Asking the metadata store …") : null,
     one ? h(Fragment, null,
       h("section", { className: "ep-note", "aria-label": "Restatement" }, h(What, { one, go })),
-      h(Decisions, { one, query, counts, decided: () => setTurn((last) => last + 1) }),
+      h(Decisions, { one, query, counts, decided: () => setTurn((last) => last + 1), go }),
       one.state === "open" ? h(Differences, { one, query, counts, setCounts }) : null,
       h(Members, { one, filter, setFilter })) : null);
 }

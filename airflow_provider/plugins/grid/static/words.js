@@ -8,6 +8,10 @@ export function moment(text) {
   return `${day(at)} ${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}`;
 }
 
+export function span(one) {
+  return `${moment(one.start)} to ${moment(one.end)} UTC`;
+}
+
 export function clock(text) {
   const at = new Date(text);
   return `${moment(text)}:${pad(at.getUTCSeconds())}.${String(at.getUTCMilliseconds()).padStart(3, "0")}`;

@@ -1,0 +1,92 @@
+"""Decisions on a restatement, as a user takes them on the page: from staged rows to their way back."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from playwright.sync_api import Page, expect
+
+from airflow_provider.coordination.service import EpochService
+from tests.restated_rides import Rides
+from tests.system.browser import Visitor
+from tests.system.page_views import faint, look, said
+from tests.system.page_world import PATIENT, RIDES, PageWorld
+
+
+def look_at_restatements(visitor: Visitor, domain: str) -> Page:
+    visitor.page.goto(f"/plugin/epochs?view=restatements&domain={quote(domain)}")
+    visitor.page.locator(".ep-table, .ep-note:has(code)").first.wait_for()
+    return visitor.page
+
+
+def count_approve_and_publish(admin: Visitor) -> None:
+    """By keyboard where it matters: the dialog takes the focus, Escape leaves everything as it was."""
+    page = admin.page
+    decisions = page.get_by_role("region", name="Decisions")
+    region = page.get_by_role("region", name="Restatement", exact=True)
+    told, dialog = decisions.get_by_role("status"), page.get_by_role("dialog")
+    look_at_restatements(admin, RIDES).get_by_role("link", name="harbour", exact=True).click()
+    expect(decisions.get_by_role("button", name="Publish")).to_be_disabled()
+    expect(decisions).to_contain_text("Publish waits: it is not approved.")
+    page.get_by_role("button", name="Count rows").click()
+    counted = page.get_by_role("table", name="Rows added and removed by table").locator("tbody tr")
+    expect(counted).to_have_text(["station_totals01", "rides01"])
+    assert "Harbour" not in page.content(), "numbers only, no rows"
+    admin.pictures("restatement-staged")
+
+    decisions.get_by_role("button", name="Approve").focus()
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_accessible_name("Approve harbour?")
+    expect(dialog).to_contain_text("Rows: station_totals +0 −1, rides +0 −1.")
+    assert faint(page) == {}
+    admin.picture("approve")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(decisions.get_by_role("button", name="Approve")).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Approve").click()
+    expect(told).to_contain_text("Approved.")
+    expect(region).to_contain_text("by admin")
+
+    decisions.get_by_role("button", name="Publish").click()
+    expect(dialog).to_contain_text("All 4 epochs become visible in one commit")
+    dialog.get_by_role("button", name="Publish").click()
+    expect(told).to_contain_text("Published at CSN 7")
+    expect(region).to_contain_text("published")
+    assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 2, 2 rows"
+
+
+def revert_with_readers(admin: Visitor, world: PageWorld) -> None:
+    """Take it back once the next day has read its rows: they are computed again within the revert."""
+    page = admin.page
+    decisions = page.get_by_role("region", name="Decisions")
+    region = page.get_by_role("region", name="Restatement", exact=True)
+    told, dialog = decisions.get_by_role("status"), page.get_by_role("dialog")
+    with EpochService.open(world.settings, defaults=PATIENT) as service:
+        rides = Rides(service, RIDES)
+        rides.commit(4)
+        page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
+        decisions.get_by_role("button", name="Revert").click()
+        readers = dialog.get_by_role("group", name="Later readers")
+        expect(readers).to_contain_text("1 epoch of 1 job read its rows since")
+        expect(readers.get_by_role("listitem")).to_contain_text("count_rides: 1 epoch")
+        expect(dialog.get_by_role("button", name="Revert")).to_be_disabled()
+        assert faint(page) == {}
+        admin.pictures("restatement-published")
+        dialog.get_by_label("Reason").fill("the first rows were right")
+        dialog.get_by_role("button", name="Revert").click()
+        expect(told).to_contain_text("Opened: harbour-reverted has the former rows.")
+        told.get_by_role("link", name="Show it").click()
+        expect(region).to_contain_text("Members5 epochs of 2 jobs: 4 staged, 1 waiting")
+        rides.stage_one("harbour-reverted", rides.count, 4)
+    page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
+    decisions.get_by_role("button", name="Revert").click()
+    dialog.get_by_label("Reason").fill("the first rows were right")
+    dialog.get_by_role("button", name="Revert").click()
+    expect(told).to_contain_text("Taken back at CSN 10")
+    expect(region.locator(".ep-badge").first).to_have_text("taken back")
+    admin.pictures("restatement-taken-back")
+    region.get_by_role("link", name="harbour-reverted").click()
+    expect(region).to_contain_text("the first rows were right")
+    expect(region).to_contain_text("Byadmin")
+    assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 3, 3 rows"
