@@ -61,7 +61,7 @@ from airflow_provider.tables.errors import TablesAhead
 def publish(context: Context, attempt: Attempt, restating: set[RestatementId] | None = None) -> Published:
     """Make the epoch's slices of all sinks visible at one CSN, or nothing of it (R2).
 
-    :param restating: gets the names of the change sets that were open then.
+    :param restating: set that gets the names of the change sets that were open when the topology was read.
     :raises CheckFailed: one of the job's checks refused the output (R14).
     :raises Conflict: inputs were computed again, or got another calendar, meanwhile: begin again (R13). Or others were
         faster 50 times, or for ten minutes: try again (R11).
@@ -98,8 +98,9 @@ def publish_members(
 ) -> tuple[Published, ...]:
     """Make the slices of all members of a restatement visible at one CSN, or nothing of them (R28).
 
-    :param attempts: of all members, staged. :param race: of the first, with what earlier calls for these have lost.
-        Errors are those of :func:`publish`; also :class:`Conflict` where a member has read other output of the members.
+    :param attempts: of all members, staged.
+    :param race: of the first attempt: it counts what earlier calls for the same attempts have lost; None counts anew.
+    :raises Conflict: a member has read other output of the members. Others are those of :func:`publish`.
     """
     return context.retry(partial(Publish(context, tuple(attempts), together).run, race))
 
@@ -150,7 +151,7 @@ class Publish:
 
     :param together: the restatement that they are members of; None for epochs that are published by their own run.
     :param verified: slices whose staged output was found. Later tries of this request do not look again.
-    :param restating: change sets that were open when the topology was read.
+    :param restating: names of the change sets that were open when the topology was read.
     """
 
     context: Context
@@ -229,7 +230,7 @@ class Publish:
     def _read(self) -> Reading:
         domain, sinks = self._domain, self._tables
         keys = [
-            # Epochs before tables: an epoch that is found open was open when its tables were read, or publish fails.
+            # Read before the tables, and required at the write: an epoch open here was open when they were read.
             *(key for attempt in self.attempts for key in (fence_of(attempt), commit_event_key(attempt))),
             topology_key(domain),
             reservation_key(domain),
