@@ -14,7 +14,7 @@ from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.topology import state
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
-from tests.contract.restating import NAME, opened, published
+from tests.contract.restating import NAME, opened, published, restated
 
 
 def pair(world: World, *numbers: int) -> None:
@@ -182,3 +182,14 @@ def test_several_epochs_of_a_table_have_no_revision(world: World) -> None:
         if event.csn == csn
     }
     assert told == {"h": (day(1), None), "d": (day(1), 2)}
+
+
+def test_a_restatement_is_told_whatever_its_name(world: World) -> None:
+    """R35: the change sets of compactions, which are not told, end with the same letters."""
+    job = world.job("t")
+    world.run(job, day(1), [1])
+    name = "fix#compacted"
+    opened(world, "t", 1, name=name)
+    restated(world, job, 1, [2], name=name)
+    csn = world.coordinator.restatements.publish(DOMAIN, name)
+    assert [(event.csn, event.revision) for event in events(world.store, DOMAIN)] == [(1, 1), (csn, 2)]

@@ -89,7 +89,9 @@ def events(reader: MetadataReader, domain: str, after: Position | None = None) -
     while page := asking.changes(name, csn, limit=_PAGE):
         for commit in page:
             csn = commit.csn or csn
-            if not commit.record.change_set.endswith(COMPACTED):  # no row of it changes
+            record = commit.record
+            # No row changes by a compaction, which has no members. A restatement may have a name that ends so.
+            if record.members or not record.change_set.endswith(COMPACTED):
                 yield from _of(name, head.incarnation, csn, commit)
 
 
