@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.reading.differences import diff, narrowed
@@ -14,10 +15,13 @@ from airflow_provider.coordination.reading.epoch_changes import epoch_changes
 from airflow_provider.coordination.reading.past_states import state_at
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
+from airflow_provider.domain.columns import widen
+from airflow_provider.domain.cut import Cut
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import EpochError, InvalidInput, NotReady, Unavailable, UnknownName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
 PAST_GRACE = DEFAULTS.retention_grace + timedelta(seconds=1)
@@ -109,6 +113,23 @@ def test_rows_that_differ_between_two_commits_are_told(table_world: World) -> No
     two, three = (state_at(world.cuts, DOMAIN, "f", at=barrier(number)) for number in (2, 3))
     found = diff(world.cuts, two, three)["f"]
     assert (values_of(found.added), values_of(found.removed)) == ([(3, 3)], [(2, 2)])
+
+
+def test_rows_are_compared_by_the_columns_of_the_later_commit(table_world: World) -> None:
+    """R32: in either direction; the values of a widened column may not fit into what it was before."""
+    world, cuts = table_world, list[Cut]()
+    for kind, changes in ((pa.float32(), []), (pa.float64(), [widen("value", "double")])):
+        job = world.job("t", [world.table("t", column_changes=changes)])
+        attempt = world.begin(job, day(1), owner(str(kind)))
+        value = 0.5 + 1e-12 * len(changes)
+        write_rows(world.coordinator, attempt, "t", pa.table({"value": pa.array([value], kind)}))
+        world.coordinator.publish(attempt)
+        cuts.append(world.cut("t"))
+    old, new = cuts
+    for before, after, wanted in ((old, new, [0.5 + 1e-12]), (new, old, [0.5])):
+        found = diff(world.cuts, before, after)["t"]
+        assert found.added["value"].to_pylist() == wanted
+        assert found.removed.num_rows == 1
 
 
 @pytest.mark.parametrize("more", [0, 9])

@@ -34,7 +34,7 @@ class Difference:
 def diff(
     cuts: Cuts, before: Cut, after: Cut, tables: Iterable[str] | None = None
 ) -> dict[TableName, Difference]:
-    """Compare two cuts, both with the columns of the later one.
+    """Compare two cuts, both with the columns of the one of the later commit: older columns may hold less.
 
     Shared files are not read: of a table that only grew, only the new epochs are. Rows of a full table at two barriers
     are equal if all but their epoch is.
@@ -60,7 +60,8 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     _refuse_another(old, new)
     cuts.check(before, [table])
     cuts.check(after, [table])
-    schema = cuts.schema(after.domain, new) or cuts.schema(before.domain, old)
+    later, earlier = (old, new) if old.csn > new.csn else (new, old)
+    schema = cuts.schema(after.domain, later) or cuts.schema(after.domain, earlier)
     table_format = cuts.format_of(new if new.ref or new.staged else old)
     found = [table_format.sized(state) if state.ref or state.staged else NO_FILES for state in (old, new)]
     had, has = (frozenset(side.files) for side in found)
