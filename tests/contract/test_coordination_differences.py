@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,6 +23,7 @@ from airflow_provider.domain.errors import EpochError, InvalidInput, NotReady, U
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import Job
 from airflow_provider.testing.arrow_attempts import write_rows
+from tests.contract import test_coordination_added_files as added_files
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
 
 PAST_GRACE = DEFAULTS.retention_grace + timedelta(seconds=1)
@@ -113,6 +115,35 @@ def test_rows_that_differ_between_two_commits_are_told(table_world: World) -> No
     two, three = (state_at(world.cuts, DOMAIN, "f", at=barrier(number)) for number in (2, 3))
     found = diff(world.cuts, two, three)["f"]
     assert (values_of(found.added), values_of(found.removed)) == ([(3, 3)], [(2, 2)])
+
+
+@pytest.mark.parametrize("kind", ["incremental", "full"])
+def test_a_file_of_another_program_that_changed_its_day_is_told(
+    file_world: World, tmp_path: Path, kind: str
+) -> None:
+    """Two files change places: both states have the same files. A state of a full table has no epoch to differ in."""
+    world, why = file_world, {"reason": "wrong", "by": "me"}
+    job = added_files.job(world, kind=kind)
+    first, second = (
+        added_files.written(tmp_path, f"{number}.parquet", added_files.rows(number)) for number in (1, 2)
+    )
+    for number, uri in ((1, first), (2, second)):
+        added_files.publish(world, job, number, [uri])
+    before, operations = world.cut("old"), world.coordinator.restatements
+    operations.open(DOMAIN, ["old"], Interval(barrier(0), barrier(2)), name="fix", **why)
+    for number, uri in ((1, second), (2, first)):
+        attempt = world.coordinator.begin_within("fix", job, day(number), owner())
+        added_files.added(world, attempt, [uri])
+        world.coordinator.complete(attempt)
+        world.coordinator.stage(attempt)
+    looked_at = operations.differences(DOMAIN, "fix")["old"]
+    operations.publish(DOMAIN, "fix")
+    for found in (looked_at, diff(world.cuts, before, world.cut("old"))["old"]):
+        if kind == "full":
+            assert (found.added["n"].to_pylist(), found.removed["n"].to_pylist()) == ([1], [2])
+        else:
+            assert added_files.by_epoch(found.added) == [(barrier(1), 2), (barrier(2), 1)]
+            assert added_files.by_epoch(found.removed) == [(barrier(1), 1), (barrier(2), 2)]
 
 
 def test_rows_are_compared_by_the_columns_of_the_later_commit(table_world: World) -> None:

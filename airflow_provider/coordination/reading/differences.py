@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider.coordination.reading.compared_rows import compared_rows
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.domain.cut import Cut, State
 from airflow_provider.domain.errors import InvalidInput, Unavailable
 from airflow_provider.domain.identifiers import TableName
+from airflow_provider.tables.added_values import OWN
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.statistics import SizedFiles
 
@@ -64,7 +65,7 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     schema = cuts.schema(after.domain, later) or cuts.schema(after.domain, earlier)
     table_format = cuts.format_of(new if new.ref or new.staged else old)
     found = [table_format.sized(state) if state.ref or state.staged else NO_FILES for state in (old, new)]
-    had, has = (frozenset(side.files) for side in found)
+    had, has = map(_contents, found)
     are_whole = all(side.clip is None for side in found)
 
     def rows(state: State) -> pa.Table:
@@ -79,11 +80,11 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
         added, removed = compared_rows(rows(old), rows(new))
     elif had == has:
         added, removed = nothing, nothing
-    elif _only_grew(old, new) and had < has:
+    elif _only_grew(old, new) and had.items() < has.items():
         # New files may hold rows of earlier epochs, alone or with those of later ones: then all rows are compared.
         tail = replace(new, low=old.barrier)
         sized = table_format.sized(tail)
-        grown = sized.clip is None and set(sized.files) == has - had
+        grown = sized.clip is None and set(sized.files) == has.keys() - had.keys()
         added, removed = (rows(tail), nothing) if grown else compared_rows(rows(old), rows(new))
     else:
         # Each state of a full table has the epoch at which it was computed in all of its rows.
@@ -92,6 +93,15 @@ def _difference(cuts: Cuts, before: Cut, after: Cut, table: TableName) -> Differ
     cuts.check(before, [table])
     cuts.check(after, [table])
     return Difference(table=table, added=added, removed=removed)
+
+
+def _contents(found: SizedFiles) -> dict[str, Mapping[int, Any]]:
+    """Return the files of a state, each with the values of its rows that the file does not say itself.
+
+    One of another program may be of one epoch in one state, and of another in the other one.
+    """
+    added = found.added or [OWN] * len(found.files)
+    return {uri: others.constants for uri, others in zip(found.files, added, strict=True)}
 
 
 def _refuse_another(old: State, new: State) -> None:
