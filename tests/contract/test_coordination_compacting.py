@@ -18,6 +18,7 @@ from airflow_provider.coordination.reading.queries import queries
 from airflow_provider.coordination.upkeep.audit import missing_files, stale_reads
 from airflow_provider.coordination.upkeep.drop import drop, plan_drop
 from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
@@ -213,6 +214,24 @@ def test_a_rollback_takes_epochs_out_of_units(file_world: World) -> None:
     assert sound(world)
 
 
+def test_columns_change_while_a_rollback_takes_epochs_out_of_a_unit(file_world: World) -> None:
+    """R30, R32, R41: it looks again, instead of asking for a backup of the file that the epochs share."""
+    world = file_world
+    loaded(world)
+    compact(world)
+    changed = job_of(world, outputs=[world.table("t", column_changes=[add("tip", "double")])])
+
+    def columns_change() -> None:
+        world.coordinator.abort(world.begin(changed, day(LAST + 1)), "tried")
+
+    context = world.worker(between(world, "transact", 1, columns_change)).context
+    rollback(context, plan_rollback(context, DOMAIN, 3), reason="wrong", by="me")
+    assert world.rows("t") == {"t": seen()[:3]} == {"t": world.engine_rows("t")}
+    assert "tip" in world.engine_columns("t")
+    assert not open_compactions(world)
+    assert sound(world)
+
+
 def lose_unit(world: World) -> str:
     """Delete the file of January; return its path."""
     (unit,) = (uri for uri in world.cuts.files(world.cut("t"), "t") if "/units/" in uri)
@@ -294,17 +313,19 @@ def between(world: World, method: str, number: int, action: Callable[[], object]
     return FaultyStore(world.store, plan)
 
 
-@pytest.mark.parametrize("what", ["next", "again", "compact", "drop", "vacuum"])
+@pytest.mark.parametrize("what", ["next", "again", "compact", "columns", "drop", "vacuum"])
 @pytest.mark.parametrize("number", [0, 1])
 def test_another_commit_comes_in_between(file_world: World, what: str, number: int) -> None:
     """R41: before the record of the compaction, and before its commit."""
     world = file_world
     job = job_of(world)
+    changed = job_of(world, outputs=[world.table("t", column_changes=[add("tip", "double")])])
     loaded(world)
     actions: dict[str, Callable[[], object]] = {
         "next": lambda: world.run(job, day(LAST + 1), [LAST + 1]),
         "again": lambda: world.run(job, day(29), [290], owner("again")),
         "compact": lambda: compact(world),
+        "columns": lambda: world.begin(changed, day(LAST + 1)),
         "drop": lambda: _drop(world),
         "vacuum": lambda: world.retention.vacuum(DOMAIN),
     }

@@ -153,7 +153,7 @@ def regroup(
     record = CompactionRecord(folder=place, format=ref.format, incarnation=reading.head.incarnation, by=by)
     own = compaction_key(domain, name, number)
     version = context.retry(lambda: _begun(context, own, record))
-    request = _Commit(context, table_format, own, version, record, regrouping, wait)
+    request = _Commit(context, table_format, own, version, record, regrouping, ref.schema_id, wait)
     try:
         try:
             written = table_format.regroup(table, ref, regrouping.files, regrouping.groups, place)
@@ -219,7 +219,10 @@ def end_compaction(context: Context, key: Key[CompactionRecord], why: str) -> bo
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One request to commit *regrouping*; ``run`` may be repeated until its commit. :param version: of its record."""
+    """One request to commit *regrouping*; ``run`` may be repeated until its commit.
+
+    :param version: of its record. :param schema_id: the table's columns when its rows were read.
+    """
 
     context: Context
     table_format: CompactingFormat
@@ -227,6 +230,7 @@ class _Commit:
     version: int
     record: CompactionRecord
     regrouping: Regrouping
+    schema_id: int
     wait: Callable[[], None]
 
     @property
@@ -249,6 +253,8 @@ class _Commit:
             )
         stamped = _table(reading, key, context)
         table, ref = _described(stamped)
+        if ref.schema_id != self.schema_id:
+            raise Overtaken  # the new files have the columns of before
         commit = CommitBuilder(domain, reading, context.defaults)
         shows = shown(stamped.record, stamped.record.progress, context.store.format)
         version = commit.next_version(table, ref, shows, self._change_set)
