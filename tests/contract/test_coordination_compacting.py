@@ -162,6 +162,19 @@ def test_an_epoch_of_a_unit_is_computed_again(file_world: World) -> None:
     assert sound(world)
 
 
+def test_a_unit_may_have_more_epochs_than_one_interval_may(
+    file_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R41: a year of five minutes has 105,120; what came together comes apart."""
+    world = file_world
+    loaded(world)
+    compact(world)
+    monkeypatch.setattr("airflow_provider.domain.interval.MOST_AT_ONCE", 3)
+    world.run(job_of(world), day(29), [290], owner("again"))
+    assert [unit.after for unit in world.retention.take_apart(DOMAIN, "t")] == [2, 2]
+    assert world.rows("t") == {"t": seen(d29=290)} == {"t": world.engine_rows("t")}
+
+
 def test_a_restatement_replaces_epochs_of_units(file_world: World) -> None:
     """R28, R41: of two tables in one commit, one of which was compacted while the restatement was open."""
     world = file_world

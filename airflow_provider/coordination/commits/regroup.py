@@ -64,11 +64,13 @@ class Recommitted:
 
 
 def epochs_of(record: TableRecord) -> Epochs:
-    """Return a function that returns the barriers of the table of *record* from one to another."""
+    """Return a function that returns the barriers of the table of *record* from one to another, however many."""
 
     def between(low: datetime, high: datetime) -> list[datetime]:
-        first = record.cadence.ending_at(low)
-        return [epoch.end for epoch in record.cadence.split(Interval(first.start, high))]
+        found = [low]
+        while found[-1] < high:
+            found.append(record.cadence.next_after(found[-1]))
+        return found
 
     return between
 
