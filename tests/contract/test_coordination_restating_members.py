@@ -8,11 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.coordination.attempts.resume import Begun
 from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.checks import row_count
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import AlreadyCommitted, AlreadyStaged, Attempt
 from airflow_provider.domain.errors import (
     CheckFailed,
@@ -71,6 +73,27 @@ def test_a_member_that_is_computed_again_makes_its_readers_outdated(table_world:
     published(world)
     assert world.rows("b", "d", "t")["t"] == [(1, 12), (2, 2014), (3, 2058)]
     assert sound(world)
+
+
+def test_a_member_from_before_its_job_was_declared_anew_is_to_be_cleared(world: World) -> None:
+    """R28, R32: no task that waits brings it, so who reads it is not told to wait."""
+    base, daily, total = planned(world)
+    restated(world, base, 2, [1000])
+    base = world.job("b", [world.table("b", column_changes=[add("tip", "double")])])
+    world.coordinator.abort(world.begin(base, day(4)), "tried")
+    assert states(world)["b", 2] == "outdated"
+    with pytest.raises(NotReady, match="from before job b was declared anew") as refused:
+        within(world, daily, 2)
+    assert refused.value.next_step.startswith("clear the task of b for")
+    attempt = within(world, base, 2, CLEARED)
+    rows_of_day = rows([1000]).append_column("tip", pa.array([None], pa.float64()))
+    write_rows(world.coordinator, attempt, "b", rows_of_day)
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    for job, number in ((daily, 2), (total, 2), (total, 3)):
+        restated(world, job, number)
+    published(world)
+    assert seen(world) == NEW
 
 
 @pytest.mark.parametrize("then", ["begun", "written", "staged", "aborted"])

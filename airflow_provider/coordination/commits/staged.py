@@ -96,7 +96,8 @@ class Members:
         if missing:
             raise NotReady(
                 f"{epoch.job} {epoch.interval} is not ready: {'; '.join(map(str, missing))}.",
-                next_step="wait: the tasks of these jobs compute them.",
+                next_step="; ".join(dict.fromkeys(entry.way_out for entry in missing if entry.way_out))
+                or "wait: the tasks of these jobs compute them.",
                 job=epoch.job,
                 interval=epoch.interval,
                 missing=tuple(missing),
@@ -182,12 +183,24 @@ class Members:
         found, missing = [], []
         for interval, attempt in self._in_range(table, writer, low, high, record):
             if attempt is None:
-                what = "group" if self.record.is_group else "restatement"
-                reason = f"{what} {self.name!r} has not computed {interval} of job {writer} yet"
-                missing.append(Missing(name=table, wanted=interval.end, reason=reason))
+                missing.append(self._lacking(table, writer, interval))
             else:
                 found.append(_named(writer, interval, attempt))
         return digest_of(found), tuple(missing)
+
+    def _lacking(self, table: TableName, writer: JobName, interval: Interval) -> Missing:
+        """Return why *interval* is missing: its task brings it, unless that has staged it by an earlier declaration."""
+        what = "group" if self.record.is_group else "restatement"
+        key = epoch_key(self.domain, writer, interval.start)
+        stamped = self._read([key]).get(key)
+        is_known = stamped is not None and stamped.record.interval == interval
+        attempt = stamped.record.attempt if stamped is not None and is_known else None
+        if attempt is None or attempt.restated_by != self.name or not attempt.staged:
+            reason, way_out = f"{what} {self.name!r} has not computed {interval} of job {writer} yet", ""
+        else:
+            reason = f"{what} {self.name!r} has {interval} from before job {writer} was declared anew"
+            way_out = f"clear the task of {writer} for {interval}, which computes it again"
+        return Missing(name=table, wanted=interval.end, reason=reason, way_out=way_out)
 
     def output(
         self, table: TableName, writer: JobName, low: datetime | None, high: datetime, digest: str
