@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.reading.change_feed import Event, Position, events, followed
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import state
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, side_by_side
@@ -193,3 +195,12 @@ def test_a_restatement_is_told_whatever_its_name(world: World) -> None:
     restated(world, job, 1, [2], name=name)
     csn = world.coordinator.restatements.publish(DOMAIN, name)
     assert [(event.csn, event.revision) for event in events(world.store, DOMAIN)] == [(1, 1), (csn, 2)]
+
+
+def test_a_change_of_columns_is_told_of_all_epochs(world: World) -> None:
+    """R32, R35: their rows have other columns; the epoch whose begin makes the change may never be committed."""
+    for number in (1, 2):
+        world.run(world.job("t"), day(number), [number])
+    world.begin(world.job("t", [world.table("t", column_changes=[add("tip", "double")])]), day(3))
+    *_, told = events(world.store, DOMAIN)
+    assert (told.interval, told.revision, told.rows) == (Interval(barrier(0), barrier(2)), None, 0)

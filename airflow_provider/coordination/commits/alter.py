@@ -103,7 +103,7 @@ class Alter:
                 return
             # A move seals the domain by its topology: no commit may follow the seal (docs/decisions/moving.md).
             commit.require(unchanged(reading, topology_key(table.domain)))
-            commit.show(stamped, written_out(stamped), self.interval, publication, prepared)
+            commit.show(stamped, written_out(stamped), self._span(record), publication, prepared)
             context.store.transact(commit.transaction(change_set, by=str(self.job.name)))
         except RequirementFailed:
             return
@@ -116,6 +116,11 @@ class Alter:
                 return
             raise
         context.formats[table.format].published(publication, prepared)
+
+    def _span(self, record: TableRecord) -> Interval:
+        """Return the time from the first to the last epoch of a table: the rows of all of them have other columns."""
+        islands = record.progress.islands
+        return Interval(islands[0].start, islands[-1].end) if islands else self.interval
 
 
 def written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
