@@ -217,7 +217,7 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         kept = outcome.kept_epochs(service.store, self.job, epochs, owner)
         outcome.tell_kept(self.log, self.job, kept)
         refuse_reruns(service.store, self.job, epochs, owner)
-        left = partial(outcome.to_compute, service.store, self.job, epochs, owner)
+        left = partial(outcome.unpublished_epochs, service.store, self.job, epochs, owner)
         returned: list[Any] = []
         if waiting_for := left():
             refuse_held(service, self.job, waiting_for[0], owner)

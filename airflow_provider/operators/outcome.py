@@ -80,7 +80,11 @@ def published_epochs(
 def unpublished_epochs(
     reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner
 ) -> list[Interval]:
-    """Return those of *epochs* that are not published for *owner*, by time."""
+    """Return those of *epochs* that are not published for *owner*, by time: also those that are staged for a group.
+
+    A begin leaves what is staged, unless its task was cleared or its inputs have changed since; and it publishes a
+    group whose last job was interrupted.
+    """
     done = {published.interval for published in published_epochs(reader, job, epochs, owner)}
     return [epoch for epoch in epochs if epoch not in done]
 
@@ -113,15 +117,6 @@ def outcome_of(
     published = published_epochs(reader, job, epochs, owner, by_group=True)
     done = {epoch.interval for epoch in published}
     return published, [epoch for epoch in staged if epoch not in done]
-
-
-def to_compute(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:
-    """Return those of *epochs* that are neither published for *owner* nor staged; without any, those that are staged.
-
-    A begin of what is staged publishes a group whose last job was interrupted.
-    """
-    left, staged = unpublished_epochs(reader, job, epochs, owner), staged_epochs(reader, job, epochs)
-    return [epoch for epoch in left if epoch not in staged] or left
 
 
 def kept_epochs(reader: MetadataReader, job: Job, epochs: Sequence[Interval], owner: Owner) -> list[Interval]:

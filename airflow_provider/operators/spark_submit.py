@@ -172,7 +172,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         if len(published) == len(epochs):
             outcome.tell_done(self.log, self.job, published, kept)
         elif self.job.group is not None or (self.batch is None and len(epochs) == 1):
-            for epoch in outcome.to_compute(service.store, self.job, epochs, owner):
+            for epoch in outcome.unpublished_epochs(service.store, self.job, epochs, owner):
                 self._compute_one(context, service, settings, epoch, owner)
         else:
             for interval in intervals:

@@ -16,13 +16,14 @@ from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.errors import InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
+from airflow_provider.domain.records import fence_of
 from airflow_provider.domain.topology import Group, Job, Table
 from airflow_provider.hooks.epochs import EpochsHook
 from airflow_provider.hooks.task_run import task_owner
 from airflow_provider.operators import outcome
 from airflow_provider.operators.assets import asset_of
 from airflow_provider.operators.decorator import EpochDecoratedOperator
-from airflow_provider.operators.outcome import to_compute
+from airflow_provider.operators.outcome import unpublished_epochs
 from airflow_provider.operators.spark_submit import EpochSparkSubmitOperator
 from airflow_provider.sensors.epochs import EpochSensor
 from airflow_provider.testing.arrow_attempts import write_rows
@@ -157,6 +158,37 @@ def test_a_second_try_announces_what_the_first_has_published(service: EpochServi
     assert announced(context, CLEAN) == [("2013-02-07", 1), ("2013-02-08", 2)]
 
 
+@pytest.mark.parametrize("submits", [True, False], ids=["submit", "function"])
+def test_a_second_try_publishes_what_the_first_has_staged(
+    service: EpochService, monkeypatch: pytest.MonkeyPatch, submits: bool
+) -> None:
+    """R40: the first of two days was staged last, and not published: the second one waits for that commit."""
+    first, second = submitted(FIRST), submitted(SECOND)
+    first.interval = "2013-02-07/2013-02-09"
+    first.execute(task_context())
+    with monkeypatch.context() as patched:
+        patched.setattr(Restatements, "publish_if_whole", lambda *_: None)
+        owner = task_owner(context := task_context())
+        second._compute_one(context, service, EpochsHook().get_settings(), day(7), owner)
+    again = second if submits else made(clean, SECOND, "second")
+    again.interval = first.interval
+    again.execute(context := task_context(try_number=2))
+    assert announced(context, CLEAN) == [("2013-02-07", 1), ("2013-02-08", 2)]
+
+
+def test_a_cleared_task_computes_again_what_it_has_staged(service: EpochService) -> None:
+    """R28, R40: also the first of two days, of which the second one was not computed."""
+    operator = submitted(FIRST, interval="2013-02-07/2013-02-09")
+    owner = task_owner(context := task_context())
+    operator._compute_one(context, service, EpochsHook().get_settings(), day(7), owner)
+    operator.execute(task_context(try_number=2, cleared_after=1))
+    for number in (7, 8):
+        key = fence_of(FIRST.epoch(day(number)))
+        attempt = service.store.read(FIRST.domain, [key]).of(key).record.attempt
+        assert attempt is not None
+        assert attempt.owner.generation == 1
+
+
 def test_an_epoch_of_another_process_of_the_run_is_announced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -168,9 +200,9 @@ def test_an_epoch_of_another_process_of_the_run_is_announced(
         def between(*given: Any) -> list[Interval]:
             patched.undo()
             submitted(alone).execute(task_context())
-            return to_compute(*given)
+            return unpublished_epochs(*given)
 
-        patched.setattr(outcome, "to_compute", between)
+        patched.setattr(outcome, "unpublished_epochs", between)
         submitted(alone).execute(context)
     assert announced(context, alone.outputs[0]) == [("2013-02-07", 1)]
 
