@@ -182,6 +182,7 @@ class EpochSparkSubmitOperator(WithLineage, SparkSubmitOperator):
         outcome.tell_ignored(self.log, service, self.job, epochs[-1].end)
         # Also what an earlier try, or another job of the group, has published: no other task announces it.
         published, staged = outcome.outcome_of(service.store, self.job, epochs, owner)
+        outcome.refuse_unpublished(self.job, sorted({*epochs} - {*staged}), published, self.application)
         announce(context, self.job, published, staged)
         note_published(self, service, self.job, published)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, task
 
 from airflow_provider.coordination.restating.restatements import Restatements
@@ -187,6 +188,23 @@ def test_a_cleared_task_computes_again_what_it_has_staged(service: EpochService)
         attempt = service.store.read(FIRST.domain, [key]).of(key).record.attempt
         assert attempt is not None
         assert attempt.owner.generation == 1
+
+
+def test_a_barrier_that_is_abandoned_while_the_task_computes_the_next_is_no_success(
+    service: EpochService,
+) -> None:
+    """R40: its rows are gone, and the task has announced that it is done with both days."""
+    operator = submitted(FIRST, interval="2013-02-07/2013-02-09")
+    compute, name = operator._compute_one, "flights 2013-02-08T00:00:00Z"
+
+    def computing(*given: Any) -> None:
+        compute(*given)
+        if given[3] == day(8):
+            service.restatements.abandon("default", name, reason="wrong", by="me")
+
+    operator._compute_one = computing  # type: ignore[method-assign]
+    with pytest.raises(AirflowFailException, match="first one missing is .2013-02-07"):
+        operator.execute(task_context())
 
 
 def test_an_epoch_of_another_process_of_the_run_is_announced(

@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -66,15 +67,22 @@ def committed(service: EpochService, job: Job, day: Interval, run: str = "first"
 
 def tasks(service: EpochService, job: Job, values: Sequence[int], **run: Any) -> Any:
     """Run the three tasks of an epoch, the participants without Spark; return the context of the last one."""
-    begun = EpochBeginOperator(task_id="begin", participants=len(values), job=job).execute(
-        task_context(**run)
-    )
+    begun = begin(job, len(values), **run)
+    write(service, job, begun, values)
+    return commit(job, begun, **run)
+
+
+def begin(job: Job, participants: int = 1, **run: Any) -> list[str]:
+    operator = EpochBeginOperator(task_id="begin", participants=participants, job=job)
+    return operator.execute(task_context(**run))
+
+
+def write(service: EpochService, job: Job, begun: Sequence[str], values: Sequence[int]) -> None:
     for handle, value in zip(begun, values, strict=True):
         found = service.resume(job, handle_of(handle, job).begun)
         if isinstance(found, Attempt):
             joined = service.join(found, handle_of(handle, job).participant, found.owner)
             write_rows(service, joined, job.outputs[0].name, pa.table({"x": [value]}))
-    return commit(job, begun, **run)
 
 
 def commit(job: Job, begun: Sequence[str], **run: Any) -> Any:
@@ -138,3 +146,48 @@ def test_participants_write_for_a_group(service: EpochService) -> None:
     (entry,) = tasks(service, second, [3])["outlet_events"][asset_of(second.outputs[0])].extra["epochs"]
     assert entry["csn"] == 1
     assert values(service, "a") == [1, 2]
+
+
+def test_a_member_that_was_abandoned_since_it_was_found_staged_is_no_success(service: EpochService) -> None:
+    """R28: nothing would be computed, and nothing published."""
+    committed(service, JOB, DAYS[4])
+    service.restatements.open("default", ["c"], DAYS[4], name="fix", reason="it was wrong", by="me")
+    run = {"conf": {"restatement": "fix"}, "run_id": "backfill"}
+    assert tasks(service, JOB, [7, 8], **run) is None
+    found = begin(JOB, **run, try_number=2)
+    service.restatements.abandon("default", "fix", reason="no", by="me")
+    with pytest.raises(AirflowFailException, match="clear the task that has begun it"):
+        commit(JOB, found, **run, try_number=2)
+
+
+def test_a_barrier_that_was_abandoned_since_it_was_found_staged_is_no_success(service: EpochService) -> None:
+    """R35, R40: it sent an event that named no epoch; once the barrier is published, it names the commit."""
+    group = Group("both", jobs=["a", "b"])
+    first, second = (
+        Job(name, outputs=[Table(name)], cadence="@daily", origin=DAYS[4].start, group=group) for name in "ab"
+    )
+    tasks(service, first, [1, 2])
+    found = begin(first, run_id="other")
+    service.restatements.abandon("default", "both 2013-02-08T00:00:00Z", reason="no", by="me")
+    with pytest.raises(AirflowFailException, match="found it staged for 'both"):
+        commit(first, found, run_id="other")
+    tasks(service, first, [3, 4], try_number=2)
+    found = begin(first, run_id="other")
+    tasks(service, second, [5])
+    told = commit(first, found, run_id="other")["outlet_events"][asset_of(first.outputs[0])]
+    assert [entry["csn"] for entry in told.extra["epochs"]] == [1]
+
+
+def test_a_commit_that_was_rolled_back_is_announced_no_more(service: EpochService) -> None:
+    """R30, R35: the last task alone was cleared, and named a CSN at which nothing is committed any more."""
+    for day in DAYS[:4]:
+        committed(service, JOB, day)
+    write(service, JOB, begun := begin(JOB), [7])
+    assert commit(JOB, begun) is not None
+    found = begin(JOB, run_id="other")
+    assert commit(JOB, found, run_id="other") is not None
+    rollback(service.context, plan_rollback(service.context, "default", 4), reason="all wrong", by="me")
+    for handles in (begun, found):
+        with pytest.raises(AirflowFailException, match="begin the epoch again"):
+            commit(JOB, handles, try_number=2)
+    assert values(service, "c") == [1] * 4

@@ -23,7 +23,8 @@ from airflow_provider.domain.errors import Fenced
 from airflow_provider.domain.identifiers import RestatementId
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
-from airflow_provider.domain.records import Stamped, event_key, fence_of, lock_of
+from airflow_provider.domain.records import Stamped, event_key, fence_of, lock_of, restatement_key
+from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.domain.source_bounds import SourceBounds
 from airflow_provider.domain.topology import Job
 from airflow_provider.stores.base import MetadataReader, Reading
@@ -77,19 +78,19 @@ class Resume:
     def run(self) -> Attempt | AlreadyCommitted | AlreadyStaged:
         """Return the attempt, its commit, or that it is staged.
 
-        :raises Fenced: a newer attempt exists, or this one was ended.
+        :raises Fenced: a newer attempt exists, or this one was ended; or its commit, or what begin has found staged or
+            committed, was taken back.
         """
         begun = self.begun
-        if begun.csn is not None:
-            return begun.committed(begun.csn)
-        if begun.staged is not None:
-            return begun.staged_for(begun.staged)
+        if begun.csn is not None or begun.staged is not None:
+            return self._found()
         fence, lock = fence_of(begun), lock_of(begun)
         commit = event_key(begun, begun.token, EpochState.COMMIT)
         reading = self.context.store.read(begun.domain, [fence, lock, commit])
         epoch, locked, done = reading.get(fence), reading.get(lock), reading.get(commit)
+        taken_back = done is not None and epoch is not None and epoch.record.has_taken_back(done.csn)
         # A restored store gives out tokens again: a COMMIT with this token may be of another attempt there.
-        if reading.head.incarnation == begun.incarnation and done is not None:
+        if reading.head.incarnation == begun.incarnation and done is not None and not taken_back:
             return begun.committed(done.csn or 0)
         record = self._newest(reading, epoch.record.attempt if epoch else None)
         if record.staged and record.restatement is not None:
@@ -103,6 +104,32 @@ class Resume:
             incarnation=begun.incarnation,
             fence=epoch.version if epoch else 0,
             ttl=ttl,
+        )
+
+    def _found(self) -> AlreadyCommitted | AlreadyStaged:
+        """Return what begin has found instead of beginning an attempt.
+
+        :raises Fenced: it is there no more.
+        """
+        begun, fence, staged = self.begun, fence_of(self.begun), self.begun.staged
+        within = () if staged is None else (restatement_key(begun.domain, staged),)
+        reading = self.context.store.read(begun.domain, [fence, *within])
+        epoch = reading.get(fence)
+        if epoch is not None and begun.csn is not None:
+            if epoch.record.committed is not None and not epoch.record.has_taken_back(begun.csn):
+                return begun.committed(begun.csn)
+        elif epoch is not None and staged is not None:
+            attempt, known = epoch.record.attempt, reading.get(restatement_key(begun.domain, staged))
+            is_published = known is not None and known.record.state is RestatementState.PUBLISHED
+            is_kept = attempt is not None and attempt.restated_by == staged and attempt.staged
+            if is_kept or (is_published and epoch.record.committed is not None):
+                return begun.staged_for(staged)
+        what = "committed" if staged is None else f"staged for {staged!r}"
+        raise Fenced(
+            f"{begun.job} {begun.interval}: begin has found it {what}, which it is no more: it was taken back, or is "
+            "computed again.",
+            next_step="begin the epoch again: clear the task that has begun it.",
+            expected=begun.token,
         )
 
     def _newest(self, reading: Reading, record: AttemptRecord | None) -> AttemptRecord:
@@ -130,7 +157,7 @@ def resume(context: Context, job: Job, begun: Begun) -> Attempt | AlreadyCommitt
     """Return the attempt that *begun* names as begin returned it, its commit, or that its restatement has it staged.
 
     :param job: as declared at begin.
-    :raises Fenced: a newer attempt exists, or this one was ended.
+    :raises Fenced: a newer attempt exists, or this one was ended; or what was committed or staged was taken back.
     """
     return context.retry(
         Resume(context, job, begun).run,
