@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider.coordination.service import EpochService, Settings
+    from airflow_provider.spark.attempt_run import EpochRun
 
 EPOCH_PARAMETER = "epoch"
 
@@ -269,21 +270,11 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         restatement: RestatementId | None = None,
     ) -> list[Any]:
         from airflow_provider.operators.waiting import begun
-        from airflow_provider.spark.epoch_run import epoch_runs  # pyspark: not at each parse of a DAG
 
         returned = []
         try:
             with spark_of(self.spark_conn_id) as self._spark:
-                for interval in intervals:
-                    runs = epoch_runs(
-                        self.job,
-                        interval,
-                        spark=self._spark,
-                        owner=owner,
-                        settings=settings,
-                        commit=self.commit,
-                        restatement=restatement,
-                    )
+                for runs in self._runs(intervals, settings, owner, restatement):
                     while (epoch := begun(runs, left, restatement)) is not None:
                         self.log.info("Begun: %s, for %s", epoch.attempt, owner)
                         with epoch:
@@ -295,6 +286,33 @@ class EpochDecoratedOperator(WithLineage, EpochFunctionOperator):
         finally:
             self._spark = None
         return returned
+
+    def _runs(
+        self,
+        intervals: Sequence[Interval],
+        settings: Settings,
+        owner: Owner,
+        restatement: RestatementId | None,
+    ) -> Iterator[Iterator[EpochRun]]:
+        """Yield the runs of the epochs of each of *intervals*, or of all that one commit publishes."""
+        from airflow_provider.spark.epoch_run import (  # pyspark: not at each parse of a DAG
+            epoch_runs,
+            together_runs,
+        )
+
+        if self.commit is CommitMode.TOGETHER and restatement is None:
+            epochs = [epoch for interval in intervals for epoch in self.job.cadence.split(interval)]
+            yield together_runs(self.job, epochs, spark=self._spark, owner=owner, settings=settings)
+            return
+        for interval in intervals:
+            yield epoch_runs(
+                self.job,
+                interval,
+                spark=self._spark,
+                owner=owner,
+                settings=settings,
+                restatement=restatement,
+            )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from __future__ import annotations
 import getpass
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -129,7 +129,7 @@ def epoch_runs(
                 yield from _offered(service, order, epoch, spark)
             return
         if mode is CommitMode.TOGETHER:
-            yield from each_and_publish(service, _members(service, order, spark))
+            yield from each_and_publish(service, _members(service, order, _epochs(order), spark))
             return
         if order.attempt is not None:
             yield from _run(service, order, order.attempt, spark).offered()
@@ -158,14 +158,26 @@ def _offered(
         log.info("Published at CSN %d: %s, computed by an earlier attempt", published.csn, attempt)
 
 
-def _members(service: EpochService, order: LaunchSpec, spark: SparkSession | None) -> list[MemberRun]:
-    """Begin all epochs of *order*; return the runs of those that are not committed.
+def together_runs(
+    job: Job, epochs: Sequence[Interval], *, settings: Settings, spark: SparkSession, owner: Owner
+) -> Iterator[EpochRun]:
+    """Compute *epochs*, between which others may lie, and publish them by one commit: see :func:`epoch_runs`."""
+    batch = Batch(interval=Interval(epochs[0].start, epochs[-1].end), owner=owner)
+    order = LaunchSpec(settings=settings, job=job, batch=batch)
+    with _opened(order, spark) as service:
+        yield from each_and_publish(service, _members(service, order, epochs, spark))
+
+
+def _members(
+    service: EpochService, order: LaunchSpec, epochs: Sequence[Interval], spark: SparkSession | None
+) -> list[MemberRun]:
+    """Begin *epochs* of *order*; return the runs of those that are not committed.
 
     All begin before any is computed: an epoch that is not ready, or busy, ends the try before Spark works.
     """
     if order.batch is None or not order.publishes:
         raise refusals.handed_over_together()
-    refuse_together(order.job, epochs := _epochs(order))
+    refuse_together(order.job, epochs)
     refuse_reruns(service.store, order.job, epochs, _owner_of(order), service.defaults)
     runs: list[MemberRun] = []
     try:

@@ -121,6 +121,27 @@ def test_an_error_in_the_function_aborts_and_the_next_try_goes_on_where_it_was(
     assert service.cuts.cut("default", ["hours"]).barrier == SEVENTH.end
 
 
+def test_epochs_that_do_not_touch_become_visible_together(service: EpochService) -> None:
+    """R27, R37: events of two hours have started the run, and the one between them is not asked for."""
+
+    def fails_at_noon(epoch: Any) -> None:
+        hours(epoch)
+        if epoch.interval.start.hour == 12:
+            raise RuntimeError("noon")
+
+    spans = [
+        (SEVENTH.start + timedelta(hours=hour), SEVENTH.start + timedelta(hours=hour + 6)) for hour in (0, 12)
+    ]
+    run = {"events": [published("seen", span) for span in spans]}
+    with pytest.raises(RuntimeError, match="noon"):
+        made(fails_at_noon, job=HOURLY, commit="together").execute(task_context(**run))
+    assert service.store.read(HOURLY.domain, []).head.csn == 0
+    context = task_context(**run, try_number=2)
+    assert made(hours, job=HOURLY, commit="together").execute(context) == ["12"]
+    told = context["outlet_events"][asset_of(HOURS)].extra["epochs"]
+    assert [(entry["start"][11:13], entry["csn"]) for entry in told] == [("00", 1), ("12", 1)]
+
+
 @pytest.mark.parametrize("commit", ["each", "together"])
 def test_a_batch_waits_for_the_epoch_that_could_not_begin(service: EpochService, commit: str) -> None:
     """R27: of epochs that commit together none is published before all have begun."""
