@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
+from airflow_provider.coordination.reading.wait import JobInputs, begin_readiness
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.move import move_domain
 from airflow_provider.domain.epoch import Attempt
@@ -431,3 +433,27 @@ def test_a_restored_store_publishes_nothing_of_before(table_world: World, when: 
     computed(world, total, 3, run="normal")
     abandoned(world)
     usable(world, jobs)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        lambda world, jobs: (finished(world, jobs), published(world)),
+        lambda world, _: abandoned(world),
+        lambda world, _: world.clock.advance(timedelta(days=7)),
+        lambda world, _: renewed(world),
+    ],
+    ids=["published", "abandoned", "expired", "restored"],
+)
+def test_a_task_that_waits_for_a_member_is_woken_by_the_end(
+    world: World, ends: Callable[[World, Jobs], object]
+) -> None:
+    """R28: nothing of it is staged any more, so that the wait lasted until ``wait_timeout``."""
+    jobs = planned(world)
+    inputs, run = JobInputs.of(jobs[1], day(2)), ("dag", "waits")
+    ask = partial(begin_readiness, world.store, DOMAIN, "d", inputs, run, restatement=NAME)
+    answer = ask()
+    assert "has not computed" in answer.missing[0].reason
+    assert answer.ends_by_clock
+    ends(world, jobs)
+    assert ask().ready

@@ -11,7 +11,7 @@ from airflow_provider.domain.identifiers import DomainName, JobName, Restatement
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.missing import Missing
 from airflow_provider.domain.records import Stamped, restatement_key, topology_key
-from airflow_provider.domain.restatement import RestatementRecord, RestatementState, held, is_over
+from airflow_provider.domain.restatement import RestatementRecord, held, is_over
 from airflow_provider.stores.base import MetadataReader, Reading
 
 
@@ -20,32 +20,30 @@ class ChangeSet:
     """The restatement, or the barrier of a group, within which an epoch is to begin, as the store has it.
 
     :param name: None for an epoch that its own run publishes. :param record: None for a barrier of a group that none
-        of its jobs has opened yet. :param is_ending: it is over, and its attempts have not all ended.
+        of its jobs has opened yet. :param is_over: nothing begins within it any more.
+    :param is_ending: and its attempts have not all ended.
     """
 
     reader: MetadataReader
     domain: DomainName
     name: RestatementId | None
     record: RestatementRecord | None
-    is_ending: bool
+    is_over: bool = False
+    is_ending: bool = False
 
     @classmethod
     def of(cls, reader: MetadataReader, domain: DomainName, restatement: str | None) -> ChangeSet:
         """Read the change set of the name *restatement*; None for an epoch that is published by itself."""
         if restatement is None:
-            return cls(reader=reader, domain=domain, name=None, record=None, is_ending=False)
+            return cls(reader=reader, domain=domain, name=None, record=None)
         name = restatement_id(restatement)
         own, topology = restatement_key(domain, name), topology_key(domain)
         reading = reader.read(domain, [own, topology])
         stamped, known = reading.get(own), reading.get(topology)
         record = None if stamped is None else stamped.record
-        is_ending = (
-            record is not None
-            and known is not None
-            and name in known.record.restating
-            and is_over(record, incarnation=reading.head.incarnation, now=reading.now)
-        )
-        return cls(reader=reader, domain=domain, name=name, record=record, is_ending=is_ending)
+        over = record is not None and is_over(record, incarnation=reading.head.incarnation, now=reading.now)
+        is_ending = over and known is not None and name in known.record.restating
+        return cls(reader=reader, domain=domain, name=name, record=record, is_over=over, is_ending=is_ending)
 
     @property
     def is_group(self) -> bool:
@@ -54,10 +52,11 @@ class ChangeSet:
 
     @property
     def members(self) -> Members | None:
-        """Return the members within which the epoch begins; None where none of its group has begun, or all are done."""
-        if self.name is None or self.record is None:
-            return None
-        if self.is_group and self.record.state is not RestatementState.OPEN:
+        """Return the members within which the epoch begins; None where none of its group has begun, or it is over.
+
+        What waits for members of a restatement that is over would wait for ever: its task asks anew.
+        """
+        if self.name is None or self.record is None or self.is_over:
             return None
         return Members(reader=self.reader, domain=self.domain, name=self.name, record=self.record)
 
