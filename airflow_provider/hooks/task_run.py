@@ -100,13 +100,15 @@ def task_intervals(
     A run that asset events have started computes the epochs that they name (R37); every other run has one interval.
 
     :param cadence: calendar of the intervals; by default the job's.
-    :raises AirflowSkipException: the events complete no interval of the calendar yet.
+    :raises AirflowSkipException: the events complete no interval of the calendar yet, or name time before the job's
+        origin alone.
     :raises InvalidInput: as :func:`task_interval`; or events started the run, and none names an epoch.
     """
     run, cadence = context["dag_run"], cadence or job.cadence
     if is_set(explicit) or partition_key(run) or not started_by_assets(run):
         return [task_interval(context, cadence, explicit=explicit, batch=batch)]
-    return _caused(run, batch or cadence, cadence, job.domain, leave_out=_not_driving(job))
+    found = _caused(run, batch or cadence, cadence, job.domain, leave_out=_not_driving(job))
+    return found if job.origin is None else _from_origin(found, job.origin)
 
 
 def asked_intervals(
@@ -294,6 +296,20 @@ def _caused(
             f"which no interval of {calendar} ends: the run whose event completes it computes it."
         )
     return [on_calendar(cadence, interval, "batch", str(calendar)) for interval in found]
+
+
+def _from_origin(intervals: Sequence[Interval], origin: datetime) -> list[Interval]:
+    """Return what of *intervals* lies at or after the *origin* of the job, which has no epochs before it.
+
+    :raises AirflowSkipException: nothing does.
+    """
+    found = [Interval(max(each.start, origin), each.end) for each in intervals if each.end > origin]
+    if not found:
+        raise AirflowSkipException(
+            f"The events that started this run name epochs up to {intervals[-1].end.isoformat()}, and the job begins "
+            f"at its origin, {origin.isoformat()}."
+        )
+    return found
 
 
 def _named_epochs(

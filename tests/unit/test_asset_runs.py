@@ -98,6 +98,15 @@ def test_ast1_run_with_events_that_name_no_epoch_is_refused(event: dict[str, Any
     assert caught.value.details["field"] == "run"
 
 
+def test_events_of_time_before_the_origin_cause_nothing() -> None:
+    """R37: the job has no epochs there; a table that it reads may reach further back, or is filled later."""
+    job = Job("daily", inputs=[A], outputs=[C], cadence="@daily", origin=days(7).start)
+    assert task_intervals(task_context(events=[told("a", days(5), days(7))]), job) == [days(7)]
+    assert task_intervals(task_context(events=[told("a", days(1, 8))]), job) == [days(7, 8)]
+    with pytest.raises(AirflowSkipException, match="up to 2013-02-07.* at its origin, 2013-02-07"):
+        task_intervals(task_context(events=[told("a", days(5, 6))]), job)
+
+
 def test_ast1_an_interval_decides_over_events() -> None:
     events = [told("a", days(7))]
     assert task_intervals(task_context(events=events), DAILY, explicit="2013-02-03") == [days(3)]
