@@ -15,7 +15,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.errors import InvalidInput, NotReady
+from airflow_provider.domain.errors import Conflict, InvalidInput, NotReady
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import fence_of
 from airflow_provider.domain.topology import Group, Job, Table
@@ -32,6 +32,7 @@ from tests.airflow_runs import epochs_connection, task_context
 
 RAW, CLEAN = Table("raw"), Table("clean")
 GROUP = Group("flights", jobs=["raw", "clean"])
+THREE = Group("three", jobs=["raw", "clean", "third"])
 OPTIONS: dict[str, Any] = {"cadence": "@daily", "group": GROUP, "origin": datetime(2013, 2, 7, tzinfo=UTC)}
 FIRST = Job("raw", outputs=[RAW], **OPTIONS)
 SECOND = Job("clean", inputs=[RAW], outputs=[CLEAN], **OPTIONS)
@@ -205,6 +206,24 @@ def test_a_barrier_that_is_abandoned_while_the_task_computes_the_next_is_no_succ
     operator._compute_one = computing  # type: ignore[method-assign]
     with pytest.raises(AirflowFailException, match="first one missing is .2013-02-07"):
         operator.execute(task_context())
+
+
+def test_a_task_that_fails_for_outdated_others_says_that_it_is_to_be_cleared_too() -> None:
+    """R35, R40: another task publishes what it has staged, and sends no event of its tables."""
+    alone = Job("third", outputs=[Table("third")], **{**OPTIONS, "group": THREE})
+    first, second = (
+        Job(job.name, inputs=list(job.edges), outputs=list(job.outputs), **OPTIONS | {"group": THREE})
+        for job in (FIRST, SECOND)
+    )
+    for job in (first, second):
+        submitted(job).execute(task_context())
+    submitted(first).execute(task_context(try_number=2, cleared_after=1))
+    with pytest.raises(Conflict, match="tasks of clean .* Clear a task that has failed with this, too"):
+        submitted(alone).execute(task_context())
+    submitted(second).execute(context := task_context(try_number=2, cleared_after=1))
+    assert announced(context, CLEAN) == [("2013-02-07", 1)]
+    submitted(alone).execute(context := task_context(try_number=2, cleared_after=1))
+    assert announced(context, alone.outputs[0]) == [("2013-02-07", 1)]
 
 
 def test_an_epoch_of_another_process_of_the_run_is_announced(

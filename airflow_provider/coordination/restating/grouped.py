@@ -205,7 +205,8 @@ def _stalled(now: MembersNow, outdated: Sequence[MemberStatus]) -> Conflict:
     return Conflict(
         f"group {now.name!r} is staged, and not published: {why}.",
         next_step=f"clear the tasks of {names} for {outdated[0].interval}, and of the jobs of the group that read "
-        f"them; the last one publishes. `airflow epochs restate status {quote(now.name)}` shows each.",
+        f"them; the last one publishes. Clear a task that has failed with this, too: it sends the events of its tables "
+        f"once it succeeds. `airflow epochs restate status {quote(now.name)}` shows each.",
         job=outdated[0].job,
     )
 
