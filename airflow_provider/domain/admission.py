@@ -87,7 +87,7 @@ def decide(
         return Beginning.OPEN
     attempt = epoch.attempt
     # The owner has the id of one call of begin: only a repetition of that call is equal.
-    if attempt is not None and attempt.aborted is None and attempt.owner == owner:
+    if attempt is not None and attempt.aborted is None and attempt.owner.same_call(owner):
         return Beginning.SAME
     if restatement is not None:
         return _decide_within(restatement, job.name, epoch, lock, owner=owner, now=now)
@@ -143,8 +143,7 @@ def _decide_within(
     if restating not in (None, restatement):
         raise held(job, epoch.interval, restating)
     if attempt is not None and restating is not None and attempt.staged:
-        cleared = owner.same_run(attempt.owner) and owner.generation > attempt.owner.generation
-        return Beginning.OPEN if cleared else Beginning.STAGED
+        return Beginning.OPEN if owner.clears(attempt.owner) else Beginning.STAGED
     refuse_older(epoch, owner)
     _refuse_live(job, epoch, lock, owner, now)
     return Beginning.OPEN

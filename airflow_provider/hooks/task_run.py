@@ -49,12 +49,14 @@ def task_owner(context: Mapping[str, Any]) -> Owner:
     # The run's own count of clearings does not serve: it rises for other tasks, too, and would make a retry of this
     # one a new generation. But while it is 0, no task was cleared, and the author has lowered retries between tries.
     granted = instance.max_tries - instance.task.retries
-    cleared = bool(getattr(run, "clear_number", 0))
+    clearings = getattr(run, "clear_number", None)
     return Owner(
         dag_id=run.dag_id,
         run_id=run.run_id,
-        generation=max(granted, 0) if cleared else 0,
+        generation=max(granted, 0) if clearings else 0,
         try_number=instance.try_number,
+        max_tries=instance.max_tries,
+        clear_number=clearings,
     )
 
 

@@ -17,6 +17,24 @@ CUTS = "tests/contract/test_coordination_waiting_for_cuts.py"
 
 PLANTED_IN_RUNS = (
     Mutant(
+        name="a clearing that grants no more tries than the task has now is a retry",
+        rule="R10",
+        file="domain/owner.py",
+        old="        return any(own == others for own, others in zip(mine, theirs, strict=True))\n",
+        new="        return True\n",
+        tests=(AUTHOR,),
+        by="test_a_clearing_is_none_the_less_if_an_author_raises_retries_before_it_runs",
+    ),
+    Mutant(
+        name="events of time before the job's origin cause epochs",
+        rule="R37",
+        file="hooks/task_run.py",
+        old="if each.end > origin]\n",
+        new="]\n",
+        tests=(ASSET_RUNS,),
+        by="test_events_of_time_before_the_origin_cause_nothing",
+    ),
+    Mutant(
         name="an event causes the epoch before the one that it names",
         rule="R37",
         file="domain/schedule.py",
@@ -191,7 +209,7 @@ PLANTED_IN_RUNS = (
         name="retries that an author lowers count as a clearing",
         rule="R10",
         file="hooks/task_run.py",
-        old="generation=max(granted, 0) if cleared else 0,",
+        old="generation=max(granted, 0) if clearings else 0,",
         new="generation=max(granted, 0),",
         tests=(AUTHOR,),
         by="test_retries_that_an_author_lowers_are_no_clearing",

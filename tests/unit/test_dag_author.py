@@ -457,6 +457,21 @@ def test_retries_that_an_author_lowers_are_no_clearing() -> None:
     assert task_owner(context).same_generation(task_owner(task_context()))
 
 
+@pytest.mark.parametrize("retries", [1, 2, 3])
+def test_a_clearing_is_none_the_less_if_an_author_raises_retries_before_it_runs(retries: int) -> None:
+    """Airflow writes max_tries at the clearing, by the retries of then; a task knows those of now."""
+    first, context = task_context(retries=0), task_context(cleared_after=1, retries=0, try_number=2)
+    context["ti"].task.retries = retries
+    cleared = task_owner(context)
+    assert not task_owner(first).same_generation(cleared)
+    assert cleared.clears(task_owner(first))
+    retried = task_context(retries=0, try_number=2)
+    retried["ti"].task.retries = retries
+    assert task_owner(retried).same_generation(task_owner(first))
+    retried["dag_run"].clear_number = 1
+    assert task_owner(retried).same_generation(task_owner(first)), "another task of the run was cleared"
+
+
 def test_another_run_is_another_owner() -> None:
     assert not task_owner(task_context()).same_run(task_owner(task_context(run_id="manual")))
 

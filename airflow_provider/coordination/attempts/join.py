@@ -99,7 +99,7 @@ class Join:
 
     def _has_joined(self, joins: list[AttemptEvent]) -> bool:
         """Return True if this request has joined before; as it is not the newest try, a later one has fenced it."""
-        return any(event.owner == self.owner for event in joins)
+        return any(event.owner.same_call(self.owner) for event in joins)
 
     def _store(self, participant_attempt: int) -> None:
         attempt = self.attempt
