@@ -182,6 +182,8 @@ def test_later_readers_are_computed_within_a_revert(
     assert done["within"] == "mend-reverted"
     shown = get(client, rides, "restatement", name="mend").json()["reverted_by"]
     assert shown == {"name": "mend-reverted", "state": "published"}
+    listed = get(client, rides, "restatements").json()["restatements"]
+    assert {entry["name"]: entry["taken_back"] for entry in listed} == {"mend": True, "mend-reverted": False}
 
 
 def test_lease_that_a_revert_needs_is_kept(client: TestClient, rides: Rides) -> None:

@@ -90,3 +90,7 @@ def revert_with_readers(admin: Visitor, world: PageWorld) -> None:
     expect(region).to_contain_text("the first rows were right")
     expect(region).to_contain_text("Byadmin")
     assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 3, 3 rows"
+    listed = look_at_restatements(admin, RIDES).get_by_role("region", name="Restatements").locator("tbody tr")
+    expect(listed.filter(has_text="the harbour sent a ride twice").locator(".ep-badge")).to_have_text(
+        "taken back"
+    )

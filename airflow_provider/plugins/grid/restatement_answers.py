@@ -68,6 +68,7 @@ class Summary:
 
     :param record: without what was asked for and the members. :param epochs: number of members.
     :param csn: of its commit; None while it is not published. :param at: the store's time of its last write.
+    :param is_taken_back: a revert of it is published.
     """
 
     name: RestatementId
@@ -76,6 +77,7 @@ class Summary:
     epochs: int
     csn: int | None
     at: datetime
+    is_taken_back: bool = False
 
 
 def visible_jobs(
@@ -108,6 +110,7 @@ def summary_answer(found: Summary, standing: Standing | None) -> dict[str, Any]:
         **_approval(record, standing.status.output if standing else ""),
         "ended": record.ended,
         "reverts": record.reverts,
+        "taken_back": found.is_taken_back,
     }
 
 

@@ -160,8 +160,9 @@ class Asked:
             )
             for stamped in records
         ]
+        taken_back = {summary.record.reverts for summary in found if summary.csn is not None}
         return sorted(
-            found,
+            (replace(summary, is_taken_back=summary.name in taken_back) for summary in found),
             key=lambda summary: (summary.record.state is RestatementState.OPEN, summary.at),
             reverse=True,
         )

@@ -58,7 +58,7 @@ function Entry({ one, go }) {
   return h("tr", null,
     h("th", { scope: "row" }, h(ViewLink, { place: { view: "restatements", name: one.name }, go }, one.name),
       one.reverts ? h("small", null, `takes ${one.reverts} back`) : null),
-    h("td", null, h(Badge, { state: one.state })),
+    h("td", null, h(Badge, { state: one.taken_back ? "taken back" : one.state })),
     h("td", { className: "ep-once" }, h(Progress, { one })),
     h("td", null, one.reason, one.ended ? h("small", null, `ended: ${one.ended}`) : null),
     h("td", null, one.by),
