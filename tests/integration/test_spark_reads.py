@@ -457,6 +457,24 @@ def test_the_runtime_opens_no_file_that_a_transform_excludes(
         epoch.write(SEEN, spark.sql("select 1L as rows"))
 
 
+@on_classic
+@pytest.mark.usefixtures("runtime_jar")
+def test_a_prefix_of_letters_beyond_the_first_plane_finds_its_rows(
+    spark: SparkSession, settings: Settings
+) -> None:
+    """Iceberg takes a letter of two UTF-16 units for all that a file of two characters has in common."""
+    events = Table("events", partition_by=["truncate(2, name)"])
+    writes = Job("events", outputs=[events], cadence="@hourly")
+    with epoch_run(writes, hour(0), spark=spark, settings=settings) as epoch:
+        names = "concat(if(id % 2 = 0, '\U0001f600', 'b'), id) as name"
+        epoch.write(events, spark.range(24).selectExpr("id", names))
+    with epoch_run(READER, hour(0), spark=spark, settings=settings) as epoch:
+        df = epoch.read(EVENTS)
+        assert "BatchScan" in _plan(df)
+        assert df.where("startswith(name, '\U0001f600')").count() == 12
+        epoch.write(SEEN, spark.sql("select 1L as rows"))
+
+
 def test_a_warehouse_that_readers_may_not_write_is_read_as_files(
     spark: SparkSession, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

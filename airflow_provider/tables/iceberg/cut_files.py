@@ -27,7 +27,8 @@ from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, TruncateTransform, VoidTransform
+from pyiceberg.types import StringType
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput
@@ -50,7 +51,7 @@ from airflow_provider.tables.iceberg.file_io import write_together
 from airflow_provider.tables.iceberg.task_writer import IcebergTaskWriter, OpenFile
 from airflow_provider.tables.statistics import Clip
 
-FORM = 2
+FORM = 3
 """Number of the form in which this version of the package writes cut files: another one gets another name."""
 _READ_AT_ONCE = 16
 _NAME = "v1.metadata.json"
@@ -221,19 +222,30 @@ def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:
         content = manifest_files.content(layout.io, manifest.manifest_path)
         fields = json.loads(avro.said(content)["partition-spec"])
         spec = PartitionSpec.model_validate({"spec-id": spec_id, "fields": fields})
-        layout.specs[spec_id] = _renamed(spec, layout.schema)
+        layout.specs[spec_id] = _for_readers(spec, layout.schema)
     return spec_id
 
 
-def _renamed(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
-    """Return *spec* whose fields are named as their columns are now: readers refuse the name of another column."""
-    fields = [
-        field.model_copy(update={"name": schema.find_column_name(field.source_id) or field.name})
-        if isinstance(field.transform, IdentityTransform)
-        else field
-        for field in spec.fields
-    ]
+def _for_readers(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
+    """Return *spec* with the fields' columns as they are now, and without the first letters of texts.
+
+    Readers refuse a field that has the name of another column. Iceberg's Java library takes a prefix of as many UTF-16
+    units as a field has characters for the whole value, so that ``startswith`` skips files of rows that it is true for.
+    A file's bounds exclude as much.
+    """
+    fields = []
+    for field in spec.fields:
+        change: dict[str, Any] = {}
+        if isinstance(field.transform, IdentityTransform):
+            change["name"] = schema.find_column_name(field.source_id) or field.name
+        elif isinstance(field.transform, TruncateTransform) and _is_text(schema, field.source_id):
+            change["transform"] = VoidTransform()
+        fields.append(field.model_copy(update=change))
     return PartitionSpec(*fields, spec_id=spec.spec_id)
+
+
+def _is_text(schema: Schema, column: int) -> bool:
+    return isinstance(schema.find_type(column), StringType)
 
 
 def _own(layout: manifests.Layout, kept: Sequence[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
