@@ -470,6 +470,32 @@ def test_every_type_and_name_comes_back_and_an_incremental_table_gets_rows(
 
 
 @on_classic
+@pytest.mark.parametrize("column", ["d", "st.`x.y`"])
+def test_statements_compare_floating_point_numbers_as_spark_does(
+    spark: SparkSession, settings: Settings, service: EpochService, column: str
+) -> None:
+    """NaN is the greatest number, and -0.0 equals 0.0: in a file of the base, and in one of the draft."""
+    table = Table("levels", kind="full")
+    job = Job("levels", inputs=[previous(table)], outputs=[table], cadence="@hourly", origin=MIDNIGHT)
+    rows = "SELECT /*+ COALESCE(1) */ id, d, named_struct('x.y', float(d)) FROM VALUES {0} AS v(id, d)"
+    files = [
+        rows.format(values) for values in ("(1, 1D), (2, double('nan')), (3, 5D)", "(4, -0.0D), (5, -1D)")
+    ]
+    left = {"> 100": [1, 3, 4, 5], "= 0": [1, 3, 5], "< 5": [3]}
+    for number in range(2):
+        with epoch_run(job, hour(number), spark=spark, settings=settings) as epoch:
+            schema = "id int, d double, st struct<`x.y`: float>"
+            with epoch.draft(table, schema=schema, empty=number == 0) as levels:
+                for values in files:
+                    spark.sql(f"INSERT INTO {levels} {values}")
+                for condition, ids in left.items() if number else ():
+                    spark.sql(f"DELETE FROM {levels} WHERE {column} {condition}")  # noqa: S608
+                    assert sorted(row.id for row in spark.table(levels).collect()) == sorted(2 * ids)
+    found = service.cuts.read(service.cuts.cut("default", ["levels"]), "levels", ["id"])
+    assert found["id"].to_pylist() == [3, 3]
+
+
+@on_classic
 def test_missing_requirements_are_named_before_any_work(
     spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

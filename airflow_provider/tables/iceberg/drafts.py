@@ -10,7 +10,7 @@ See docs/decisions/drafts.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput
@@ -78,6 +78,16 @@ class Columns:
     def counted(self) -> set[int]:
         """Ids of the columns with statistics (:meth:`TableFormat.statistics`)."""
         return {field.field_id for field in self.schema.fields if isinstance(field.field_type, PrimitiveType)}
+
+    @property
+    def floating(self) -> dict[int, str]:
+        """Names of the floating point numbers by id, also of those within structs."""
+        columns, kinds = self.drafted, (FloatType, DoubleType)
+        return {
+            number: str(columns.find_column_name(number))
+            for number in columns.field_ids
+            if isinstance(columns.find_type(number), kinds)
+        }
 
     @property
     def drafted_spec(self) -> PartitionSpec:
@@ -154,7 +164,10 @@ def _empty(draft: Draft, columns: Columns) -> TableMetadataV2:
             "last-partition-id": columns.spec.last_assigned_field_id,
             "sort-orders": [order],
             "default-sort-order-id": order.order_id,
-            "properties": dict(_PROPERTIES),
+            "properties": _PROPERTIES
+            # Without bounds, Spark alone says which rows a statement is about: to Iceberg NaN is no great number, and
+            # -0.0 is less than 0.0.
+            | {f"write.metadata.metrics.column.{name}": "counts" for name in columns.floating.values()},
         }
     )
 
@@ -174,7 +187,8 @@ def base_files(io: FileIO, draft: Draft, columns: Columns, table: Table) -> Iter
                 next_step="write this epoch with epoch.write; later ones can be drafts.",
                 table=draft.place.table.name,
             )
-        yield moved(file, values(file)[1:], columns.drafted_spec.spec_id, columns.epoch)
+        own = columns.drafted_spec.spec_id
+        yield moved(file, values(file)[1:], own, columns.epoch, unbounded=columns.floating)
 
 
 def _beginning_with(
@@ -214,17 +228,27 @@ def values(file: DataFile) -> list[Any]:
 
 
 def moved(
-    file: DataFile, partition: Iterable[Any], spec_id: int, epoch: int, barrier: int | None = None
+    file: DataFile,
+    partition: Iterable[Any],
+    spec_id: int,
+    epoch: int,
+    barrier: int | None = None,
+    *,
+    unbounded: Collection[int] = (),
 ) -> DataFile:
     """Return *file* in another partition.
 
     :param epoch: id of the epoch column, of which the file may have statistics of an earlier epoch.
     :param barrier: value (microseconds) for the statistics of that column; None to drop them.
+    :param unbounded: ids of the columns whose bounds are dropped.
     """
 
     def said(statistics: dict[int, Any] | None, value: Any) -> dict[int, Any]:
         kept = {number: figure for number, figure in (statistics or {}).items() if number != epoch}
         return kept if barrier is None else kept | {epoch: value}
+
+    def bounds(of: dict[int, bytes] | None, value: Any) -> dict[int, Any]:
+        return {number: bound for number, bound in said(of, value).items() if number not in unbounded}
 
     bound = None if barrier is None else manifests.encoded(barrier)
     return DataFile.from_args(
@@ -238,8 +262,8 @@ def moved(
         value_counts=said(file.value_counts, file.record_count),
         null_value_counts=said(file.null_value_counts, 0),
         nan_value_counts=file.nan_value_counts,
-        lower_bounds=said(file.lower_bounds, bound),
-        upper_bounds=said(file.upper_bounds, bound),
+        lower_bounds=bounds(file.lower_bounds, bound),
+        upper_bounds=bounds(file.upper_bounds, bound),
         split_offsets=file.split_offsets,
         spec_id=spec_id,
     )
