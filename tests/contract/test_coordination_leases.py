@@ -223,6 +223,27 @@ def test_r23_only_the_owner_changes_a_lease(world: World) -> None:
     assert world.leases.all(DOMAIN) == []
 
 
+def test_r23_an_ended_lease_is_not_the_one_that_its_owner_has_made_since(world: World) -> None:
+    """R23: a reader that stood still until its retry holds a later cut neither gets that cut nor takes it away."""
+    cascade(world)
+    ended = leased(world)
+    world.clock.advance(HOUR)
+    world.run(world.job("d"), day(3), [3])
+    world.run(world.job("e", inputs=[world.table("d")]), day(3), [30])
+    retried = leased(world)
+    assert retried.cut.barrier == barrier(3)
+    for change in (
+        lambda: world.leases.renew(ended),
+        lambda: world.leases.release(ended, ["e"]),
+    ):
+        with pytest.raises(LeaseExpired, match="has ended"):
+            change()
+    world.leases.drop(ended)
+    assert world.leases.release(ended, ["d", "e"]) is None
+    assert world.leases.find(DOMAIN, "report") == retried
+    assert world.rows_of(world.leases.renew(retried, DAY).cut)["d"] == [(1, 1), (2, 2), (3, 3)]
+
+
 def test_r23_a_lease_that_cannot_be_read_stops_everything(world: World) -> None:
     """R23: it is neither skipped, nor taken over, nor listed."""
     cascade(world)

@@ -160,12 +160,12 @@ class Leases:
         return left
 
     def drop(self, lease: Lease) -> None:
-        """End *lease* now; do nothing if it has ended."""
+        """End *lease* now; do nothing if it has ended, also if its owner has claimed another cut by its id since."""
 
         def request() -> None:
             reading = self.store.read(lease.cut.domain, [_key(lease)])
             held = reading.get(_key(lease))
-            if held is not None and held.record.owner == lease.owner:
+            if held is not None and _is_of(held, lease):
                 self._change(held, Delete(held.key), reading)
 
         self._done(request, _key(lease))
@@ -222,13 +222,13 @@ class Leases:
     def _own(self, lease: Lease) -> tuple[Stamped[LeaseRecord], Reading]:
         """Return the record of *lease*.
 
-        :raises LeaseExpired: its owner has no live lease with its id.
+        :raises LeaseExpired: its owner has no live lease with its id, or one that holds another cut.
         """
         key = _key(lease)
         reading = self.store.read(key.domain, [key])
         held = reading.get(key)
         same_store = reading.head.incarnation == lease.cut.incarnation
-        if held is None or held.record.owner != lease.owner or _over(held, reading) or not same_store:
+        if held is None or not _is_of(held, lease) or _over(held, reading) or not same_store:
             raise LeaseExpired(
                 f"lease {lease.id!r} of {lease.owner!r} has ended; what it held may be gone.",
                 next_step="make a new cut, and renew its lease before it ends.",
@@ -326,6 +326,11 @@ def _refuse_gone(cut: Cut, reading: Reading, retention: ExpiredStates) -> None:
 
 def _key(lease: Lease) -> Key[LeaseRecord]:
     return lease_key(lease.cut.domain, lease.id)
+
+
+def _is_of(held: Stamped[LeaseRecord], lease: Lease) -> bool:
+    """Return whether *held* is the record of *lease*: once that has ended, its owner may hold another cut by its id."""
+    return held.record.owner == lease.owner and set(held.record.states) <= set(lease.cut.states.values())
 
 
 def _over(held: Stamped[LeaseRecord], reading: Reading) -> bool:
