@@ -112,7 +112,7 @@ class Epochs:
         :param ttl: time to live of the lease unless it is renewed; the default is ``lease_ttl``.
         :param options: as for :meth:`cut`.
         :raises LeaseHeld: another owner has *name*; the error says until when.
-        :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
+        :raises InvalidInput: the same owner holds by *name* other tables, a later barrier, or less than a session saw.
         :raises Unavailable: the states of the given cut were expired meanwhile.
         """
         asks = f"{getpass.getuser()}@{socket.gethostname()}/{uuid7()}" if owner is None else owner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -15,6 +16,7 @@ from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease, derived_id
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import lease_key, topology_key
+from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
 from airflow_provider.stores.base import Put, Transaction
 from airflow_provider.testing.faults import Fault, FaultyStore, at
@@ -159,6 +161,22 @@ def test_r23_a_held_id_stands_for_one_cut(world: World) -> None:
         world.leases.cut(DOMAIN, ["d", "e"], name="report", owner="me", at=lease.cut.barrier),
     ):
         assert again.cut.states == lease.cut.states
+
+
+def test_r20_a_held_cut_is_not_given_to_a_session_that_has_seen_more(world: World) -> None:
+    """R20: a session goes back neither in a table nor to an earlier commit, also where a cut is held already."""
+    cascade(world)
+    lease = leased(world)
+    ask = partial(world.leases.cut, DOMAIN, ["d", "e"], name="report", owner="me")
+    session = Session.of(DOMAIN).after(lease.cut)
+    assert ask(session=session).cut.states == lease.cut.states, "a retry knows what its lease holds"
+    world.run(world.job("d"), day(3), [3])
+    for later in (session.after(world.cut("d")), session.after(world.cut("d", at=barrier(1)))):
+        with pytest.raises(InvalidInput, match="holds d, e .* not a cut for this session: d: .* has seen"):
+            ask(session=later)
+    with pytest.raises(InvalidInput, match="session of the domain"):
+        ask(session=Session.of("other"))
+    assert ask().cut.states == lease.cut.states
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Cuts:
             consistency=choice(
                 Consistency, self.reading.consistency if consistency is None else consistency, "consistency"
             ),
-            session=_checked_session(session, name),
+            session=checked_session(session, name),
         )
         if chosen is Level.READ_UNCOMMITTED:
             return self._uncommitted_cut(name, names, request, explicit=consistency is not None)
@@ -429,7 +429,7 @@ def _level(value: Level | str) -> Level:
     return level
 
 
-def _checked_session(session: Session | None, domain: DomainName) -> Session | None:
+def checked_session(session: Session | None, domain: DomainName) -> Session | None:
     if session is not None and not isinstance(session, Session):
         raise InvalidInput(
             field="session",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.sealed import refuse_sealed
-from airflow_provider.coordination.reading.cuts import Cuts
+from airflow_provider.coordination.reading.cuts import Cuts, checked_session
 from airflow_provider.coordination.reading.resolve import names_of
 from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
@@ -42,6 +42,7 @@ from airflow_provider.domain.records import (
     table_key,
     topology_key,
 )
+from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import (
     Delete,
@@ -89,6 +90,7 @@ class Leases:
         owner: str,
         ttl: timedelta | None = None,
         at: datetime | None = None,
+        session: Session | None = None,
         **options: Any,
     ) -> Lease:
         """Return the newest cut at or before *at*, leased: level REPEATABLE_READ.
@@ -98,17 +100,19 @@ class Leases:
 
         :param options: as in :meth:`Cuts.cut`.
         :raises LeaseHeld: another owner holds *name*. :raises NotReady: as :meth:`Cuts.cut`.
-        :raises InvalidInput: the same owner holds other tables, or a later barrier, by *name*.
+        :raises InvalidInput: the same owner holds by *name* other tables, a later barrier, or less than *session* saw.
         """
         key = lease_key(domain_name(domain), lease_id(name))
         wanted, until = names_of(tables), None if at is None else as_utc(at, "at")
+        seen = checked_session(session, key.domain)
 
         def request() -> Lease:
             held, reading = self._held(key, owner)
             if held is None:
-                found = self.cuts.cut(key.domain, wanted, at=until, level=Level.READ_COMMITTED, **options)
+                level = Level.READ_COMMITTED
+                found = self.cuts.cut(key.domain, wanted, at=until, level=level, session=seen, **options)
                 return self._claim(found, key, owner, ttl, reading)
-            _refuse_other_request(held, wanted, until)
+            _refuse_other_request(held, wanted, until, seen)
             return self._renew(held, reading, ttl)
 
         return self._labelled(self._done(request, key))
@@ -342,17 +346,23 @@ def _lease(held: Stamped[LeaseRecord], reading: Reading) -> Lease:
 
 
 def _refuse_other_request(
-    held: Stamped[LeaseRecord], tables: Iterable[TableName], until: datetime | None
+    held: Stamped[LeaseRecord],
+    tables: Iterable[TableName],
+    until: datetime | None,
+    session: Session | None,
 ) -> None:
     """Refuse a request that the held lease does not answer.
 
-    :raises InvalidInput: it holds other tables or a later barrier.
+    :raises InvalidInput: it holds other tables, a later barrier, or states before those that *session* has seen.
     """
     found = [state.table for state in held.record.states]
     if set(found) != set(tables):
         raise _other_request(held, f"the tables {', '.join(sorted(tables))}")
     if until is not None and held.record.barrier > until:
         raise _other_request(held, f"a barrier at or before {until.isoformat()}")
+    barriers = {state.table: state.barrier for state in held.record.states}
+    if session is not None and (behind := session.behind(held.record.csn, barriers)):
+        raise _other_request(held, f"a cut for this session: {'; '.join(map(str, behind))}")
 
 
 def _other_request(held: Stamped[LeaseRecord], wanted: str) -> InvalidInput:
