@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
+from shlex import quote
 
 from airflow.configuration import conf
 from airflow.utils.cli import suppress_logs_and_warning
@@ -25,7 +26,6 @@ Command = Callable[[Namespace], None]
 
 _COMMAND = re.compile(r"`(airflow epochs (?!db\b|check\b|serve\b)[a-z][^`]*)`")
 """Commands in messages, but for those that are for a whole store, or none."""
-_PLAIN = re.compile(r"[\w.-]+")
 
 
 def command(function: Command) -> Command:
@@ -48,7 +48,8 @@ def addressed(text: str, arguments: Namespace) -> str:
     """Return *text*, whose commands are for the domain and the connection of this command, as they are to be typed."""
     domain, conn_id = getattr(arguments, "domain", None), getattr(arguments, "conn_id", None)
     given = {"--domain": None if domain == ARG_DOMAIN.kwargs["default"] else domain, "--conn-id": conn_id}
-    options = {name: value for name, value in given.items() if value and _PLAIN.fullmatch(value)}
+    # A backtick would end the command, as messages show it.
+    options = {name: quote(value) for name, value in given.items() if value and "`" not in value}
 
     def typed(match: re.Match[str]) -> str:
         lacking = (f" {name} {value}" for name, value in options.items() if name not in match[1])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import answer, block, facts
-from airflow_provider.cli.command import command, hook_of, known_connections
+from airflow_provider.cli.command import addressed, command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.symptom import Examination
 from airflow_provider.domain.errors import FinalError
@@ -25,6 +26,10 @@ def doctor(arguments: Namespace) -> None:
     with hook.get_conn(create=False) as service:
         source_readers = SourceReaders(known_connections(hook, service.store, arguments.domain))
         found = examine(service.store, service.formats, arguments.domain, source_readers=source_readers)
+    symptoms = [
+        replace(symptom, next_step=addressed(symptom.next_step, arguments)) for symptom in found.symptoms
+    ]
+    found = replace(found, symptoms=tuple(symptoms))
     told = {
         "domain": found.domain,
         "csn": found.csn,

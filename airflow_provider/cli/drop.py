@@ -8,19 +8,23 @@ from typing import Any
 
 from airflow_provider.cli.answer import answer, facts, show, table
 from airflow_provider.cli.backfilling import confirm, refuse_unheard
-from airflow_provider.cli.command import command, hook_of
+from airflow_provider.cli.command import addressed, command, hook_of
 from airflow_provider.cli.restating import several
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.drop import Dropped, unfinished_drop
 from airflow_provider.coordination.upkeep.drop_plan import DropPlan, refuse
 from airflow_provider.domain.dropping import Dropping, Subject
 
+_NEXT = "the names are free. `airflow epochs retention vacuum` deletes the files, two hours from now at the earliest."
+
 
 @command
 def drop(arguments: Namespace) -> None:
     """Drop a table with its job, a job with its tables, or all of a domain."""
     subject = Subject(arguments.subject)
-    domain = arguments.name if subject is Subject.DOMAIN else arguments.domain
+    if subject is Subject.DOMAIN:
+        arguments.domain = arguments.name  # also that of the commands in errors
+    domain = arguments.domain
     with hook_of(arguments).get_conn(create=False) as service:
         left = unfinished_drop(service.context, domain)
         if left is not None:
@@ -72,8 +76,7 @@ def _tell(arguments: Namespace, dropped: Dropped | None) -> None:
         "dropped": f"{several(len(dropped.jobs), 'job')}, {several(len(dropped.tables), 'table')}",
         "CSN": dropped.csn,
         "left in the catalog": list(dropped.left) or None,
-        "next step": "the names are free. `airflow epochs retention vacuum` deletes the files, two hours from now at "
-        "the earliest.",
+        "next step": addressed(_NEXT, arguments),
     }
     answer(arguments, told, facts(seen))
 

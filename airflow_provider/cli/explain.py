@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC
 from itertools import groupby
 
@@ -13,7 +14,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from airflow_provider.cli.answer import answer, block, facts, heading, indented, lines, moment, text
-from airflow_provider.cli.command import command, hook_of, known_connections
+from airflow_provider.cli.command import addressed, command, hook_of, known_connections
 from airflow_provider.coordination.upkeep.explain import Explanation, explain
 from airflow_provider.domain.epoch import AttemptEvent
 from airflow_provider.domain.errors import InvalidInput
@@ -38,6 +39,7 @@ def explain_epoch(arguments: Namespace) -> None:
         interval = _interval(reader, arguments.domain, arguments.job, arguments.interval)
         source_readers = SourceReaders(known_connections(hook, reader, arguments.domain))
         found = explain(reader, arguments.domain, arguments.job, interval, source_readers=source_readers)
+    found = replace(found, next_step=addressed(found.next_step, arguments))
     ended = [told_end(owner, state) for owner in found.holders if (state := _ended_as(owner))]
     answer(
         arguments,

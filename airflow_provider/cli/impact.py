@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from airflow_provider.cli.answer import answer, facts, table
 from airflow_provider.cli.command import command, hook_of
 from airflow_provider.cli.holding import held_facts
-from airflow_provider.cli.restating import length, next_command, several, size, spans, stretches
+from airflow_provider.cli.restating import (
+    length,
+    next_command,
+    obstacles_of,
+    several,
+    size,
+    spans,
+    stretches,
+)
 from airflow_provider.coordination.restating.impact import Impact, impact
 
 _COLUMNS = ("job", "from (UTC)", "to (UTC)", "epochs", "what becomes of them")
@@ -30,7 +38,7 @@ def show_impact(arguments: Namespace) -> None:
         "ignored": held_facts(found.ignored),
         "uncommitted": planned.uncommitted,
         "expected_seconds": round(planned.expected.total_seconds()),
-        "obstacles": list(planned.obstacles),
+        "obstacles": obstacles_of(arguments, planned),
         "next_step": step,
     }
     uncommitted = f"{several(planned.uncommitted, 'epoch')} of the interval: normal runs compute them"
@@ -39,7 +47,7 @@ def show_impact(arguments: Namespace) -> None:
         "computed again": size(planned.members),
         "expected time": f"{took}, if one epoch is computed after the other" if took else None,
         "not committed": uncommitted if planned.uncommitted else None,
-        "obstacles": list(planned.obstacles),
+        "obstacles": obstacles_of(arguments, planned),
         "next step": step,
     }
     answer(arguments, told, facts(seen), table(_COLUMNS, list(_rows(found))))

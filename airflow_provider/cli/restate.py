@@ -20,6 +20,7 @@ from airflow_provider.cli.restating import (
     members_table,
     next_command,
     next_step,
+    obstacles_of,
     plan_summary,
     progress_table,
     record_facts,
@@ -62,7 +63,7 @@ def plan(arguments: Namespace) -> None:
         "uncommitted": planned.uncommitted,
         "held": held_facts(planned.held),
         "expected_seconds": round(planned.expected.total_seconds()),
-        "obstacles": list(planned.obstacles),
+        "obstacles": obstacles_of(arguments, planned),
         "next_step": step,
     }
     summary = plan_summary(arguments, planned, step, held_lines(planned.held))

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from airflow_provider.cli.answer import block, facts, indented, lines, moment, table, text
+from airflow_provider.cli.command import addressed
 from airflow_provider.coordination.restating import next_steps
 from airflow_provider.coordination.restating.next_steps import Commands
 from airflow_provider.coordination.restating.plan import Plan
@@ -73,10 +74,15 @@ def plan_summary(arguments: Namespace, planned: Plan, step: str, held: Sequence[
             "held": list(held),
             "expected time": f"{took}, if one epoch is computed after the other" if took else None,
             "not committed": uncommitted if planned.uncommitted else None,
-            "obstacles": list(planned.obstacles),
+            "obstacles": obstacles_of(arguments, planned),
             "next step": step,
         }
     )
+
+
+def obstacles_of(arguments: Namespace, planned: Plan) -> list[str]:
+    """Return what is in the way of *planned*, with commands as they are to be typed."""
+    return [addressed(obstacle, arguments) for obstacle in planned.obstacles]
 
 
 def members_table(members: Sequence[JobEpochs]) -> RenderableType:

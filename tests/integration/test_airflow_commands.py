@@ -226,7 +226,9 @@ def test_retire_and_revive(epochs: Run, home: Path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["retired", "ends"]), done.stderr
     (line,) = json.loads(epochs("status", "--domain", "ends", "-o", "json").stdout)["tables"]
     assert line["retired"].startswith("it was a trial (")
-    assert "it was a trial" in epochs("explain", "ends", "--domain", "ends").stdout
+    explained = epochs("explain", "ends", "--domain", "ends").stdout
+    assert "it was a trial" in explained
+    assert "`airflow epochs revive ends --domain ends`" in explained, "a command that can be typed as it is"
     left = epochs("retire", "ends", "--reason", "x", "--table", "ended", "--domain", "ends")
     assert (left.returncode, "no longer declares" in left.stderr) == (1, True)
     assert epochs("revive", "ends", "--domain", "ends").returncode == 0
@@ -265,6 +267,8 @@ def test_drop_and_start_over(epochs: Run, home: Path) -> None:
         service.register(Job("wrong", outputs=outputs, cadence="@hourly", origin=ORIGIN + timedelta(hours=5)))
     (line,) = json.loads(epochs("status", "--domain", "anew", "-o", "json").stdout)["tables"]
     assert line["table"] == "first"
+    dropped = epochs("drop", "domain", "anew", "--reason", "x", "--yes")
+    assert "`airflow epochs retention vacuum --domain anew`" in dropped.stdout, dropped.stderr
     gone = epochs("drop", "domain", "nowhere", "--reason", "x", "--yes")
     assert (gone.returncode, gone.stderr.startswith("UnknownName: domain 'nowhere' has no jobs")) == (1, True)
 

@@ -49,6 +49,18 @@ def test_each_finding_of_doctor_names_a_command(service: EpochService, epochs: R
     assert "SparkException" in printed
 
 
+def test_commands_of_doctor_lead_to_the_store_that_it_has_looked_at(
+    service: EpochService, epochs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R17: also where that is not the store of the default connection."""
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", epochs_connection(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(tmp_path / "elsewhere"))
+    service.abort(begun(service, 1), "SparkException: it failed")
+    (found,) = json.loads(epochs("doctor", "--conn-id", "other", "-o", "json")[1])["symptoms"]
+    code, printed, failed = epochs(*found["next_step"].split("`")[1].split()[2:])
+    assert (code, "SparkException" in printed) == (0, True), failed
+
+
 def test_changes_are_printed_once_with_a_kept_position(epochs: Run) -> None:
     """R35: one line of JSON a table; behind its position there is nothing; a position that is none is named."""
     code, printed, _ = epochs("changes")

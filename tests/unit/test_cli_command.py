@@ -17,6 +17,8 @@ TOLD = "`airflow epochs restate diff ten`, then `airflow epochs restate status t
         ("default", None, ""),
         ("nyc", None, " --domain nyc"),
         ("nyc", "other_store", " --domain nyc --conn-id other_store"),
+        ("New York", None, " --domain 'New York'"),
+        ("it's", "a store", """ --domain 'it'"'"'s' --conn-id 'a store'"""),
         ("`nyc`", None, ""),
     ],
 )
