@@ -105,7 +105,7 @@ def _block(arguments: Namespace, holder: Holder, tables: Sequence[str]) -> Rende
 def _step(arguments: Namespace, holder: Holder) -> str:
     """Return the command that tells more of *holder*."""
     commands = Commands(arguments.domain, arguments.conn_id)
-    return commands.of("explain", holder.job, typed_epoch(holder.interval))
+    return commands.of("explain", holder.job, typed_epoch(holder.interval, holder.timezone))
 
 
 def _facts(row: TableLag) -> dict[str, Any]:

@@ -25,8 +25,15 @@ def from_to(interval: Interval) -> str:
     return f"{moment(interval.start)} to {moment(interval.end)} UTC"
 
 
-def typed_epoch(interval: Interval) -> str:
-    """Return *interval* as commands take it; a day in UTC by its date."""
-    if interval.end - interval.start == _DAY and f"{interval.start:%H%M%S%f}" == "000000000000":
+def typed_epoch(interval: Interval, timezone: str) -> str:
+    """Return *interval* as commands take it; a day in UTC by its date.
+
+    :param timezone: of the job's calendar, in which commands take a date for a day.
+    """
+    if (
+        timezone == "UTC"
+        and interval.end - interval.start == _DAY
+        and f"{interval.start:%H%M%S%f}" == "000000000000"
+    ):
         return f"{interval.start:%Y-%m-%d}"
     return f"{interval.start.isoformat()}/{interval.end.isoformat()}"

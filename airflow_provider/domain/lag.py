@@ -57,6 +57,7 @@ class Holder:
 
     :param since: begin of its attempt, or its last sign; when the epoch was due if it has not begun.
     :param because: why it failed, or what it waits for. :param owner: of its attempt.
+    :param timezone: of the calendar by which commands take the epoch.
     """
 
     job: JobName
@@ -65,6 +66,7 @@ class Holder:
     since: datetime | None = None
     because: str = ""
     owner: Owner | None = None
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -370,14 +372,15 @@ class _Holders:
         because: str = "",
         owner: Owner | None = None,
     ) -> Holder:
-        epoch = self.first[table]
+        epoch, record = self.first[table], self.lags.tables[table].record
         return Holder(
-            job=self.lags.tables[table].record.job,
+            job=record.job,
             interval=epoch,
             state=state,
             since=since or epoch.end,
             because=because,
             owner=owner,
+            timezone=record.cadence.timezone,
         )
 
     def _at_work(

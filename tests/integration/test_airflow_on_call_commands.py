@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.errors import Fenced
+from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.topology import Job, Table
 from tests.airflow_runs import epochs_connection, typed
-from tests.integration.flights import begun, published
+from tests.integration.flights import ORIGIN, begun, published
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,17 @@ def test_wait_has_an_exit_code_of_its_own_for_the_time_out() -> None:
     assert "flights: its watermark is 2013-02-07" in done.stderr
     assert typed("wait", "flights", "--at", "2013-02-08T05", "--timeout", "1s").returncode == 1
     assert typed("wait", "flight", "--at", "2013-02-07", "--timeout", "1s").returncode == 1
+
+
+def test_lag_names_the_epoch_as_its_job_counts_days(service: EpochService) -> None:
+    """Section 10: a day from midnight to midnight in UTC is no day of a job in another time zone."""
+    cadence = Cadence("0 1 * * *", "Europe/Vienna")
+    service.register(Job("vienna", outputs=[Table("trams")], cadence=cadence, origin=ORIGIN))
+    (holder,) = json.loads(typed("lag", "trams", "-o", "json").stdout)["held_back_by"]
+    assert (holder["job"], holder["start"]) == ("vienna", ORIGIN.isoformat())
+    told = typed(*shlex.split(holder["next_step"])[2:], "-o", "json")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert json.loads(told.stdout)["start"] == ORIGIN.isoformat()
 
 
 class Terminal(io.StringIO):
