@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_provider.domain.errors import NotReady
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
+from airflow_provider.domain.schedule import run_interval
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.faults import FaultyStore
@@ -73,6 +75,29 @@ def test_only_valid_dag_ids_are_called_dags(world: World, name: str, dag: str) -
         f"orders: brought by job orders{dag}, begun by run 1 and not ended"
     ]
     assert [holder.names_dag for holder in told.holders] == [bool(dag)]
+
+
+def test_the_skip_that_explain_names_can_be_typed(world: World) -> None:
+    """R5: with job and epoch, as the shell takes them; then the wait is over."""
+    inputs, full = world.job("late orders"), world.table("f", kind="full")
+    reader, keeps = world.job("r", inputs=[world.table("late orders")]), world.job("f", outputs=[full])
+    of_full = world.job("of full", inputs=[state(full)])
+    for number in (1, 2):
+        world.run(keeps, day(number))
+        world.run(inputs, day(number))
+    world.run(reader, day(1))
+    world.run(of_full, day(2))
+    world.coordinator.register(world.job("new", inputs=[world.table("r")]))
+    world.coordinator.retire(DOMAIN, "of full", reason="trial", by="me")
+    world.keeper().expire(DOMAIN, "f", barrier(1))
+    world.coordinator.revive(DOMAIN, "of full")
+    for job, number in (("of full", 1), ("new", 2)):
+        told = explain(world.store, DOMAIN, job, day(number))
+        words = shlex.split(told.next_step.split("`")[1])
+        assert words[:4] == ["airflow", "epochs", "skip", job]
+        assert run_interval(reader.cadence, explicit=words[4]) == day(number)
+    world.coordinator.skip(DOMAIN, "of full", day(1), "expired", by="me")
+    assert world.rows("of full") == {"of full": [(2, 1)]}
 
 
 def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> None:

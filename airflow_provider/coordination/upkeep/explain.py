@@ -144,7 +144,7 @@ def explain(
     explained = _in_its_group(reader, explained, record, None if found is None else found.record)
     gone = retention.expired_at({table.name: epoch.end for table in record.outputs})
     if record.retired:
-        step = f"nothing; `airflow epochs revive {owner}` brings the job back."
+        step = f"nothing; `airflow epochs revive {quote(owner)}` brings the job back."
         waiting = () if explained.csn else (f"nothing: the job is retired: {record.retired}",)
         return replace(explained, retired=record.retired, expired=gone, waiting_for=waiting, next_step=step)
     return replace(explained, inactive=inactive_jobs(reader, name).get(owner), expired=gone)
@@ -277,12 +277,14 @@ def _not_begun(
     )
     told = with_way_out(reader, resolving, missing, tables)
     waiting = tuple(map(str, told))
+    span = f"{epoch.start.isoformat()}/{epoch.end.isoformat()}"
+    skip = f"`airflow epochs skip {quote(job.name)} {span} --reason …`"
     if gone:
         lost = (f"{read.table}: what it had at {read.high.isoformat()} is expired" for read in gone)
         waiting = (*lost, *waiting)
-        step = "`airflow epochs skip`: what it would read was taken back by retention."
+        step = f"{skip}: what it would read was taken back by retention."
     elif waiting:
-        step = "run or repair the jobs that write these tables; if their data never comes, `airflow epochs skip`."
+        step = f"run or repair the jobs that write these tables; if their data never comes, {skip}."
         ways_out = [need.way_out for need in told if need.way_out]
         step = f"{'; '.join(dict.fromkeys(ways_out))}." if ways_out else step
     elif epoch.end > reading.now:
