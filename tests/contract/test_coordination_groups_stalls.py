@@ -11,7 +11,7 @@ from airflow_provider.coordination.upkeep.members_now import MemberState
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.topology import Group, Job, increment, previous
-from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day, owner
 from tests.contract.groups import Chain, committed, states
 from tests.contract.restating import sound
 
@@ -31,6 +31,25 @@ def _cleared_alone(chain: Chain) -> Chain:
     """The task of b is cleared, and not the one of d, which has read it."""
     chain.stage(chain.jobs[0], 2, owner(generation=1), values=[21])
     return chain
+
+
+def test_explain_tells_an_attempt_within_a_group_like_any_other(world: World) -> None:
+    """R40: who computes a first revision, and that it is silent; nothing is computed again."""
+    chain = Chain.of(world)
+    attempt = world.begin(chain.jobs[0], day(1))
+    told = explain(world.store, DOMAIN, "b", day(1))
+    assert (told.state, told.owner, told.next_step) == (
+        EpochState.OPEN,
+        attempt.owner,
+        "wait for that attempt.",
+    )
+    assert told.summary.startswith(
+        f"computed by {attempt.owner}; flights 2024-01-02T00:00:00Z of group flights: 0"
+    )
+    world.clock.advance(PAST_TTL)
+    told = explain(world.store, DOMAIN, "b", day(1))
+    assert "is silent since" in told.summary
+    assert told.next_step == "run the task again: the next attempt takes over."
 
 
 @pytest.mark.parametrize(("happens", "outdated"), [(_declared_anew, ["b", "d"]), (_cleared_alone, ["d"])])

@@ -319,8 +319,9 @@ def _begun(
     findings: tuple[Finding, ...] = ()
     places: tuple[str, ...] = ()
     restating = epoch.attempt.restated_by if epoch.attempt is not None else None
-    if epoch.attempt is None or restating is not None:
-        done = epoch.committed
+    done = epoch.committed
+    # A first revision within the barrier of a group is an attempt like others until it is staged.
+    if epoch.attempt is None or (restating is not None and done is not None):
         state, revision = (done.state, done.revision) if done else (EpochState.NOTHING, None)
         summary = f"committed by {done.owner if done else 'no attempt'}"
         step = "nothing to do."
