@@ -10,7 +10,13 @@ import pytest
 
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.domain.defaults import DEFAULTS
-from airflow_provider.domain.errors import InvalidInput, LeaseExpired, LeaseHeld, StoreIncompatible
+from airflow_provider.domain.errors import (
+    InvalidInput,
+    LeaseExpired,
+    LeaseHeld,
+    StoreIncompatible,
+    Unavailable,
+)
 from airflow_provider.domain.identifiers import lease_id
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import Lease, derived_id
@@ -177,6 +183,9 @@ def test_r20_a_held_cut_is_not_given_to_a_session_that_has_seen_more(world: Worl
     with pytest.raises(InvalidInput, match="session of the domain"):
         ask(session=Session.of("other"))
     assert ask().cut.states == lease.cut.states
+    world.restore()
+    with pytest.raises(Unavailable, match="restored"):
+        ask(session=session)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from airflow_provider.coordination.commits.expired_states import ExpiredStates, expired_states
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.reading.cuts import Cuts, checked_session
-from airflow_provider.coordination.reading.resolve import names_of
+from airflow_provider.coordination.reading.resolve import names_of, refuse_replaced, refuse_rolled_back
 from airflow_provider.coordination.retrying import retry
 from airflow_provider.domain.clock import Clock, SystemClock
 from airflow_provider.domain.cut import Cut
@@ -112,6 +112,7 @@ class Leases:
                 level = Level.READ_COMMITTED
                 found = self.cuts.cut(key.domain, wanted, at=until, level=level, session=seen, **options)
                 return self._claim(found, key, owner, ttl, reading)
+            self._refuse_undone(seen)
             _refuse_other_request(held, wanted, until, seen)
             return self._renew(held, reading, ttl)
 
@@ -210,6 +211,13 @@ class Leases:
         cut = lease.cut
         outdated = joined((*cut.outdated, *self.cuts.outdated(cut.domain, cut.states, cut.csn)))
         return replace(lease, cut=replace(cut, outdated=outdated))
+
+    def _refuse_undone(self, session: Session | None) -> None:
+        """:raises Unavailable: the session may have seen what a rollback took back, or a restored store has lost."""
+        if session is not None:
+            reading = self.store.read(session.domain, [topology_key(session.domain)])
+            refuse_rolled_back(session, reading)
+            refuse_replaced(session, reading)
 
     # --- one try each; RequirementFailed after a lost race ------------------------------------------------------
 

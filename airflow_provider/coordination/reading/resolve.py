@@ -130,7 +130,7 @@ def resolved(
     altogether = request.consistency is Consistency.ALTOGETHER
     reading, tables = (_altogether if altogether else TableVersions.of_all)(versions, domain, names)
     found = {name: tables[name] for name in names}
-    _refuse_rolled_back(request.session, reading)
+    refuse_rolled_back(request.session, reading)
     at = request.at
     if altogether:
         inactive = inactive_jobs(versions.reader, domain)
@@ -212,15 +212,7 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
     """
     if session is None:
         return
-    if session.incarnation and session.incarnation != reading.head.incarnation:
-        raise Unavailable(
-            f"the session has seen incarnation {session.incarnation} of the store, which is "
-            f"{reading.head.incarnation} now: it was restored, or a standby was promoted, and what was seen may be "
-            "undone.",
-            next_step="look at what was restored, then begin a new session.",
-            expected=session.incarnation,
-            found=reading.head.incarnation,
-        )
+    refuse_replaced(session, reading)
     others = session.reborn({name: record.born for name, (record, _) in found.items()})
     if others:
         raise Unavailable(
@@ -239,7 +231,20 @@ def _refuse_behind(session: Session | None, reading: Reading, found: Resolved, a
         )
 
 
-def _refuse_rolled_back(session: Session | None, reading: Reading) -> None:
+def refuse_replaced(session: Session, reading: Reading) -> None:
+    """:raises Unavailable: the session has seen another incarnation of the store."""
+    if session.incarnation and session.incarnation != reading.head.incarnation:
+        raise Unavailable(
+            f"the session has seen incarnation {session.incarnation} of the store, which is "
+            f"{reading.head.incarnation} now: it was restored, or a standby was promoted, and what was seen may be "
+            "undone.",
+            next_step="look at what was restored, then begin a new session.",
+            expected=session.incarnation,
+            found=reading.head.incarnation,
+        )
+
+
+def refuse_rolled_back(session: Session | None, reading: Reading) -> None:
     """:raises Unavailable: the session may have seen rows that a rollback of the domain has taken back since."""
     topology = None if session is None else reading.get(topology_key(session.domain))
     if session is None or topology is None or session.incarnation != reading.head.incarnation:
