@@ -11,6 +11,7 @@ import pytest
 from airflow_provider.coordination.reading.wait import JobInputs, check_inputs, wait_for
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.explain import explain
+from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState
 from airflow_provider.domain.errors import NotReady
@@ -98,6 +99,19 @@ def test_the_skip_that_explain_names_can_be_typed(world: World) -> None:
         assert run_interval(reader.cadence, explicit=words[4]) == day(number)
     world.coordinator.skip(DOMAIN, "of full", day(1), "expired", by="me")
     assert world.rows("of full") == {"of full": [(2, 1)]}
+
+
+def test_explain_tells_an_epoch_that_was_taken_back_as_one_that_is_to_be_run(world: World) -> None:
+    """R30: nothing is committed of it, so that no table is lacking beside others."""
+    job, context = world.job("a"), world.coordinator.context
+    for number in (1, 2):
+        world.run(job, day(number))
+    world.clock.advance(timedelta(seconds=1))
+    rollback(context, plan_rollback(context, DOMAIN, 1), reason="wrong", by="me")
+    told = explain(world.store, DOMAIN, "a")
+    assert (told.interval, told.summary) == (day(2), "not begun")
+    assert told.next_step == "run the task of job 'a' for it; its inputs are ready."
+    assert told.log[-1].record.state is EpochState.ROLLED_BACK
 
 
 def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> None:

@@ -130,7 +130,7 @@ def explain(
         explained = _with_job_before(explained, record, reading)
     else:
         explained = _begun(record, found, reading.get(lock), reading.now, log)
-    if found is not None and found.record.attempt is None:
+    if found is not None and found.record.attempt is None and found.record.committed is not None:
         explained = _with_later_tables(explained, record, _lacking(name, record, epoch, reading))
         explained = _with_source(
             explained, [entry for entry in behind_of(reading, name) if entry.is_of(owner, epoch)]
