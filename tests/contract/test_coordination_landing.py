@@ -314,6 +314,23 @@ def test_declarations_of_older_versions_stay_readable(world: World, tmp_path: Pa
 # --- named -------------------------------------------------------------------------------------------------------
 
 
+def test_src1_the_step_for_a_replaced_file_binds_no_ignored_one(world: World, tmp_path: Path) -> None:
+    """I11: what is left out as declared stays so; the command is for the epoch whose file was replaced."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed(), late="ignore")
+    for number in (1, 2, 3):
+        land(tmp_path, number, "a.csv")
+        run(world, job, day(number))
+    land(tmp_path, 3, "late.csv")
+    place(tmp_path, 1, "a.csv").write_text("another file")
+    symptoms = examine(world.store, world.formats, DOMAIN).symptoms
+    ignored_one, replaced = (found for found in symptoms if found.subject == "source landing")
+    assert (ignored_one.urgent, replaced.urgent) == (False, True)
+    assert "late.csv" in ignored_one.found
+    assert ignored_one.next_step.startswith("nothing, as late='ignore' says")
+    assert f"bind landing {day(1).start.isoformat()}/" in replaced.next_step
+    assert "likewise" not in replaced.next_step
+
+
 @pytest.mark.parametrize("late", ["next", "revision", "ignore"])
 def test_src1_unread_files_are_named(world: World, tmp_path: Path, late: str) -> None:
     """I11: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""

@@ -373,6 +373,11 @@ class _Look:
         gone = [(epoch, uri) for epoch, uri in late if (epoch, uri) not in comes and epoch not in told_later]
         if comes:
             yield _unread(self.source, comes, comes=True)
+        if (
+            gone and replaced and self.source.late is Late.IGNORE
+        ):  # the step for the one is none for the other
+            yield _unread(self.source, gone)
+            gone = []
         if gone or replaced:
             yield _unread(self.source, gone, self._having(replaced), replaced=tuple(replaced))
 
