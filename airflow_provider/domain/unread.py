@@ -110,9 +110,9 @@ class Unread:
             return "nothing, if they are to be left out: no job declares this source any more."
         if self.left:
             return f"{_MOVE}: source {self.left}, which is read now, does not look here."
-        epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in self.epochs] or [
-            "INTERVAL"
-        ]
+        # The earliest first: with late='refuse' no epoch is bound beside late files of one before it.
+        ordered = sorted(self.epochs, key=lambda epoch: epoch.start)
+        epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in ordered] or ["INTERVAL"]
         more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
         refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
         bind = f"`airflow epochs bind {self.source.name} {epochs[0]} --reason … --domain {domain}`"

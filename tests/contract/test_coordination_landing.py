@@ -331,6 +331,28 @@ def test_src1_the_step_for_a_replaced_file_binds_no_ignored_one(world: World, tm
     assert "likewise" not in replaced.next_step
 
 
+def test_src1_epochs_with_refused_files_are_bound_in_the_order_that_is_named(
+    world: World, tmp_path: Path
+) -> None:
+    """I11: the earliest is named first, since no later one is bound before it."""
+    job = loading(world, f"{tmp_path}/{PATTERN}", complete=none_needed(), late="refuse")
+    for number in (1, 2, 3):
+        land(tmp_path, number, "a.csv")
+        run(world, job, day(number))
+    for number in (1, 3):
+        land(tmp_path, number, "late.csv")
+    for number in (1, 3):
+        (found,) = (
+            each.next_step
+            for each in examine(world.store, world.formats, DOMAIN).symptoms
+            if "bind" in each.next_step
+        )
+        words = found.split("`")[1].split()
+        assert words[4] == f"{day(number).start.isoformat()}/{day(number).end.isoformat()}"
+        world.coordinator.bind(DOMAIN, words[3], words[4], reason="late", by="me")
+        run(world, job, day(number), f"cleared {number}")
+
+
 @pytest.mark.parametrize("late", ["next", "revision", "ignore"])
 def test_src1_unread_files_are_named(world: World, tmp_path: Path, late: str) -> None:
     """I11: by explain of its epoch and by doctor, also beyond the window; so are files that were replaced."""
