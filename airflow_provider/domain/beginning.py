@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.domain.behind import Behind, behind_in
 from airflow_provider.domain.cut import as_of, before_origin, edge_range, lagging, reached, starts_with
@@ -209,7 +210,7 @@ def _way_out(record: TableRecord, moved: TableVersion, low: datetime | None, hig
         return ""
     return (
         f"run job {record.job} for all epochs from {missing.isoformat()} to {origin.isoformat()}, or "
-        f"`airflow epochs skip {record.job} {missing.isoformat()}/{origin.isoformat()} --reason …`"
+        f"`airflow epochs skip {quote(record.job)} {missing.isoformat()}/{origin.isoformat()} --reason …`"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from airflow_provider.domain.cut import edge_range
 from airflow_provider.domain.epoch import AttemptRecord, Commitment, EpochRecord, Provenance
@@ -75,7 +76,9 @@ def skip_of_rest(
     if not lacking or not any(table.covers(interval) for table in progress.values()):
         return ""
     span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
-    return f"`airflow epochs skip {job} {span} --reason …` skips the epoch for {', '.join(lacking)} alone"
+    return (
+        f"`airflow epochs skip {quote(job)} {span} --reason …` skips the epoch for {', '.join(lacking)} alone"
+    )
 
 
 def _computes_alike(

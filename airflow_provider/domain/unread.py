@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_provider.domain.errors import EpochError
 from airflow_provider.domain.identifiers import DomainName
@@ -115,7 +116,7 @@ class Unread:
         epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in ordered] or ["INTERVAL"]
         more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
         refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
-        bind = f"`airflow epochs bind {self.source.name} {epochs[0]} --reason … --domain {domain}`"
+        bind = f"`airflow epochs bind {quote(self.source.name)} {epochs[0]} --reason … --domain {domain}`"
         return f"{bind}{more}, then clear the tasks of the epoch{refused}."
 
     def _next_step_of_the_job(self) -> str:

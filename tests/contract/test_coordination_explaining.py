@@ -14,7 +14,7 @@ from airflow_provider.coordination.upkeep.explain import explain
 from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import EpochState
-from airflow_provider.domain.errors import NotReady
+from airflow_provider.domain.errors import NotReady, TopologyError
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
@@ -99,6 +99,20 @@ def test_the_skip_that_explain_names_can_be_typed(world: World) -> None:
         assert run_interval(reader.cadence, explicit=words[4]) == day(number)
     world.coordinator.skip(DOMAIN, "of full", day(1), "expired", by="me")
     assert world.rows("of full") == {"of full": [(2, 1)]}
+
+
+def test_commands_of_doctor_quote_names_as_the_shell_takes_them(world: World) -> None:
+    """Section 10: a name may have a space, and is one word of the command."""
+    job = world.job("late orders")
+    world.coordinator.abort(world.begin(job, day(1)), "SparkException")
+    (found,) = examine(world.store, world.formats, DOMAIN).symptoms
+    words = shlex.split(found.next_step.split("`")[1])
+    assert words[:4] == ["airflow", "epochs", "explain", "late orders"]
+    assert run_interval(job.cadence, explicit=words[4]) == day(1)
+    world.coordinator.retire(DOMAIN, "late orders", reason="trial", by="me")
+    with pytest.raises(TopologyError) as refused:
+        world.begin(job, day(1))
+    assert shlex.split(refused.value.next_step.split("`")[1])[2:] == ["revive", "late orders"]
 
 
 def test_explain_tells_an_epoch_that_was_taken_back_as_one_that_is_to_be_run(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from airflow_provider.domain.epoch import Attempt, EpochRecord
 from airflow_provider.domain.errors import Fenced, StoreReplaced
 from airflow_provider.domain.records import fence_of
@@ -22,7 +24,7 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     return Fenced.of(
         attempt,
         why,
-        next_step=f"{step}. See `airflow epochs explain {attempt.job} {span} --domain {attempt.domain}`.",
+        next_step=f"{step}. See `airflow epochs explain {quote(attempt.job)} {span} --domain {attempt.domain}`.",
         expected=attempt.token,
         found=None if record is None else record.token,
         by=None if newest is None else newest.owner,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from airflow_provider.coordination.commits.similar_names import meant
 from airflow_provider.domain.admission import holder
@@ -125,7 +126,7 @@ def _told(missing: Missing, table: TableRecord, owner: JobRecord, job: JobName) 
     """Return *missing* with a way out that fits the present declaration of *owner*, the job of *table*."""
     without = f"leave {missing.table} out of job {job}"
     if table.ended:
-        revive = f", or `airflow epochs revive {owner.name}`" if owner.retired else ""
+        revive = f", or `airflow epochs revive {quote(owner.name)}`" if owner.retired else ""
         return replace(missing, way_out=f"{without}: nothing more comes of it{revive}")
     if missing.table in {output.name for output in owner.outputs}:
         return missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from airflow_provider.coordination.commits.dependents import refuse_dependents, together
 from airflow_provider.coordination.context import Context
@@ -30,7 +31,7 @@ def refuse_ended(job: JobRecord, own: Tables) -> None:
     if job.retired:
         raise TopologyError(
             f"job {job.name!r} is retired: {job.retired}.",
-            next_step=f"pause its DAG; `airflow epochs revive {job.name}` brings the job back.",
+            next_step=f"pause its DAG; `airflow epochs revive {quote(job.name)}` brings the job back.",
             job=job.name,
         )
     for name, stamped in own.items():

@@ -326,7 +326,7 @@ class _Obstacles:
         expired: ExpiredStates,
     ) -> Iterator[str]:
         if job.retired:
-            yield f"job {job.name} is retired ({job.retired}): `airflow epochs revive {job.name}`"
+            yield f"job {job.name} is retired ({job.retired}): `airflow epochs revive {quote(job.name)}`"
             return
         own = {table.name: tables.get(table.name) for table in job.outputs}
         declared = JobDeclaration.of(job).job()
@@ -359,7 +359,7 @@ class _Obstacles:
             span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
             return (
                 f"{job.name} {interval} lacks {', '.join(lacking)}: clear its task, which adds them, or `airflow "
-                f"epochs skip {job.name} {span} --reason …`, first"
+                f"epochs skip {quote(job.name)} {span} --reason …`, first"
             )
         if job.past_outputs:
             stay = tables_with_rows(self.reader, self.domain, job, interval, but=own)

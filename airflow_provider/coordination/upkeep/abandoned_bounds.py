@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_provider.coordination.commits.source_dependents import lives, open_source
 from airflow_provider.domain.epoch import EpochRecord
@@ -103,7 +104,7 @@ def abandoned_bounds(
 def _first(job: JobRecord, interval: Interval) -> str:
     """Return the step that lets a retired job, or a job with a later origin, run *interval*; empty for other jobs."""
     if job.retired:
-        return f"`airflow epochs revive {job.name}`, then "
+        return f"`airflow epochs revive {quote(job.name)}`, then "
     is_before = job.origin is not None and interval.start < job.origin
     return f"declare an earlier origin of job {job.name}, then " if is_before else ""
 

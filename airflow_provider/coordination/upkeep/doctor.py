@@ -111,7 +111,7 @@ class _Doctor:
             yield from look()
 
     def _command(self, words: str) -> str:
-        return f"`airflow epochs {words} --domain {self.domain}`"
+        return f"`airflow epochs {words} --domain {quote(self.domain)}`"
 
     def _elsewhere(self) -> Iterator[Symptom]:
         """Report another warehouse or catalog: the folder was moved or copied, or a setting is wrong."""
@@ -312,7 +312,7 @@ class _Doctor:
     def _explain(self, job: JobName, interval: Interval | str) -> str:
         if isinstance(interval, Interval):
             interval = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
-        return self._command(f"explain {job} {interval}")
+        return self._command(f"explain {quote(job)} {interval}")
 
     # --- leases, late data, orphans --------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def _none_open(epoch: EpochId, stamped: Stamped[EpochRecord] | None) -> InvalidI
     span = f"{epoch.interval.start.isoformat()}/{epoch.interval.end.isoformat()}"
     return InvalidInput(
         f"{epoch.job} {epoch.interval} {found}: no attempt at it is open.",
-        next_step=f"see `airflow epochs locks`, or `airflow epochs explain {epoch.job} {span}`.",
+        next_step=f"see `airflow epochs locks`, or `airflow epochs explain {quote(epoch.job)} {span}`.",
         field="interval",
         value=str(epoch.interval),
         expected="an epoch whose attempt has not ended",

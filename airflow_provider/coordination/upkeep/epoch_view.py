@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from shlex import quote
 
 from airflow_provider.coordination.attempts.state_log import state_log
 from airflow_provider.coordination.commits.slices import newest_slice
@@ -105,7 +106,7 @@ def shown_epoch(reader: MetadataReader, domain: str, job: str, interval: Interva
         raise UnknownName.of_job(job, domain)
     if stamped is None:
         missing = Missing(name=f"{job} {interval}", wanted=interval.end, reason="it has not begun")
-        step = f"see `airflow epochs explain {job} {interval.start.isoformat()}/{interval.end.isoformat()}`."
+        step = f"see `airflow epochs explain {quote(job)} {interval.start.isoformat()}/{interval.end.isoformat()}`."
         raise NotReady.of_tables((missing,), next_step=step)
     record, newest = stamped.record, stamped.record.attempt
     work = record.committed if newest is None or newest.aborted is not None else newest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from shlex import quote
 from typing import TypeVar
 
 from airflow_provider.coordination.attempts.reserve import await_unreserved
@@ -145,7 +146,7 @@ def _refuse_needed(
                 barrier,
                 f"a barrier that job {job.name!r} has no epoch left to read at",
                 next_step=f"let job {job.name!r} compute them first; where nothing more comes of it, such as of "
-                f"a trial, `airflow epochs retire {job.name} --reason …`.",
+                f"a trial, `airflow epochs retire {quote(job.name)} --reason …`.",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.commits.inactive_jobs import inactive_jobs
 from airflow_provider.domain.epoch import EpochRecord
@@ -41,7 +42,7 @@ class FailedBefore:
             return "repair the cause and clear its task."
         copies = any(table.kind.copies_when_skipped for table in self.job.outputs)
         # A skipped epoch of a full table copies the one before, which there is none of.
-        skip = "" if copies else f"`airflow epochs skip {self.job.name} INTERVAL --reason …`, or "
+        skip = "" if copies else f"`airflow epochs skip {quote(self.job.name)} INTERVAL --reason …`, or "
         return f"clear its task; or {skip}declare the origin {self.begins.isoformat()}, if nothing is to come of it."
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.commits.stayed_rows import has_rows
 from airflow_provider.domain.epoch import EpochRecord
@@ -53,9 +54,9 @@ class Hole:
     def cure(self) -> str:
         """Command, without its domain, that ends the hole."""
         if self.span is None:
-            return f"retire {self.job} --table {self.table} --reason …"
+            return f"retire {quote(self.job)} --table {quote(self.table)} --reason …"
         span = f"{self.span.start.isoformat()}/{self.span.end.isoformat()}"
-        return f"skip {self.job} {span} --reason …"
+        return f"skip {quote(self.job)} {span} --reason …"
 
 
 def holes(reader: MetadataReader, domain: DomainName) -> Iterator[Hole]:

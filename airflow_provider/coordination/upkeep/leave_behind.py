@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from airflow_provider.coordination.attempts.missing_inputs import DECLARED_AGAIN
 from airflow_provider.coordination.commits.dependents import rewrite_requirements
@@ -148,7 +149,7 @@ class LeavingBehind:
         over = (
             f"is retired: {job.retired}" if job.retired else f"no longer declares {', '.join(sorted(left))}"
         )
-        step = f"`airflow epochs revive {job.name}`" if job.retired else DECLARED_AGAIN
+        step = f"`airflow epochs revive {quote(job.name)}`" if job.retired else DECLARED_AGAIN
         raise TopologyError(
             f"source {self.source!r} cannot be bound anew for {self.interval}: job {job.name!r} has computed that from "
             f"revision {entry.read}, and {over}: it could not be computed again, and would stand on another revision "
