@@ -373,10 +373,8 @@ class _Look:
         gone = [(epoch, uri) for epoch, uri in late if (epoch, uri) not in comes and epoch not in told_later]
         if comes:
             yield _unread(self.source, comes, comes=True)
-        if (
-            gone and replaced and self.source.late is Late.IGNORE
-        ):  # the step for the one is none for the other
-            yield _unread(self.source, gone)
+        if gone and replaced and self.source.late is Late.IGNORE:
+            yield _unread(self.source, gone)  # apart: the step for replaced files is none for ignored ones
             gone = []
         if gone or replaced:
             yield _unread(self.source, gone, self._having(replaced), replaced=tuple(replaced))
