@@ -25,8 +25,8 @@ invariants are those whose tags the tests carry.
 **With this package**: the tests that carry the schedule's id. Each number is how many ran and passed on a store: memory
 tables on the five stores; Iceberg tables on two, whose rows are written as files; and, for the schedules in which it
 matters how rows get into a table, Iceberg tables on two whose rows Spark SQL writes (INSERT into a draft).
-A dash says that none ran there, so that nothing is claimed. "Prevented" needs all of them, and docs that leave no case
-open.
+A dash says that none ran there, so that nothing is claimed. "Prevented" needs all of them; words behind it
+name what it takes, such as a level that a reader asks for.
 
 **Plain Parquet, plain Iceberg**: the same schedule without this package, as a careful team has it today. Real are
 Spark (one local session), the tables, and every read and write. Whatever such a team can have is there:

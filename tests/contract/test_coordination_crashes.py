@@ -16,9 +16,10 @@ import pytest
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, Published
-from airflow_provider.domain.errors import EpochBusy, Fenced
+from airflow_provider.domain.errors import EpochBusy, Fenced, StoreReplaced, Unavailable
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.records import Kind
+from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import Job, previous, state
 from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, day, owner, rows
@@ -261,3 +262,26 @@ def last_change(calls: list[str]) -> int:
 def place(calls: list[str], number: int) -> str:
     """What a failure is told by."""
     return f"before call {number} of {len(calls)}: {[*calls, 'the end'][number]}"
+
+
+def test_der2_an_older_copy_gives_tokens_and_csns_out_again(backend: Backend) -> None:
+    """R20, R33: once the restore was told, what was begun or seen before it stays refused at the same CSN."""
+    world = backend.world()
+    job = world.job("j", [world.table("d")])
+    world.run(job, day(1), [1])
+    older = backend.copy(world)
+    published = world.run(job, day(2), [2])
+    seen, open_before = Session.of(DOMAIN).after(world.cut("d")), world.begin(job, day(3))
+    older.restore()
+    with pytest.raises(Unavailable, match="incarnation"):
+        older.cuts.cut(DOMAIN, ["d"], session=seen)
+    older.clock.advance(PAST_TTL)
+    again, other = older.run(job, day(2), [20]), older.begin(job, day(3))
+    assert (again.csn, other.token) == (published.csn, open_before.token), "both are given out again"
+    with pytest.raises(Unavailable, match="incarnation"):
+        older.cuts.cut(DOMAIN, ["d"], session=seen)
+    with pytest.raises((Fenced, StoreReplaced)):
+        older.coordinator.publish(open_before)
+    assert older.rows("d") == {"d": [(1, 1), (2, 20)]}
+    for made in (world, older):
+        made.close()

@@ -117,7 +117,7 @@ def test_r20_a_session_of_another_store_or_domain_is_refused(world: World) -> No
 
 
 def test_der2_a_reader_who_was_ahead_of_a_backup_is_told(world: World) -> None:
-    """R20, R33: R has read day 2 in a session; the store comes back without it, and gives its CSNs out again."""
+    """R20, R33: R has read day 2 in a session when the store gets another incarnation, as a restore gives it."""
     d, _ = jobs(world)
     read = Session.of(DOMAIN).after(world.cut("d"))
     attempt = world.begin(d, day(3))

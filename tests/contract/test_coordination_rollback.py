@@ -410,7 +410,7 @@ def test_a_restatement_that_was_reverted_is_not_in_the_way(world: World) -> None
         world.coordinator.stage(attempt)
     restatements.publish(DOMAIN, "fix")
     run_days(world, (base, reader), range(3, 4))
-    with pytest.raises(TopologyError, match="`airflow epochs restate revert` takes that back"):
+    with pytest.raises(TopologyError, match="`airflow epochs restate revert .* --reason …` takes that back"):
         rolled(world.coordinator, csn)
     restatements.revert(DOMAIN, "fix", **WHY)
     told = rolled(world.coordinator, csn)

@@ -126,7 +126,7 @@ def test_each_anomaly_is_told_with_how_it_stands() -> None:
     assert set(told) == {
         f"{family}{number}" for family, many in FAMILIES.items() for number in range(1, many + 1)
     }
-    asked_for = r"(?<=prevented) (from R[CR]|in a session|by the address of a cut)$"
+    asked_for = r"(?<=prevented) (from R[CR]|in a session, once told|by the address of a cut)$"
     assert {re.sub(asked_for, "", how) for how in told.values()} == {"prevented", "in part", "not yet"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.commits.history import commits_between, last_change
 from airflow_provider.domain.epoch import Commitment, EpochRecord, committed_csn
@@ -150,7 +151,8 @@ def _undo(since: Sequence[tuple[Member, ChangeSetId]]) -> str:
     change_set = since[-1][1]
     if not change_set.startswith(_RESTATEMENT):
         return ""
-    return f" by {change_set}: `airflow epochs restate revert` takes that back"
+    name = change_set.removeprefix(_RESTATEMENT)
+    return f" by {change_set}: `airflow epochs restate revert {quote(name)} --reason …` takes that back"
 
 
 def _groups(
