@@ -86,7 +86,7 @@ def decide(
     if epoch is None:
         return Beginning.OPEN
     attempt = epoch.attempt
-    # The owner has the id of one call of begin: only a repetition of that call is equal.
+    # A repetition of the call that began it, whose reply was lost.
     if attempt is not None and attempt.aborted is None and attempt.owner.same_call(owner):
         return Beginning.SAME
     if restatement is not None:

@@ -459,7 +459,7 @@ def test_retries_that_an_author_lowers_are_no_clearing() -> None:
 
 @pytest.mark.parametrize("retries", [1, 2, 3])
 def test_a_clearing_is_none_the_less_if_an_author_raises_retries_before_it_runs(retries: int) -> None:
-    """Airflow writes max_tries at the clearing, by the retries of then; a task knows those of now."""
+    """R10: Airflow writes max_tries at the clearing, by the retries of then; a task knows those of now."""
     first, context = task_context(retries=0), task_context(cleared_after=1, retries=0, try_number=2)
     context["ti"].task.retries = retries
     cleared = task_owner(context)
