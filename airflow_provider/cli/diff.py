@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Any
 
 from airflow_provider.cli.answer import answer, facts, moment, table, text
@@ -75,7 +76,7 @@ def _state(
             missing = "has no such lease" if lease is None else f"has the lease without table {table!r}"
             raise UnknownName(
                 f"{field} {words}: domain {arguments.domain!r} {missing}.",
-                next_step=f"`airflow epochs lease list --domain {arguments.domain}` has the live ones.",
+                next_step=f"`airflow epochs lease list --domain {quote(arguments.domain)}` has the live ones.",
                 domain=arguments.domain,
                 lease=name,
             )

@@ -116,8 +116,8 @@ class Unread:
         epochs = [f"{epoch.start.isoformat()}/{epoch.end.isoformat()}" for epoch in ordered] or ["INTERVAL"]
         more = f" (likewise for {len(epochs) - 1} more epochs)" if len(epochs) > 1 else ""
         refused = f"; where readers keep it from being bound, {_MOVE}" if self.late else ""
-        bind = f"`airflow epochs bind {quote(self.source.name)} {epochs[0]} --reason … --domain {domain}`"
-        return f"{bind}{more}, then clear the tasks of the epoch{refused}."
+        words = f"bind {quote(self.source.name)} {epochs[0]} --reason … --domain {quote(domain)}"
+        return f"`airflow epochs {words}`{more}, then clear the tasks of the epoch{refused}."
 
     def _next_step_of_the_job(self) -> str:
         """Return the step after which an epoch of the one job reads the files."""

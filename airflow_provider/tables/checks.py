@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ def existing(found: Found | None, table: Table, recorded: TableRef | None = None
     raise UnknownName(
         f"table {table.name!r} of domain {table.domain!r} is not in the catalog.",
         next_step="begin again: a table without commits is made by its first write. If it had commits, another "
-        f"program dropped it: `airflow epochs recover --domain {table.domain}` registers it again.",
+        f"program dropped it: `airflow epochs recover --domain {quote(table.domain)}` registers it again.",
         table=table.name,
         domain=table.domain,
     )
@@ -82,8 +83,8 @@ def dropped(table: Table, recorded: TableRef) -> TableDropped:
     return TableDropped(
         f"table {table.name!r} of domain {table.domain!r} is not in the catalog, and the store has commits of it (the "
         f"last one: {recorded.metadata or recorded.location}): another program dropped it.",
-        next_step=f"`airflow epochs recover --domain {table.domain}` registers it again, as of its last commit; its "
-        "rows and files stay, and cuts read them meanwhile.",
+        next_step=f"`airflow epochs recover --domain {quote(table.domain)}` registers it again, as of its last commit; "
+        "its rows and files stay, and cuts read them meanwhile.",
         table=table.name,
         domain=table.domain,
         metadata=recorded.metadata,
@@ -104,7 +105,7 @@ def recreated(table: Table, expected: str, found: str) -> TableRecreated:
         f"table {table.name!r} of domain {table.domain!r} is {found} in the catalog, "
         f"but {expected} was written: it was dropped and made again.",
         next_step="begin the epoch again if the table had no commit. Otherwise "
-        f"`airflow epochs recover --domain {table.domain}` registers the recorded table again; "
+        f"`airflow epochs recover --domain {quote(table.domain)}` registers the recorded table again; "
         "if the new one has rows, put them elsewhere and drop it from the catalog first.",
         table=table.name,
         expected=expected,

@@ -19,15 +19,15 @@ def test_no_message_points_to_a_page_of_the_checkout() -> None:
     assert pointing == [], "say what to do, or name a command that says it"
 
 
-def test_commands_in_messages_quote_the_names_of_restatements() -> None:
-    """A person may have chosen the name, and that of a group's barrier has a space: a shell takes it as one word."""
+def test_commands_in_messages_quote_the_names_of_restatements_and_domains() -> None:
+    """A person has chosen the name, and that of a group's barrier has a space: a shell takes it as one word."""
     bare = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for text in ast.walk(ast.parse(path.read_text())):
             parts = text.values if isinstance(text, ast.JoinedStr) else []
             for before, shown in pairwise(parts):
                 command = isinstance(before, ast.Constant) and re.search(
-                    r"restate [a-z]+ $", str(before.value)
+                    r"(restate [a-z]+|--domain) $", str(before.value)
                 )
                 if command and isinstance(shown, ast.FormattedValue):
                     is_quoted = isinstance(shown.value, ast.Call) and ast.unparse(shown.value.func) == "quote"

@@ -21,10 +21,11 @@ def fenced(reader: MetadataReader, attempt: Attempt) -> Fenced:
     newest = None if record is None else record.attempt or record.committed
     why, step = _ended(attempt, record)
     span = f"{attempt.interval.start.isoformat()}/{attempt.interval.end.isoformat()}"
+    words = f"explain {quote(attempt.job)} {span} --domain {quote(attempt.domain)}"
     return Fenced.of(
         attempt,
         why,
-        next_step=f"{step}. See `airflow epochs explain {quote(attempt.job)} {span} --domain {attempt.domain}`.",
+        next_step=f"{step}. See `airflow epochs {words}`.",
         expected=attempt.token,
         found=None if record is None else record.token,
         by=None if newest is None else newest.owner,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from airflow_provider.domain.errors import EpochBusy
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped
@@ -31,9 +33,9 @@ def unfinished(domain: DomainName, what: str, topology: Stamped[TopologyRecord] 
     dropping = None if topology is None else topology.record.dropping
     jobs = () if dropping is None else dropping.jobs
     why = "" if dropping is None else dropping.why
+    words = f"drop job {quote(next(iter(jobs), 'JOB'))} --domain {quote(domain)} --reason … --yes"
     return EpochBusy(
         f"{what} has to wait: {', '.join(jobs)} of domain {domain!r} are being dropped ({why}).",
-        next_step=f"try again; if that was interrupted, `airflow epochs drop job {next(iter(jobs), 'JOB')} --domain "
-        f"{domain} --reason … --yes` ends it.",
+        next_step=f"try again; if that was interrupted, `airflow epochs {words}` ends it.",
         holders=tuple(jobs),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.commits.expired_states import expired_states
 from airflow_provider.coordination.commits.history import last_change
@@ -81,7 +82,7 @@ def checked_csn(csn: int | None, domain: DomainName, reading: Reading, field: st
             field=field,
             value=csn,
             expected=f"the CSN of a commit of domain {domain!r}, whose last one is {head}",
-            next_step=f"`airflow epochs changes --domain {domain}` lists the commits.",
+            next_step=f"`airflow epochs changes --domain {quote(domain)}` lists the commits.",
         )
     return csn
 
@@ -98,7 +99,7 @@ def _state(
     if moved is None or moved.watermark is None or moved.origin is None:
         raise NotReady.of_tables(
             (Missing(name=table, reason=f"nothing that readers see was committed up to CSN {csn}"),),
-            next_step=f"name a later CSN: `airflow epochs changes --domain {domain}` lists the commits.",
+            next_step=f"name a later CSN: `airflow epochs changes --domain {quote(domain)}` lists the commits.",
         )
     barrier = moved.watermark if at is None else at
     if not reached(record, moved, barrier):
