@@ -56,6 +56,7 @@ ONCE: Mapping[str, Callable[[Size], None]] = {
     "catalog": catalog.measure,
     "compact": compact.measure,
     "files": files.measure,
+    "group_iceberg": group.measure_iceberg,
     "growth": growth.measure,
     "handover": handover.measure,
     "keep": keep.measure,
@@ -66,6 +67,7 @@ ONCE: Mapping[str, Callable[[Size], None]] = {
     "object_store": read.measure_object_store,
     "removed": removed.measure,
     "share": share.measure,
+    "swap_iceberg": swap.measure_iceberg,
     "write": write.measure,
     "describe": write.measure_describe,
 }

@@ -14,7 +14,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from benchmarks.figures import figure, progress
 from benchmarks.job import HOUR, ORIGIN, ROWS, MeasuredJob
 from benchmarks.sizes import Size
-from benchmarks.stores import Store
+from benchmarks.stores import Store, directory
 
 JOBS = 4
 EPOCHS = 40
@@ -23,7 +23,17 @@ WARM_UP = 5
 
 def measure(store: Store, size: Size = Size.FULL) -> None:
     """Print the protocol time of a chain from its first begin until all of it is visible: grouped over each alone."""
-    one = MeasuredJob(store.url, "group", "one", ["one"])
+    _measure(store.url, store.name, size)
+
+
+def measure_iceberg(size: Size = Size.FULL) -> None:
+    """Print the same of Iceberg tables, on SQLite."""
+    with directory("group") as home:
+        _measure(f"sqlite:///{home}/store.db", "iceberg", size, warehouse=f"{home}/warehouse")
+
+
+def _measure(url: str, name: str, size: Size, warehouse: str = "") -> None:
+    one = MeasuredJob(url, "group", "one", ["one"], warehouse=warehouse)
     try:
         alone, grouped = _chain(one, "each", is_grouped=False), _chain(one, "together", is_grouped=True)
         took = {False: 0.0, True: 0.0}
@@ -32,8 +42,8 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
                 seconds = _run(one.coordinator, jobs, number)
                 took[is_grouped] += seconds if number >= size.of(WARM_UP, 1) else 0.0
         progress(f"group: {size.of(EPOCHS, 1)} epochs of two chains of {JOBS} jobs are committed")
-        figure(f"bench.group.{store.name}.ratio", took[True] / took[False])
-        figure(f"bench.group.{store.name}.seconds", took[True] / size.of(EPOCHS, 1))
+        figure(f"bench.group.{name}.ratio", took[True] / took[False])
+        figure(f"bench.group.{name}.seconds", took[True] / size.of(EPOCHS, 1))
     finally:
         one.close()
 
@@ -41,7 +51,7 @@ def measure(store: Store, size: Size = Size.FULL) -> None:
 def _chain(opened: MeasuredJob, name: str, *, is_grouped: bool) -> list[Job]:
     """Return jobs each of which reads the table of the one before."""
     domain = opened.job.domain
-    tables = [Table(f"{name}_{number}", domain=domain, format="memory") for number in range(JOBS)]
+    tables = [Table(f"{name}_{number}", domain=domain, format=opened.table_format) for number in range(JOBS)]
     group = Group(name, jobs=[table.name for table in tables]) if is_grouped else None
     return [
         Job(

@@ -1,8 +1,9 @@
-"""A job with two sinks of the memory table, as the measurements run it: epoch after epoch."""
+"""A job, mostly with sinks of the memory table, as the measurements run it: epoch after epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
@@ -19,7 +20,7 @@ from airflow_provider.domain.topology import Job, Table
 from airflow_provider.stores.base import StoreCapability
 from airflow_provider.stores.factory import open_store
 from airflow_provider.stores.memory import MemoryCatalog
-from airflow_provider.tables.factory import TableFormats
+from airflow_provider.tables.factory import TableFormats, open_formats
 from airflow_provider.tables.memory import MemoryFormat
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import FaultyStore
@@ -34,21 +35,31 @@ class MeasuredJob:
     """An hourly job in a process of its own: its store, its tables, its next epoch.
 
     :param sinks: names of its tables.
+    :param warehouse: directory of its tables, which are Iceberg's then; empty: tables in memory.
     """
 
-    def __init__(self, url: str, domain: str, name: str, sinks: Sequence[str]) -> None:
+    def __init__(
+        self, url: str, domain: str, name: str, sinks: Sequence[str], *, warehouse: str = ""
+    ) -> None:
         self.store = FaultyStore(open_store(url), lambda _: None)  # counts its calls
-        swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
-        self._catalog = StoreCatalog(url) if swaps else MemoryCatalog(RLock())
-        tables = MemoryFormat(self._catalog, swaps=swaps)
-        self.coordinator = EpochService(
-            self.store,
-            TableFormats({"memory": lambda: tables}, following=() if swaps else {"memory"}),
-            random=Random(name),  # noqa: S311
+        self.table_format = "iceberg" if warehouse else "memory"
+        self._opened = ExitStack()
+        self._opened.callback(self.store.close)
+        formats = (
+            self._opened.enter_context(open_formats(url, warehouse)) if warehouse else self._in_memory(url)
         )
-        outputs = [Table(sink, domain=DomainName(domain), format="memory") for sink in sinks]
+        self.coordinator = EpochService(self.store, formats, random=Random(name))  # noqa: S311
+        outputs = [Table(sink, domain=DomainName(domain), format=self.table_format) for sink in sinks]
         self.job = Job(name, outputs=outputs, cadence="@hourly", origin=ORIGIN)
         self._epochs = count()
+
+    def _in_memory(self, url: str) -> TableFormats:
+        swaps = StoreCapability.CATALOG_SWAP in self.store.capabilities
+        catalog = StoreCatalog(url) if swaps else MemoryCatalog(RLock())
+        if isinstance(catalog, StoreCatalog):
+            self._opened.callback(catalog.close)
+        tables = MemoryFormat(catalog, swaps=swaps)
+        return TableFormats({"memory": lambda: tables}, following=() if swaps else {"memory"})
 
     def begin(self) -> Attempt:
         """Begin the next epoch."""
@@ -73,6 +84,4 @@ class MeasuredJob:
         return sum(call.method == "transact" for call in self.store.calls)
 
     def close(self) -> None:
-        self.store.close()
-        if isinstance(self._catalog, StoreCatalog):
-            self._catalog.close()
+        self._opened.close()

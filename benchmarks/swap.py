@@ -13,7 +13,7 @@ from airflow_provider.testing.arrow_attempts import write_rows
 from benchmarks.figures import figure, progress
 from benchmarks.job import HOUR, ORIGIN, ROWS, MeasuredJob
 from benchmarks.sizes import Size
-from benchmarks.stores import Store
+from benchmarks.stores import Store, directory
 
 TABLES = 100
 JOBS = 10
@@ -24,14 +24,25 @@ EPOCHS_IN_SMALL_TRANSACTIONS = 1
 
 def measure(store: Store, size: Size = Size.FULL) -> None:
     """Print how long a restatement of 100 tables takes to plan and to publish, beside one epoch of 100 tables."""
-    one = MeasuredJob(store.url, "swap", "one", [f"one_{number}" for number in range(size.of(TABLES, 2))])
+    _measure(store.url, store.name, size)
+
+
+def measure_iceberg(size: Size = Size.FULL) -> None:
+    """Print the same of Iceberg tables, on SQLite."""
+    with directory("swap") as home:
+        _measure(f"sqlite:///{home}/store.db", "iceberg", size, warehouse=f"{home}/warehouse")
+
+
+def _measure(url: str, name: str, size: Size, warehouse: str = "") -> None:
+    sinks = [f"one_{number}" for number in range(size.of(TABLES, 2))]
+    one = MeasuredJob(url, "swap", "one", sinks, warehouse=warehouse)
     try:
         one.run()
         attempt = one.write(one.begin())
         began = time.perf_counter()
         one.coordinator.publish(attempt)
         alone = time.perf_counter() - began
-        _Cascade(one, store.name, size).measure(alone)
+        _Cascade(one, name, size).measure(alone)
     finally:
         one.close()
 
@@ -46,7 +57,10 @@ class _Cascade:
         self.epochs = size.of(EPOCHS, 2) if is_large else EPOCHS_IN_SMALL_TRANSACTIONS
         domain = opened.job.domain
         outputs = [
-            [Table(f"table_{job}_{table}", domain=domain, format="memory") for table in range(tables // jobs)]
+            [
+                Table(f"table_{job}_{table}", domain=domain, format=opened.table_format)
+                for table in range(tables // jobs)
+            ]
             for job in range(jobs)
         ]
         read = [increment(outputs[0][0])]
