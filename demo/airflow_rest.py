@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 import httpx
 
-REQUEST_TIMEOUT_S = 30.0
+REQUEST_TIMEOUT_S = 90.0
+"""Longer than Airflow on SQLite waits for a lock (60 s): it answers that, and then the request is repeated."""
 LOCKED_WAITS_S = (0.3, 0.7, 1.1, 1.9, 3.1, 5.0)
 QUESTIONS = 3
 """How often a question is asked when no answer comes: a busy machine's API server may be slow."""
@@ -190,9 +192,12 @@ class AirflowRest:
         body = {"dry_run": False, "dag_run_id": run_id, "only_failed": False, "task_ids": task_ids}
         self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
-    def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float = 300.0) -> str:
+    def wait_for_run(
+        self, dag_id: str, run_id: str, *, timeout_s: float = 300.0, check: Callable[[], None] = lambda: None
+    ) -> str:
         """Wait for a run's end.
 
+        :param check: called while it waits; raises if Airflow has ended.
         :returns: its state, ``success`` or ``failed``.
         :raises TimeoutError: when it goes on longer.
         """
@@ -203,6 +208,7 @@ class AirflowRest:
                 return state
             if time.monotonic() > deadline:
                 raise TimeoutError(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
+            check()
             time.sleep(0.5)
 
     def _ask_token(self) -> httpx.Response:

@@ -11,7 +11,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, StorageState, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    StorageState,
+    sync_playwright,
+)
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = "PAGE_SCREENSHOTS"
@@ -102,17 +110,17 @@ class Visitor:
         self.page.wait_for_url(lambda url: "/auth/login" not in url)
         self.page.get_by_text("Home", exact=True).first.wait_for()
 
-    def picture(self, name: str) -> None:
-        """Keep a picture of the window, where somebody asked for pictures."""
+    def picture(self, name: str, of: Locator | None = None) -> None:
+        """Keep a picture of the window, or of a part of it, where pictures are asked for."""
         if folder := os.environ.get(SCREENSHOTS):
-            self.page.screenshot(path=Path(folder) / f"{name}.png")
+            (of or self.page).screenshot(path=Path(folder) / f"{name}.png")
 
-    def pictures(self, name: str) -> None:
+    def pictures(self, name: str, of: Locator | None = None) -> None:
         """Keep a picture in the light and one in the dark, likewise; the page follows the person's system."""
         for scheme in ("dark", "light") if SCREENSHOTS in os.environ else ():
             self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             self.page.wait_for_timeout(SETTLED_MS)
-            self.picture(f"{name}-{scheme}")
+            self.picture(f"{name}-{scheme}", of)
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type == "error":

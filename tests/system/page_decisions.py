@@ -7,9 +7,9 @@ from urllib.parse import quote
 from playwright.sync_api import Page, expect
 
 from airflow_provider.coordination.service import EpochService
-from tests.restated_rides import Rides
+from tests.restated_rides import WHY, Rides
 from tests.system.browser import Visitor
-from tests.system.page_views import faint, look, said
+from tests.system.page_views import faint, look, row, said
 from tests.system.page_world import PATIENT, RIDES, PageWorld
 
 
@@ -17,6 +17,17 @@ def look_at_restatements(visitor: Visitor, domain: str) -> Page:
     visitor.page.goto(f"/plugin/epochs?view=restatements&domain={quote(domain)}")
     visitor.page.locator(".ep-table, .ep-note:has(code)").first.wait_for()
     return visitor.page
+
+
+def approve_and_publish(admin: Visitor, domain: str, name: str) -> None:
+    """Follow the list to the restatement, and press both buttons."""
+    page = admin.page
+    decisions, dialog = page.get_by_role("region", name="Decisions"), page.get_by_role("dialog")
+    look_at_restatements(admin, domain).get_by_role("link", name=name, exact=True).click()
+    for button, told in (("Approve", "Approved."), ("Publish", "Published at CSN")):
+        decisions.get_by_role("button", name=button).click()
+        dialog.get_by_role("button", name=button).click()
+        expect(decisions.get_by_role("status")).to_contain_text(told)
 
 
 def count_approve_and_publish(admin: Visitor) -> None:
@@ -39,7 +50,7 @@ def count_approve_and_publish(admin: Visitor) -> None:
     expect(dialog).to_have_accessible_name("Approve harbour?")
     expect(dialog).to_contain_text("Rows: station_totals +0 −1, rides +0 −1.")
     assert faint(page) == {}
-    admin.picture("approve")
+    admin.pictures("restatement-approve", of=dialog)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(decisions.get_by_role("button", name="Approve")).to_be_focused()
@@ -54,6 +65,17 @@ def count_approve_and_publish(admin: Visitor) -> None:
     expect(told).to_contain_text("Published at CSN 7")
     expect(region).to_contain_text("published")
     assert said(look(admin, domain=RIDES), "rides")[1] == "committed again, revision 2, 2 rows"
+
+
+def look_at_a_plan(admin: Visitor) -> None:
+    """Ask for the same day once more: the plan is that of the first time, and Escape opens nothing."""
+    page, dialog = look(admin, domain=RIDES), admin.page.get_by_role("dialog")
+    row(page, "rides").get_by_role("button").first.click()
+    page.get_by_role("region", name="Epoch").get_by_role("button", name="Restate …").click()
+    expect(dialog.get_by_role("group", name="Plan")).to_contain_text("Computes 4 epochs of 2 jobs again")
+    dialog.get_by_label("Reason").fill(WHY)
+    admin.pictures("restatement-plan", of=dialog)
+    page.keyboard.press("Escape")
 
 
 def revert_with_readers(admin: Visitor, world: PageWorld) -> None:
@@ -78,6 +100,7 @@ def revert_with_readers(admin: Visitor, world: PageWorld) -> None:
         expect(told).to_contain_text("Opened: harbour-reverted has the former rows.")
         told.get_by_role("link", name="Show it").click()
         expect(region).to_contain_text("Members5 epochs of 2 jobs: 4 staged, 1 waiting")
+        admin.pictures("restatement-reverting")
         rides.stage_one("harbour-reverted", rides.count, 4)
     page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
     decisions.get_by_role("button", name="Revert").click()

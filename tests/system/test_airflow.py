@@ -26,6 +26,8 @@ from demo.spark_connect import write_configuration
 from tests.airflow_versions import AIRFLOW
 from tests.documents import HOW_TO, blocks
 from tests.servers.ports import free_port
+from tests.system.browser import Visitor, chromium
+from tests.system.page_decisions import approve_and_publish
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,6 +72,11 @@ class World:
         self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
         return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
 
+    def csn(self) -> int:
+        """Return the number of the domain's last commit."""
+        with EpochService.open(self.settings) as service:
+            return service.cuts.cut("default", ["rows"]).csn
+
     def tables(self) -> dict[str, list[int]]:
         """Return the rows of a cascade of three tables."""
         return {table: self.rows(table) for table in ("rows", "copies", "tallies")}
@@ -105,7 +112,7 @@ class World:
         return self.cluster.run(*words, program="airflow_provider.cli.program")
 
     def finished(self, dag_id: str, run_id: str) -> str:
-        return self.rest.wait_for_run(dag_id, run_id)
+        return self.rest.wait_for_run(dag_id, run_id, check=self.cluster.check)
 
 
 @pytest.fixture(scope="module")
@@ -362,13 +369,13 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
     status = json.loads(told.stdout)
     assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
     assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
-    for decision, more in (("approve", {"output": status["output"]}), ("publish", {})):
-        asked = {"domain": "default", "name": name, **more}
-        answer = world.rest._client.post(f"/epochs/api/restatement/{decision}", json=asked)
-        assert answer.is_success, answer.text
+    csn = world.csn()
+    with chromium() as browser, Visitor.come(browser, world.rest.base_url) as person:
+        approve_and_publish(person, "default", name)
+        assert person.errors == []
     assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
     published = json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)
-    assert (published["state"], published["csn"]) == ("published", answer.json()["csn"])
+    assert (published["state"], published["csn"]) == ("published", csn + 1)
     assert published["approved_by"], published
 
 

@@ -18,9 +18,10 @@ const HINDERED = {
   },
 };
 
-/* The decisions that a restatement's state leaves. */
+/* The decisions that a restatement's state leaves. An approval that is not needed can be given once all is staged. */
 function offered(one) {
-  if (one.state === "open") return [...(one.needs_approval && !one.approved ? ["approve"] : []), "publish", "abandon"];
+  const approvable = !one.approved && (one.needs_approval || one.output);
+  if (one.state === "open") return [...(approvable ? ["approve"] : []), "publish", "abandon"];
   if (one.state === "expired") return ["abandon"];
   return one.state === "published" && one.reverted_by?.state !== "published" ? ["revert"] : [];
 }
@@ -30,7 +31,8 @@ const KINDS = {
     label: "Approve", busy: "Approving …", primary: true,
     says: (one) => [
       `You approve what the ${count(one.epochs, "epoch")} have staged, the output ${one.output.slice(0, 12)}… and no other.`,
-      "From then on it can be published. A member that is computed again ends the approval.",
+      one.needs_approval ? "From then on it can be published. A member that is computed again ends the approval."
+        : "It can be published without an approval, too. Yours is kept with it, until a member is computed again.",
     ],
     done: () => "Approved. It can be published now.",
   },
@@ -110,7 +112,7 @@ export function Decisions({ one, query, counts, decided, go }) {
   const needs = one.needs.length ? `: ${one.needs.join(", ")}` : "";
   return h("section", { "aria-label": "Decisions" },
     kinds.length ? h("div", { className: "ep-acts" }, kinds.map((kind) => h(Ask, {
-      key: kind, kind: KINDS[kind], disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), ask: () => (setTold(null), setAsking({ kind, one })),
+      key: kind, kind: kind === "approve" ? { ...KINDS.approve, primary: one.needs_approval } : KINDS[kind], disabled: !one.may_decide || Boolean(HINDERED[kind]?.(one)), ask: () => (setTold(null), setAsking({ kind, one })),
     })),
       one.may_decide ? hindered.map(([kind, why]) => h("p", { key: kind, className: "ep-hint" }, `${KINDS[kind].label} waits: ${why}.`)) : null) : null,
     kinds.length && !one.may_decide ? h("p", { className: "ep-hint" },
