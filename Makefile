@@ -36,7 +36,7 @@ help: ## List the tasks
 .PHONY: demo
 demo: export EPOCHS_STORE := $(STORE)
 demo: export EPOCHS_WAREHOUSE := $(WAREHOUSE)
-demo: prepare ## Run the cascade with epochs and its naive twin: about 8 minutes on two quiet cores, up to 30 beside other programs (DAYS=2, STORE=postgresql or zookeeper, WAREHOUSE=s3, FAULT=1)
+demo: prepare ## Run the cascade with epochs and its naive twin: some 15 minutes on two cores, up to 30 beside other programs (DAYS=2, STORE=postgresql or zookeeper, WAREHOUSE=s3, FAULT=1)
 	@$(PY) -m demo run --store '$(STORE)' --warehouse '$(WAREHOUSE)' $(if $(DAYS),--days '$(DAYS)') $(if $(filter-out 0,$(FAULT)),--fault) $(ARGS)
 
 .PHONY: up

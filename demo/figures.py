@@ -223,14 +223,17 @@ def broken_promises(
     if twin_days <= 1:
         # With one day there is no earlier state that a reader could mix with.
         del least["demo.twin.inconsistent"]
+    if days > 1 and twin_days > 1:
+        least["demo.twin.restate.inconsistent"] = 1
+    # After a failed run there is no correction, and no figure of it.
     broken = [
-        f"{name} is {figures[name]:g}, promised at least {bound}"
+        f"{name} is {figures.get(name, 0):g}, promised at least {bound}"
         for name, bound in least.items()
-        if figures[name] < bound
+        if figures.get(name, 0) < bound
     ]
     families_of_cuts = (*WITH_CUTS, "restate") if days > 1 else WITH_CUTS
     nothing = [f"demo.{family}.{what}" for family in families_of_cuts for what in ("inconsistent", "failed")]
-    broken += [f"{name} is {figures[name]:g}, promised 0" for name in nothing if figures[name]]
+    broken += [f"{name} is {figures[name]:g}, promised 0" for name in nothing if figures.get(name)]
     return broken
 
 

@@ -105,6 +105,18 @@ class Result:
             **(figures.reading_figures("twin.restate", twin) if twin else {}),
         }
 
+    @property
+    def facts_of_corrections(self) -> list[tuple[str, int, int | None]]:
+        """Rows of the table that ends a demo; none where nothing was corrected."""
+        corrected, twin = self.corrected, self.twin_corrected
+        if corrected is None:
+            return []
+        reads, bad = (None, None) if twin is None else (twin.reads, twin.bad)
+        return [
+            ("reads while days were corrected", corrected.counts.reads, reads),
+            ("of these, wrong or failed", corrected.counts.bad + corrected.mixed, bad),
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Stages:
@@ -332,6 +344,7 @@ def _conclude(
     facts = [
         ("days computed", plan.days, twin_facts[0]),
         ("DAG runs that failed", len(result.epochs.failed_runs), twin_facts[1]),
+        *result.facts_of_corrections,
     ]
     console.print(figures.side_by_side(result.epochs.counts, twin.counts if twin else None, facts))
     console.print(

@@ -222,6 +222,7 @@ KEPT = {
     "demo.restate.failed": 0,
     "demo.twin.reads": 500,
     "demo.twin.inconsistent": 1,
+    "demo.twin.restate.inconsistent": 1,
     "demo.faults": 2,
 }
 
@@ -233,6 +234,18 @@ def test_kept_promises_break_nothing() -> None:
 def test_parts_that_did_not_run_break_no_promise() -> None:
     with_epochs = {name: value for name, value in KEPT.items() if "twin" not in name and "faults" not in name}
     assert figures.broken_promises(with_epochs, days=8, twin_days=0) == []
+
+
+def test_a_run_without_a_correction_breaks_its_promises() -> None:
+    """A run with epochs has failed: nothing was corrected."""
+    without = {name: value for name, value in KEPT.items() if "restate" not in name}
+    broken = figures.broken_promises(without, days=8, twin_days=2, faults=2)
+    assert [line.split()[0] for line in broken] == [
+        "demo.restate.epochs",
+        "demo.restate.swaps",
+        "demo.restate.reads",
+        "demo.twin.restate.inconsistent",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(set(KEPT) - {"demo.epochs.cuts_there"}))
