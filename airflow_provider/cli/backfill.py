@@ -199,11 +199,13 @@ def _opened(
 
 
 def _tell_differences(service: EpochService, restatement: Restatement, arguments: Namespace) -> None:
-    """Tell how many rows of each table change; of a large one, the command that compares them."""
+    """Tell how many rows of each table change, or that none does; of a large one, the command that compares them."""
+    is_same = True
     for epochs in restatement.record.members:
         for table in job_of(service.store, restatement.domain, epochs.job).outputs:
             committed = rows_to_compare(service.store, restatement.domain, table, epochs.intervals)
             if committed > MOST_COMPARED:
+                is_same = False
                 compare = next_command(arguments, "diff", restatement.name, "--table", table.name)
                 progress(
                     f"{table.name}: {committed} rows are committed in its time; `{compare}` compares them"
@@ -211,7 +213,10 @@ def _tell_differences(service: EpochService, restatement: Restatement, arguments
                 continue
             rows = restatement.diff(table)[table.name]
             if rows.added.num_rows or rows.removed.num_rows:
+                is_same = False
                 progress(f"{table.name}: {rows.removed.num_rows} rows removed, {rows.added.num_rows} added")
+    if is_same:
+        progress("no rows change")
 
 
 def _tell_approval(restatement: Restatement, found: RestatementStatus, arguments: Namespace) -> None:
