@@ -32,6 +32,8 @@ class Event(StrEnum):
     RESTATED_MEANWHILE = "publish refused, inputs restated"
     RESTATED_REPLY_LOST = "reply of a restatement's publish lost"
     HALF_RESTATED = "crash between the members of a restatement"
+    UNAPPROVED = "publish of a restatement refused, not approved"
+    DEADLINE_PASSED = "deadline of a restatement passed"
     RESTATEMENT_HELD = "restatement held"
     CLOSING = "begin waited for the publish of a restatement"
     REVERTED = "restatement taken back"
@@ -82,8 +84,6 @@ class Event(StrEnum):
     MEMBER_REFUSED = "member refused by its checks"
     STAGED_READ = "staged cut read and checked"
     STAGED_GONE = "staged rows gone while read"
-    UNAPPROVED = "publish of a restatement refused, not approved"
-    DEADLINE_PASSED = "deadline of a restatement passed"
     LET_GO = "epoch begun after the end of the restatement that held it"
     COPIED = "skipped epoch copied anew within a restatement"
     SIDE_BY_SIDE = "restatement opened beside another"
@@ -169,6 +169,8 @@ PROMISED = (
     Event.RESTATED_MEANWHILE,
     Event.RESTATED_REPLY_LOST,
     Event.HALF_RESTATED,
+    Event.UNAPPROVED,
+    Event.DEADLINE_PASSED,
     Event.RESTATEMENT_HELD,
     Event.CLOSING,
     Event.REVERTED,

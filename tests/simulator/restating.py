@@ -81,14 +81,14 @@ class Correction:
         job, span = epoch.job, epoch.interval
         longer = random.random() < 0.3
         fate = random.random()
-        forgotten = fate < 0.08 and job != "keeper"
+        forgotten = fate < 0.3 and job != "keeper"
         return cls(
             name=f"correction-{number}",
             job=job,
             span=Interval(span.start, span.end + JOBS[job].hours * HOUR) if longer else span,
-            until=random.randrange(4) if fate < 0.25 else None,
+            until=random.randrange(4) if fate < 0.45 else None,
             forgotten=forgotten,
-            needs_approval=random.random() < 0.3,
+            needs_approval=random.random() < 0.6,
             lifetime=timedelta(minutes=random.choice((10, 20))) if forgotten else timedelta(days=1),
             clears=random.choice((0, 1, 2, 2)),
         )
@@ -108,7 +108,7 @@ class Correction:
             reverts=regretted.name,
             copied=frozenset(members),
             with_readers=random.random() < 0.8,
-            rests=random.choice((0, 60, 60)),
+            rests=random.choice((0, 200, 200, 200)),
         )
 
     @classmethod
@@ -282,7 +282,8 @@ class Restating:
                 self.ask(task)
             correction.tasks[job, start].job = present
         doubts = self.model.unstaged(correction.name) or self._random.random() < 0.15
-        if doubts and all(task.done for task in correction.tasks.values()):
+        # A reader that waits is not done either: in the end it is enough that a member it reads is not staged any more.
+        if doubts and (self.quiet() or all(task.done for task in correction.tasks.values())):
             for member in self._operations.status(DOMAIN, correction.name).members:
                 known = correction.tasks.get((str(member.job), member.interval.start))
                 if known is not None and member.state in (MemberState.OUTDATED, MemberState.WAITING):

@@ -131,7 +131,9 @@ class Attempting:
         """Take *error*, if the topology or the end of a change set may have caused it."""
         if self.of_group:
             return  # its barrier was abandoned meanwhile
-        if not (self.task.name in CHANGING or self.task.within):
+        # A later try of the task may have left the restatement that this one has asked for.
+        has_ended = isinstance(error, InvalidInput) and error.field == "restatement"
+        if not (self.task.name in CHANGING or self.task.within or has_ended):
             raise error
         self.count(Event.TOPOLOGY_REFUSED)
         self.task.refused, self.task.done = True, self.task.last
