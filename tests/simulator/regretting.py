@@ -27,7 +27,6 @@ from tests.simulator.rollbacks import check_holders, check_plan, facts, obstacle
 from tests.simulator.rolled import Made
 from tests.simulator.scheduler import Process, Stopped
 
-_ASKED = timedelta(minutes=10)
 _TRY_AGAIN = (Conflict, OutcomeUnknown, StoreUnavailable, WarehouseUnavailable)
 _FARTHEST = 16
 """Commits that are taken back at most."""
@@ -209,25 +208,26 @@ class Regretting:
         A pointer whose call is lost stays behind with a warning, and the person tries again.
         """
         (made,) = self.model.rolled.by(self.regret.why)
+        since = self.now()
         plan = self._plan(made.to)
         if not plan.epochs:
             tries = 0
             while tries == 0 or (self.model.csn == made.csn and self.lags(made.since)):
                 expect(tries < _REPEATS, "R17", f"{made}: a pointer is behind")
-                self._call_again(plan, made)
+                self._call_again(plan, made, since)
                 tries += 1
             self.count(Event.ROLLBACK_REPEATED)
         self.regret.settled = True
 
-    def _call_again(self, plan: RollbackPlan, made: Made) -> None:
-        since = self.now()
+    def _call_again(self, plan: RollbackPlan, made: Made, since: datetime) -> None:
+        """:param since: a time before *plan* was made, which names those who were at work then."""
         try:
             refused = bool(self._call(plan))
         except InvalidInput as error:
             refused = "committed still" not in error.message
         except EpochBusy as error:
             refused = not error.holders
-            check_holders(self.model, error.holders, since - _ASKED, self.now())
+            check_holders(self.model, error.holders, since, self.now())
         except TopologyError:
             refused = not obstacles(self.model, made.to)
         expect(not refused, "R30", f"{made} once more")
