@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import EpochRecord, EpochState
@@ -64,13 +65,17 @@ class World:
             return sorted(found.column("day").to_pylist())
 
     def backfill(self, dag_id: str, first: int, last: int, **options: Any) -> list[str]:
-        """Start the runs of some days; return their ids, in order. Airflow takes one backfill of a DAG at a time."""
+        """Start the runs of some days; return their ids, in order."""
         days = date(2013, 2, first), date(2013, 2, last)
+        self.await_backfills(dag_id)
+        self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
+        return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
+
+    def await_backfills(self, dag_id: str) -> None:
+        """Wait until none of a DAG is under way: Airflow takes one at a time."""
         while any(started["completed_at"] is None for started in self.rest.backfills(dag_id)):
             self.cluster.check()
             time.sleep(0.5)
-        self.rest.backfill(dag_id, first=days[0], last=days[1], max_active_runs=2, **options)
-        return sorted(str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id))
 
     def csn(self) -> int:
         """Return the number of the domain's last commit."""
@@ -113,6 +118,13 @@ class World:
 
     def finished(self, dag_id: str, run_id: str) -> str:
         return self.rest.wait_for_run(dag_id, run_id, check=self.cluster.check)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start it first: where there is none, nothing of the story runs."""
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +171,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.mark.slow  # five minutes; the demo's day has a real scheduler, a backfill and a restatement, too
-def test_runs_of_every_kind(world: World) -> None:
+def test_runs_of_every_kind(browser: Browser, world: World) -> None:
     """One story, since starting Airflow is what takes long."""
     (shared,) = world.backfill("share", 8, 8)
     _a_waiting_run_goes_on_when_its_input_is_published(world)
@@ -172,8 +184,8 @@ def test_runs_of_every_kind(world: World) -> None:
     _cleared_tasks_restate_a_day_that_was_read(world)
     _a_backfill_restates_days(world)
     _one_command_restates_a_cascade(world)
-    _a_cleared_task_that_others_have_read_opens_a_restatement(world)
-    _a_backfill_of_days_that_others_have_read_opens_one_restatement(world)
+    _a_cleared_task_that_others_have_read_opens_a_restatement(world, browser)
+    _a_backfill_of_days_that_others_have_read_opens_one_restatement(world, browser)
     _nothing_secret_is_written_down(world)
 
 
@@ -354,7 +366,7 @@ def _one_command_restates_a_cascade(world: World) -> None:
     }
 
 
-def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> None:
+def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World, browser: Browser) -> None:
     """R28: the cleared tasks of the two DAGs that have read the day finish it; the page approves and publishes it."""
     before = world.tables()
     runs = {dag_id: world.run_of(dag_id, 8) for dag_id in ("make", "copy", "tally")}
@@ -370,7 +382,7 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
     assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
     assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
     csn = world.csn()
-    with chromium() as browser, Visitor.come(browser, world.rest.base_url) as person:
+    with Visitor.come(browser, world.rest.base_url) as person:
         approve_and_publish(person, "default", name)
         assert person.errors == []
     assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
@@ -379,27 +391,29 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World) -> N
     assert published["approved_by"], published
 
 
-def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World) -> None:
-    """R28: all its runs share it, also those that name one that was published; a command finishes it."""
+def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World, browser: Browser) -> None:
+    """R28: all its runs share it; runs of the DAGs that have read these days finish it, and the page publishes it."""
     before = world.tables()
-    world.backfill("make", 8, 10, reprocess_behavior="completed")
-    assert {world.finished("make", world.run_of("make", day)) for day in (8, 9, 10)} == {"success"}
-    assert world.tables() == before
+    words = ["--from-date", "2013-02-08", "--to-date", "2013-02-10", "--reprocess-behavior", "completed"]
+    world.await_backfills("make")
+    done = world.cluster.run("backfill", "create", "--dag-id", "make", *words, "--max-active-runs", "2")
+    assert done.returncode == 0, done.stderr
+    days = (8, 9, 10)
+    assert {world.finished("make", world.run_of("make", day)) for day in days} == {"success"}
     name = world.opened_by("make")
-    words = [
-        "--interval",
-        "2013-02-07/2013-02-10",
-        "--reason",
-        "wrong",
-        "--name",
-        name,
-        "--yes",
-        "-o",
-        "json",
-    ]
-    done = world.epochs("backfill", "rows", *words)
-    assert json.loads(done.stdout)["epochs"] == 9, done.stderr
-    assert world.tables() == {table: sorted([*days, 7, 8, 9]) for table, days in before.items()}
+    for dag_id in ("copy", "tally"):
+        runs = [world.run_of(dag_id, day) for day in days]
+        for run in runs:
+            world.rest.clear(dag_id, run, [dag_id])
+        assert {world.finished(dag_id, run) for run in runs} == {"success"}
+    assert world.tables() == before
+    assert json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)["epochs"] == 9
+    csn = world.csn()
+    with Visitor.come(browser, world.rest.base_url) as person:
+        approve_and_publish(person, "default", name)
+        assert person.errors == []
+    assert world.csn() == csn + 1
+    assert world.tables() == {table: sorted([*rows, 7, 8, 9]) for table, rows in before.items()}
 
 
 def _wait_until_asked(world: World) -> None:
