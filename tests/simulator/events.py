@@ -34,6 +34,10 @@ class Event(StrEnum):
     HALF_RESTATED = "crash between the members of a restatement"
     UNAPPROVED = "publish of a restatement refused, not approved"
     DEADLINE_PASSED = "deadline of a restatement passed"
+    HELD = "epoch held by a restatement"
+    RESTATEMENT_REFUSED = "restatement refused"
+    STAGED_READ = "staged cut read and checked"
+    SIDE_BY_SIDE = "restatement opened beside another"
     RESTATEMENT_HELD = "restatement held"
     CLOSING = "begin waited for the publish of a restatement"
     REVERTED = "restatement taken back"
@@ -79,14 +83,10 @@ class Event(StrEnum):
     EMPTY = "empty slice committed"
     CUT_READ = "cut read and checked"
     CUT_READ_AGAIN = "cut read again after other commits"
-    HELD = "epoch held by a restatement"
-    RESTATEMENT_REFUSED = "restatement refused"
     MEMBER_REFUSED = "member refused by its checks"
-    STAGED_READ = "staged cut read and checked"
     STAGED_GONE = "staged rows gone while read"
     LET_GO = "epoch begun after the end of the restatement that held it"
     COPIED = "skipped epoch copied anew within a restatement"
-    SIDE_BY_SIDE = "restatement opened beside another"
     SESSION_TAKEN_BACK = "session refused after a rollback"
     ROLLBACK_REPEATED = "rollback repeated after a lost reply"
     TAKEN_BACK_READ = "lease read what was rolled back since"
@@ -171,6 +171,10 @@ PROMISED = (
     Event.HALF_RESTATED,
     Event.UNAPPROVED,
     Event.DEADLINE_PASSED,
+    Event.HELD,
+    Event.RESTATEMENT_REFUSED,
+    Event.STAGED_READ,
+    Event.SIDE_BY_SIDE,
     Event.RESTATEMENT_HELD,
     Event.CLOSING,
     Event.REVERTED,

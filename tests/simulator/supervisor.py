@@ -393,11 +393,15 @@ class Supervisor:
                 self._regretting = self._spawn(self._regret.why, partial(self._roll_back, self._regret))
         if self._paused:
             return
-        gone = {place: csn for place, csn in model.rolled.last().items() if place not in model.committed}
-        for task in self.tasks if gone else ():
-            over = task.process is None or task.process.over
-            if task.done and over and task.run in (_SCHEDULED, _SLOWED):
-                self._clear_gone(task, gone.get((task.name, task.interval.start), 0))
+        last = model.rolled.last()
+        newest = max(last.values(), default=0)
+        for task in self.tasks if last else ():
+            place, over = (task.name, task.interval.start), task.process is None or task.process.over
+            if task.done and over and task.run in (_SCHEDULED, _SLOWED) and place not in model.committed:
+                self._clear_gone(task, last.get(place, 0))
+                if task.has_readers and newest > task.cleared:  # they may be gone
+                    task.has_readers, task.cleared = False, newest
+                    task.generation, task.done = task.generation + 1, False
 
     def _clear_gone(self, task: Task, csn: int) -> None:
         """Clear a task whose epoch the rollback *csn* has taken back: once, if its job need not compute each epoch."""

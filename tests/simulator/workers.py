@@ -59,6 +59,7 @@ class Task:
     :ivar asked: the CSN at which it was last asked whether its inputs are there; -1 for never. :ivar ready: the answer.
     :ivar last: nothing will change any more: when the topology refuses it now, it is done. :ivar refused: it did.
     :ivar cleared: CSN of the rollback after which it was last cleared.
+    :ivar has_readers: it was refused for those who have read what it would change.
     """
 
     job: SimulatedJob
@@ -78,6 +79,7 @@ class Task:
     last: bool = False
     refused: bool = False
     cleared: int = 0
+    has_readers: bool = False
 
     @property
     def name(self) -> str:
@@ -113,7 +115,7 @@ class Attempting:
                 self._compute(attempt)
         except DependentReaders:
             self.count(Event.READERS_REFUSED)
-            self.task.done = True
+            self.task.done = self.task.has_readers = True
         except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
             return
         except CheckFailed:
