@@ -135,18 +135,20 @@ def test_an_open_restatement_of_other_epochs_is_not_gone_on_with(
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "rows", "told"),
     [
-        (2, "flights: 2 rows removed, 1 added"),
+        (2, [3], "flights: 2 rows removed, 1 added"),
+        (2, [1, 2], "no rows change"),
         (
             1,
+            [3],
             "flights: 2 rows are committed in its time; `airflow epochs restate diff hours --table flights` comp",
         ),
     ],
 )
 @pytest.mark.usefixtures("home")
 def test_rows_are_compared_unasked_up_to_a_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, rows: list[int], told: str
 ) -> None:
     """A restatement of a large table is published without all of its rows in the command's memory."""
     assert typed("restate", "open", *WORDS, "--name", "hours").returncode == 0
@@ -155,7 +157,7 @@ def test_rows_are_compared_unasked_up_to_a_limit(
         day = Interval(ORIGIN, ORIGIN + timedelta(days=1))
         attempt = service.begin_within("hours", JOB, day, Owner(dag_id="flights", run_id="again"))
         assert isinstance(attempt, Attempt)
-        write_rows(service, attempt, "flights", pa.table({"x": [3]}))
+        write_rows(service, attempt, "flights", pa.table({"x": rows}))
         service.complete(attempt)
         service.stage(attempt)
     monkeypatch.setattr("airflow_provider.cli.backfill.dags_of", lambda *_: [])
@@ -163,6 +165,7 @@ def test_rows_are_compared_unasked_up_to_a_limit(
     done = typed("backfill", *WORDS, "--name", "hours", "--yes")
     assert done.returncode == 0, done.stderr
     assert told in done.stderr, done.stderr
+    assert ("no rows change" in done.stderr) == (rows == [1, 2]), done.stderr
 
 
 @pytest.mark.usefixtures("home")
