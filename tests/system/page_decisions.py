@@ -20,12 +20,16 @@ def look_at_restatements(visitor: Visitor, domain: str) -> Page:
 
 
 def approve_and_publish(admin: Visitor, domain: str, name: str) -> None:
-    """Follow the list to the restatement, and press both buttons."""
+    """Follow the list to a restatement that needs no approval, and press both buttons."""
     page = admin.page
     decisions, dialog = page.get_by_role("region", name="Decisions"), page.get_by_role("dialog")
     look_at_restatements(admin, domain).get_by_role("link", name=name, exact=True).click()
-    for button, told in (("Approve", "Approved."), ("Publish", "Published at CSN")):
+    for button, asks, told in (
+        ("Approve", "It can be published without an approval, too.", "Approved."),
+        ("Publish", "become visible in one commit", "Published at CSN"),
+    ):
         decisions.get_by_role("button", name=button).click()
+        expect(dialog).to_contain_text(asks)
         dialog.get_by_role("button", name=button).click()
         expect(decisions.get_by_role("status")).to_contain_text(told)
 

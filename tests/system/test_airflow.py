@@ -186,6 +186,7 @@ def test_runs_of_every_kind(browser: Browser, world: World) -> None:
     _one_command_restates_a_cascade(world)
     _a_cleared_task_that_others_have_read_opens_a_restatement(world, browser)
     _a_backfill_of_days_that_others_have_read_opens_one_restatement(world, browser)
+    _a_command_finishes_what_a_run_has_opened(world)
     _nothing_secret_is_written_down(world)
 
 
@@ -381,18 +382,12 @@ def _a_cleared_task_that_others_have_read_opens_a_restatement(world: World, brow
     status = json.loads(told.stdout)
     assert (status["by"], status["epochs"]) == (f"run {runs['make']} of DAG make", 3), told.stderr
     assert "a clearing of its task asks for what committed epochs have read" in status["reason"]
-    csn = world.csn()
-    with Visitor.come(browser, world.rest.base_url) as person:
-        approve_and_publish(person, "default", name)
-        assert person.errors == []
+    _approve_and_publish(world, browser, name)
     assert world.tables() == {table: sorted([*days, 7]) for table, days in before.items()}
-    published = json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)
-    assert (published["state"], published["csn"]) == ("published", csn + 1)
-    assert published["approved_by"], published
 
 
 def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World, browser: Browser) -> None:
-    """R28: all its runs share it; runs of the DAGs that have read these days finish it, and the page publishes it."""
+    """R28: all its runs share it, also those that name one that was published; runs of its readers' DAGs finish it."""
     before = world.tables()
     words = ["--from-date", "2013-02-08", "--to-date", "2013-02-10", "--reprocess-behavior", "completed"]
     world.await_backfills("make")
@@ -408,12 +403,31 @@ def _a_backfill_of_days_that_others_have_read_opens_one_restatement(world: World
         assert {world.finished(dag_id, run) for run in runs} == {"success"}
     assert world.tables() == before
     assert json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)["epochs"] == 9
+    _approve_and_publish(world, browser, name)
+    assert world.tables() == {table: sorted([*rows, 7, 8, 9]) for table, rows in before.items()}
+
+
+def _approve_and_publish(world: World, browser: Browser, name: str) -> None:
+    """By the page's buttons; one commit, under the approval."""
     csn = world.csn()
     with Visitor.come(browser, world.rest.base_url) as person:
         approve_and_publish(person, "default", name)
         assert person.errors == []
-    assert world.csn() == csn + 1
-    assert world.tables() == {table: sorted([*rows, 7, 8, 9]) for table, rows in before.items()}
+    published = json.loads(world.epochs("restate", "status", name, "-o", "json").stdout)
+    assert (published["state"], published["csn"]) == ("published", csn + 1)
+    assert published["approved_by"], published
+
+
+def _a_command_finishes_what_a_run_has_opened(world: World) -> None:
+    """R28: by its name; the command has Airflow compute the members that are not staged, and publishes all."""
+    before = world.tables()
+    run = world.run_of("make", 8)
+    world.rest.clear("make", run, ["make"])
+    assert world.finished("make", run) == "success"
+    words = ["--interval", "2013-02-07", "--reason", "wrong", "--name", world.opened_by("make"), "--yes"]
+    done = world.epochs("backfill", "rows", *words, "-o", "json")
+    assert json.loads(done.stdout)["epochs"] == 3, done.stderr
+    assert world.tables() == {table: sorted([*rows, 7]) for table, rows in before.items()}
 
 
 def _wait_until_asked(world: World) -> None:
