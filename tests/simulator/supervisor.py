@@ -400,15 +400,14 @@ class Supervisor:
             if task.done and over and task.run in (_SCHEDULED, _SLOWED) and place not in model.committed:
                 self._clear_gone(task, last.get(place, 0))
                 if task.has_readers and newest > task.cleared:  # they may be gone
-                    task.has_readers, task.cleared = False, newest
-                    task.generation, task.done = task.generation + 1, False
+                    task.has_readers = False
+                    _clear(task, newest)
 
     def _clear_gone(self, task: Task, csn: int) -> None:
         """Clear a task whose epoch the rollback *csn* has taken back: once, if its job need not compute each epoch."""
         waits = self.world.model.is_staged_at(task.name, task.interval.start)  # for the others of its group
         if not waits and csn > (0 if task.job.certain else task.cleared):
-            task.cleared = csn
-            task.generation, task.done = task.generation + 1, False
+            _clear(task, csn)
 
     def _roll_back(self, regret: Regret, process: Process) -> None:
         world = self.world
@@ -491,3 +490,8 @@ class Supervisor:
 
     def _read(self, process: Process) -> None:
         self.world.reading(process).run()
+
+
+def _clear(task: Task, csn: int) -> None:
+    """Clear *task* after the rollback *csn*."""
+    task.cleared, task.generation, task.done = csn, task.generation + 1, False
