@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,12 @@ from airflow_provider.domain.errors import (
     NotReady,
     TopologyError,
 )
-from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.records import Key, reservation_key, topology_key
 from airflow_provider.domain.topology import Job, previous, state
+from airflow_provider.stores.base import Reading
 from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.faults import FaultyStore
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner, rows
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.restating import (
@@ -227,6 +231,30 @@ def test_a_deadline_that_has_passed(table_world: World) -> None:
     world.coordinator.stage(answer)
     operations(world).abandon(DOMAIN, "second", **WHY)
     usable(world, (base, daily, total))
+
+
+class SlowPublisher(FaultyStore):
+    """Store of a publisher that stands still for hours before it reads the tables that it is to write."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store, lambda _call: None)
+        self.clock = world.clock
+
+    def read(self, domain: DomainName, keys: Sequence[Key[Any]], *, pointers: Sequence[str] = ()) -> Reading:
+        if reservation_key(domain) in keys:
+            self.clock.advance(timedelta(hours=5))
+        return super().read(domain, keys, pointers=pointers)
+
+
+def test_a_deadline_that_passes_after_publish_has_read_the_members(table_world: World) -> None:
+    """R28: publish decides by the time at which it reads the tables."""
+    world = table_world
+    ready(world, lifetime=timedelta(hours=5))
+    with pytest.raises(InvalidInput, match="is past its deadline"):
+        world.worker(SlowPublisher(world)).restatements.publish(DOMAIN, NAME)
+    assert seen(world) == OLD
+    abandoned(world)
+    assert world.staged() == []
 
 
 def test_a_deadline_that_passes_between_begin_and_stage(world: World) -> None:

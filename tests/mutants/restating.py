@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.rolling_back import PLANTED_IN_ROLLBACKS
+from tests.mutants.skipped_copies import PLANTED_IN_COPIES
 
 RESTATEMENT = "domain/restatement.py"
 TOGETHER = "coordination/attempts/published_together.py"
@@ -15,7 +16,6 @@ PLAN = "coordination/restating/plan.py"
 OPERATIONS = "coordination/restating/restatements.py"
 RERUN = "coordination/restating/reruns.py"
 REVERTING = "coordination/restating/reverting.py"
-COPIES = "coordination/restating/skipped_copies.py"
 LEFT = "coordination/upkeep/left_members.py"
 ADMISSION = "domain/admission.py"
 
@@ -28,54 +28,6 @@ MEMBERS = "tests/contract/test_coordination_restating_members.py"
 OPENINGS = "tests/contract/test_coordination_restating_openings.py"
 RERUNS = "tests/contract/test_coordination_reruns.py"
 SOURCES = "tests/contract/test_coordination_restating_sources.py"
-
-_COPIES = (
-    Mutant(
-        name="the code of a job computes what was skipped and copies what changes",
-        rule="R28",
-        file=COPIES,
-        old="    copied = _copied(context, restatement, job.domain, job.name, interval)\n",
-        new="    copied = None\n",
-        tests=(EDGES,),
-        by="test_a_skipped_copy_that_an_interruption_has_left_is_not_computed",
-    ),
-    Mutant(
-        name="only the first of several skipped copies follows",
-        rule="R28",
-        file=COPIES,
-        old="interval) is None:\n                return\n",
-        new="interval) is not None:\n                return\n",
-        tests=(EDGES,),
-        by="test_a_day_that_is_computed_again_has_its_copies_anew",
-    ),
-    Mutant(
-        name="a publish leaves out the copy that has joined meanwhile",
-        rule="R28",
-        file=OPERATIONS,
-        old="            copy_members(self.context, now)\n",
-        new="",
-        tests=(EDGES,),
-        by="test_a_skip_in_the_middle_that_copies_what_is_replaced",
-    ),
-    Mutant(
-        name="a revert gives rows back that a member had computed from older rows of another",
-        rule="R30",
-        file=REVERTING,
-        old="            if found.staged and known.on_upstream_revision is OnUpstreamRevision.CASCADE:\n",
-        new="            if found.staged:\n",
-        tests=(EDGES,),
-        by="test_a_member_had_ignored_a_revision_of_another_member",
-    ),
-    Mutant(
-        name="a revert computes what was a skipped copy",
-        rule="R30",
-        file=REVERTING,
-        old="        if former.skipped:\n",
-        new="        if former.skipped and not interval:\n",
-        tests=(EDGES,),
-        by="test_skipped_copies_of_what_changes_follow_it",
-    ),
-)
 
 _CLOSING = (
     Mutant(
@@ -456,6 +408,16 @@ _ENDS = (
         by="test_a_restatement_is_taken_back",
     ),
     Mutant(
+        name="publish looks at the deadline before it reads the tables alone",
+        rule="R28",
+        file=TOGETHER,
+        old="        refuse_closed(self.name, stamped.record, "
+        "incarnation=reading.head.incarnation, now=reading.now)\n",
+        new="",
+        tests=(ENDS,),
+        by="test_a_deadline_that_passes_after_publish_has_read_the_members",
+    ),
+    Mutant(
         name="a restated epoch reads what is left of its files",
         rule="I11",
         file="coordination/attempts/bounds.py",
@@ -594,4 +556,12 @@ _RERUNS = (
         by="test_what_cannot_be_restated_is_refused_before_anything_is_written",
     ),
 )
-PLANTED_IN_RESTATEMENTS = (*_READING, *_MEMBERS, *_COPIES, *_ENDS, *_RERUNS, *_CLOSING, *PLANTED_IN_ROLLBACKS)
+PLANTED_IN_RESTATEMENTS = (
+    *_READING,
+    *_MEMBERS,
+    *PLANTED_IN_COPIES,
+    *_ENDS,
+    *_RERUNS,
+    *_CLOSING,
+    *PLANTED_IN_ROLLBACKS,
+)
