@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_provider.plugins.macros import MACROS
+from airflow_provider.plugins.preloading import preload
 
 URL_PREFIX = "/epochs"
 PAGE = "epochs"
@@ -65,3 +67,8 @@ class EpochsPlugin(AirflowPlugin):
             "url_route": PAGE,
         }
     ]
+
+    @classmethod
+    def on_load(cls, *_args: Any, **_options: Any) -> None:
+        """Load ahead what DAG files import, where this is the DAG processor."""
+        preload(sys.argv)

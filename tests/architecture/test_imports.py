@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -197,6 +199,35 @@ def test_a_dag_file_loads_declarations_and_no_more() -> None:
     assert [
         name for name in loaded if name.startswith(tuple(f"airflow_provider.{room}" for room in working))
     ] == []
+
+
+_LOAD_PLUGINS = """
+import os, sys
+sys.argv = ["airflow", sys.argv[1]]
+from airflow.jobs.job import Job
+from airflow.plugins_manager import ensure_plugins_loaded
+before, threads = set(sys.modules), len(os.listdir("/proc/self/task"))
+ensure_plugins_loaded()
+print(len(os.listdir("/proc/self/task")) - threads, *sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("component", ["dag-processor", "scheduler"])
+def test_the_dag_processor_loads_ahead_what_dag_files_import(component: str, tmp_path: Path) -> None:
+    """It starts no thread, which its forks would lack. Forks of the scheduler load the whole package from the disk."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOAD_PLUGINS, component],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)},
+    )
+    threads, *loaded = done.stdout.splitlines()[-1].split()
+    assert threads == "0"
+    assert {"pyarrow", "numpy", "pyspark", "grpc"}.isdisjoint(word.split(".")[0] for word in loaded)
+    own = {*DECLARING} - {"airflow_provider.operators.spark_cluster"}  # a task of a remote cluster imports it
+    assert own & set(loaded) == (own if component == "dag-processor" else set())
 
 
 LIGHT = {
