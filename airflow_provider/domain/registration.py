@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from shlex import quote
 from typing import TypeVar
 
 from airflow_provider.domain.calendars import barrier_of_one_only, check_change
@@ -208,8 +209,8 @@ def _refuse_second_owner(job: JobRecord, others: Mapping[JobName, JobRecord]) ->
                 f"table {shared[0]!r} has an owner: job {other.name!r}; job {job.name!r} cannot own it too.",
                 next_step="write to a table of its own, and join the two in a view or a third job; or, if "
                 f"{other.name!r} is not to run any more, also where it has only failed, `airflow epochs retire "
-                f"{other.name} --reason …` ends it with all its tables, and {job.name!r} takes {shared[0]!r} over: its "
-                "rows, kind, format and calendar stay.",
+                f"{quote(other.name)} --reason …` ends it with all its tables, and {job.name!r} takes {shared[0]!r} "
+                "over: its rows, kind, format and calendar stay.",
                 table=shared[0],
                 owner=other.name,
                 job=job.name,
@@ -255,9 +256,9 @@ def refuse_not_own(job: JobName, name: TableName, table: TableRecord) -> None:
     if table.ended:
         raise TopologyError(
             f"table {name!r} is retired: {table.ended}.",
-            next_step=f"let this attempt end; if the job is retired, `airflow epochs revive {job}` brings it back; a "
-            "table alone comes back by a declaration that the job has not had before (an earlier one counts as an "
-            "older version of its DAG).",
+            next_step=f"let this attempt end; if the job is retired, `airflow epochs revive {quote(job)}` brings it "
+            "back; a table alone comes back by a declaration that the job has not had before (an earlier one counts as "
+            "an older version of its DAG).",
             table=name,
             owner=job,
         )

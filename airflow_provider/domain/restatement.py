@@ -378,7 +378,7 @@ def refuse_incomplete(
         raise TopologyError(
             f"{job} {interval} lacks {', '.join(lacking)}, and is restated whole.",
             next_step="abandon the restatement; clear the task, which adds them, or `airflow epochs skip "
-            f"{job} {span} --reason …`; then open another one.",
+            f"{quote(job)} {span} --reason …`; then open another one.",
             job=job,
             interval=interval,
             tables=lacking,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from shlex import quote
 
 from airflow_provider.domain.errors import RecordFull
 from airflow_provider.domain.identifiers import TableName
@@ -38,7 +39,8 @@ def refuse_large(job: JobRecord) -> None:
     """
     other_name = "declare the rest as a job of another name, which may read the same inputs."
     new_job = (
-        f"`airflow epochs retire {job.name}`, and declare a job of another name, which takes its tables over."
+        f"`airflow epochs retire {quote(job.name)} --reason …`, and declare a job of another name, which takes its "
+        "tables over."
     )
     old_name = (
         "declare a source by one of the names that it has had, as it was declared then; or declare a job of another "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 from airflow_provider.coordination.attempts.fill import fills_of, keys_of_fill
@@ -154,7 +155,7 @@ def _stays(reading: Reading, job: Job, epoch: EpochRecord) -> bool:
 def tell_kept(log: Any, job: Job, kept: Sequence[Interval]) -> None:
     """Log the epochs that are not computed again, and the way to have them computed."""
     late = [source.name for source in job.sources if source.late is Late.REVISION]
-    bind = f"; files that came late are read after `airflow epochs bind {late[0]} …`" if late else ""
+    bind = f"; files that came late are read after `airflow epochs bind {quote(late[0])} …`" if late else ""
     if kept:
         log.warning(
             "Kept as committed, not computed again: %d epochs of %s, %s to %s. Job %r keeps what is committed "

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
+from shlex import quote
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow.fs as pafs
@@ -369,12 +370,12 @@ def _refuse_late(asked: BoundsRequest, late: list[BoundFile]) -> None:
         source, uri = asked.source, late[0].uri
         known = [record.interval for record in asked.before if record.interval is not None]
         epoch = next((interval for interval in known if lies_at(source, interval, uri)), asked.interval)
+        span = f"{epoch.start.isoformat()}/{epoch.end.isoformat()}"
         raise Unavailable(
             f"source {source.name!r}: {uri} came after the bounds of its epoch {epoch} were recorded"
             + (f", and {len(late) - 1} more files." if len(late) > 1 else "."),
             next_step="take the file away; or declare late='next', by which the next epoch reads it; or `airflow "
-            f"epochs bind {source.name} {epoch.start.isoformat()}/{epoch.end.isoformat()} --reason …`, then clear the "
-            "tasks that have read that epoch.",
+            f"epochs bind {quote(source.name)} {span} --reason …`, then clear the tasks that have read that epoch.",
             source=asked.source.name,
             uris=tuple(file.uri for file in late),
         )
@@ -387,7 +388,7 @@ def _refuse_replaced(asked: BoundsRequest, replaced: list[BoundFile]) -> None:
             f"source {asked.source.name!r}: {replaced[0].uri} was read by another epoch, and is another file now"
             + (f"; so are {len(replaced) - 1} more." if len(replaced) > 1 else "."),
             next_step="give new data a new name; or bind the source anew for the epoch that has read it: `airflow "
-            f"epochs bind {asked.source.name} …`, and clear its task.",
+            f"epochs bind {quote(asked.source.name)} …`, and clear its task.",
             source=asked.source.name,
             uris=tuple(file.uri for file in replaced),
         )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from shlex import quote as shell_quoted
 from typing import TYPE_CHECKING, Any, LiteralString
 from urllib.parse import quote
 
@@ -206,7 +207,8 @@ def _changed(source: Source, span: Span, found: int, interval: Interval | None =
         f"source {source.name!r}: {source.table} has {found} rows with {source.id_column} in {span}: they came late, "
         "or were deleted.",
         next_step="bring the rows back as they were; or bind the source anew (`airflow epochs bind "
-        f"{source.name}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what is there now.",
+        f"{shell_quoted(source.name)}{epoch or ' …'} --reason …`), then clear the tasks of the epoch: they read what "
+        "is there now.",
         source=source.name,
         expected=f"{span.rows} rows",
         found=f"{found} rows",
@@ -325,8 +327,8 @@ class _Ids:
             raise Unavailable(
                 f"source {source.name!r}: {source.transaction_key} {key} goes on at {source.id_column} {number}, and "
                 f"the epoch {read or 'before'} has read its rows up to {low}.",
-                next_step=f"`airflow epochs bind {source.name} {epoch} --reason …`, then clear the tasks that have "
-                "read it there: they take all rows of the key.",
+                next_step=f"`airflow epochs bind {shell_quoted(source.name)} {epoch} --reason …`, then clear the tasks "
+                "that have read it there: they take all rows of the key.",
                 source=source.name,
                 key=key,
                 id=number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.coordination.upkeep.unread import late_revisions
@@ -43,8 +44,8 @@ def computed(committed: AlreadyCommitted | AlreadyStaged, job: Job, service: Epo
     if late and job.on_rerun is OnRerun.KEEP:
         start, end = committed.interval.start.isoformat(), committed.interval.end.isoformat()
         again = (
-            f"`airflow epochs bind {late[0].source.name} {start}/{end} --reason …`, then clear its task (outside of "
-            "Airflow: run the program again; one that names its run_id needs another)."
+            f"`airflow epochs bind {quote(late[0].source.name)} {start}/{end} --reason …`, then clear its task "
+            "(outside of Airflow: run the program again; one that names its run_id needs another)."
         )
     told = "".join(f" Of source {found.source.name!r} {found}." for found in late)
     return AlreadyComputed(

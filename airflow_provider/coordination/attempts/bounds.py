@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any
 
 from airflow_provider.coordination.attempts.bounds_around import BoundsAround, Side
@@ -273,9 +274,9 @@ class Bounding:
                 f"{error.message} The commit of {name} {self.interval} has read it, and what its tables lack there "
                 "comes from the same.",
                 next_step="bring it back; or, for good, leave these tables empty there (`airflow epochs skip "
-                f"{name} {span} --reason …`). While no committed epoch has read the tables of {name} there, `airflow "
-                f"epochs bind {source.name} {span} --reason …` behind the skip lets the epoch's next run compute all "
-                "of them from what is there now.",
+                f"{quote(name)} {span} --reason …`). While no committed epoch has read the tables of {name} there, "
+                f"`airflow epochs bind {quote(source.name)} {span} --reason …` behind the skip lets the epoch's next "
+                "run compute all of them from what is there now.",
                 source=source.name,
             ) from error
         return Chosen(source=source, bounds=recorded.whole, note=_note(recorded))

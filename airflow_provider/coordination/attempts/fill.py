@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from airflow_provider.coordination.commits.slices import newest_slice
@@ -62,8 +63,8 @@ def refuse_other_rows(
             raise InvalidInput(
                 f"{attempt}: it would add {', '.join(fills)} to a committed epoch, but of {table} it has computed "
                 f"{rows} rows, and {newest.record.rows} are committed: the two would not belong together.",
-                next_step=f"`airflow epochs skip {attempt.job}` for the epoch leaves the new tables empty there; or "
-                "compute the epoch with what it was computed with.",
+                next_step=f"`airflow epochs skip {quote(attempt.job)}` for the epoch leaves the new tables empty "
+                "there; or compute the epoch with what it was computed with.",
                 field="rows",
                 table=table,
                 value=rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from shlex import quote
 
 from airflow_provider.coordination.commits.catch_up import behind_of, refuse_leaving
 from airflow_provider.coordination.commits.commit import CommitBuilder
@@ -376,8 +377,8 @@ class Register:
             raise TopologyError(
                 f"table {table.name!r} belongs to job {known.record.job!r}, which no longer declares it; "
                 f"job {self.job.name!r} cannot take it over.",
-                next_step=f"`airflow epochs retire {known.record.job} --table {table.name} --reason …`, or another "
-                "name.",
+                next_step=f"`airflow epochs retire {quote(known.record.job)} --table {quote(table.name)} --reason …`, "
+                "or another name.",
                 table=table.name,
                 owner=known.record.job,
             )

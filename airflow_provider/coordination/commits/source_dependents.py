@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_provider.domain.behind import Behind
 from airflow_provider.domain.dependent import Dependent
@@ -216,8 +217,9 @@ def _named(readers: Iterable[Dependent]) -> str:
 
 
 def _step(source: Source, interval: Interval, readers: Iterable[Dependent]) -> str:
+    span = f"{interval.start.isoformat()}/{interval.end.isoformat()}"
     return (
-        f"leave it; or `airflow epochs bind {source.name} {interval.start.isoformat()}/{interval.end.isoformat()} "
+        f"leave it; or `airflow epochs bind {quote(source.name)} {span} "
         f"--reason …`, then clear the tasks of {_named(readers)} and of this job for it; where epochs have read those, "
         "one restatement of all of these jobs computes them together (`airflow epochs restate plan`)."
     )
