@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyiceberg.transforms import IdentityTransform
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.topology import Table
+from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.testing.table_cases.backend import Publisher, day
 from airflow_provider.testing.table_cases.compacting import (
     DAYS,
+    HIGH,
+    LOW,
     CompactingBackend,
     CompactingCases,
     compact,
     loaded,
+    regrouped,
+    span,
+    units,
 )
 from tests.contract.test_table_contract import IcebergBackend, operation_of
 from tests.services.directories import quick_directory
@@ -27,6 +37,20 @@ class CompactingIcebergBackend(IcebergBackend, CompactingBackend):
         snapshot = self.loaded(table).current_snapshot()
         assert snapshot is not None
         return operation_of(snapshot).value
+
+
+def with_epochs(rows: pa.Table, found: list[Any]) -> pa.Table:
+    index = rows.schema.get_field_index(EPOCH_COLUMN)
+    column = rows.schema.field(index).with_nullable(True)
+    return rows.set_column(index, column, pa.array(found, column.type))
+
+
+OTHER_ROWS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "it has 1 rows, and 2 were recorded": lambda rows: rows[:1],
+    "it has rows of 2013-02-07": lambda rows: with_epochs(rows, [day(4).end, day(5).end]),
+    "some of its rows lack their epoch": lambda rows: with_epochs(rows, [day(4).end, None]),
+}
+"""What a file may have become, by what is told of it."""
 
 
 @pytest.mark.parametrize("backend", [False, True], indirect=True, ids=["own catalog", "elsewhere"])
@@ -49,3 +73,16 @@ class TestCompaction(CompactingCases):
         publisher.publish(table, day(DAYS), [7])
         assert backend.loaded(table).spec().fields[0].transform == IdentityTransform()
         assert backend.default_spec(table) == ["_epoch"]
+
+    def test_a_file_with_other_rows_than_were_recorded_is_not_copied(
+        self, publisher: Publisher, table: Table
+    ) -> None:
+        """R41: else rows would leave the table, or come into another epoch, and nothing would tell."""
+        loaded(publisher, table)
+        (file,) = units(publisher, table).held(table, publisher.refs[table], day(4).end, day(4).end)
+        path = file.uri.removeprefix("file://")
+        rows = parquet.read_table(path, partitioning=None)
+        for told, changed in OTHER_ROWS.items():
+            parquet.write_table(changed(rows), path)
+            with pytest.raises(Unavailable, match=told):
+                regrouped(publisher, table, span(LOW, HIGH))
