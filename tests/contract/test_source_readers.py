@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 from pyiceberg.types import LongType
 
 from airflow_provider.domain.completeness import min_files, none_needed
-from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
+from airflow_provider.domain.errors import InvalidInput, NotReady, SourceUnavailable, Unavailable
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.source_bounds import (
     BoundFile,
     BoundsRequest,
     FileSource,
+    IcebergSource,
+    PostgresSource,
     Source,
     SourceBounds,
     SourceRecord,
@@ -155,6 +158,15 @@ def test_files_without_column_ids_are_read_by_icebergs_runtime(lake: Lake) -> No
     assert lake.values(prices(), span(lake, plain)) == [2]
 
 
+def test_the_runtime_opens_no_metadata_file_of_another_name(lake: Lake) -> None:
+    """I11: it knows a metadata file by its name."""
+    lake.add_plain_file(1)
+    renamed = Path(lake.table.metadata_location.removeprefix("file://"))
+    lake.point_to(f"file://{renamed.rename(renamed.with_name('newest.json'))}")
+    with pytest.raises(InvalidInput, match=r"its metadata file is no metadata\.json"):
+        lake.rows(prices(), span(lake, None))
+
+
 def test_a_value_that_a_partition_alone_tells_is_read_by_icebergs_runtime(lake: Lake) -> None:
     """I11: files that were written without the column by which they are separated would be read as null there."""
     lake.append(1)
@@ -167,6 +179,37 @@ def test_a_value_that_a_partition_alone_tells_is_read_by_icebergs_runtime(lake: 
         assert isinstance(read, IcebergRows)
         assert read.why == "files without the column text that separates them"
     assert lake.values(prices(), span(lake, before, nothing)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "told"),
+    [
+        ("lost", Unavailable, "bare-4.parquet is missing"),
+        ("damaged", Unavailable, "bare-4.parquet is damaged"),
+        ("no answer", SourceUnavailable, "a file of lake.market.prices.* did not answer: TimeoutError"),
+    ],
+)
+def test_files_that_do_not_tell_their_columns_are_not_taken_as_they_are(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, what: str, error: type[Exception], told: str
+) -> None:
+    """I11: whether a partition alone has a value is asked of each file; without an answer nothing is read."""
+    lake.append(1)
+    lake.separate_by("text")
+    lake.append_bare(4, "b")
+    file = Path(f"{lake.table.location()}/bare-4.parquet".removeprefix("file://"))
+    match what:
+        case "lost":
+            file.unlink()
+        case "damaged":
+            file.write_bytes(b"PAR1")
+        case _:
+            monkeypatch.setattr(parquet_files, "_opened", _silent)
+    with pytest.raises(error, match=told):
+        lake.rows(prices(), span(lake, None))
+
+
+def _silent(root: str) -> None:
+    raise TimeoutError(root)
 
 
 def test_footers_of_files_with_column_ids_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +315,29 @@ def test_bounds_recorded_as_files_are_no_span() -> None:
     files = SourceBounds(source="prices", files=(BoundFile(uri="file:///in", size_bytes=1),))
     with pytest.raises(InvalidInput, match="another name"):
         SourceReaders({"lake_db": "sqlite:////nowhere"}).check_unchanged(source, files)
+
+
+def test_bounds_recorded_as_a_span_are_no_files() -> None:
+    """I11: there would be no file to compare, and so nothing that has changed."""
+    source = FileSource("prices", "/in/{start:%Y-%m-%d}.csv", late="ignore", complete=none_needed())
+    of_table = SourceBounds(source="prices", span=Span(low=None, high=1, identity="a table"))
+    with pytest.raises(InvalidInput, match="another name"):
+        SourceReaders().check_unchanged(source, of_table)
+
+
+def test_a_catalog_that_nobody_has_configured_is_named() -> None:
+    source = IcebergSource("prices", "nowhere.market.prices")
+    with pytest.raises(InvalidInput, match=r"nowhere\.market\.prices.*PYICEBERG_CATALOG__NAME__URI"):
+        SourceReaders().bounds(BoundsRequest(source=source, interval=day(1)))
+
+
+def test_a_client_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = PostgresSource("orders", "orders", connection="shop", id_column="id")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InvalidInput, match=r"airflow-provider-epochs\[postgres\]"):
+        SourceReaders({"shop": "postgresql://nowhere/shop"}).bounds(
+            BoundsRequest(source=source, interval=day(1))
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bounds of sources made of files."""
+"""Bounds of sources made of files: which files are theirs, and what is refused."""
 
 from __future__ import annotations
 
@@ -110,6 +110,13 @@ def test_a_name_that_spark_takes_for_a_pattern_is_refused(landing: Path) -> None
     (landing / "weather" / "a{b}.csv").touch()
     with pytest.raises(InvalidInput, match="rename the file"):
         bounds_of(f"{landing}/weather/*.csv")
+
+
+def test_a_program_reads_its_files_by_itself(landing: Path) -> None:
+    """A1: their format is not known here, so that no rows are given out as those of a table."""
+    source = landed(f"{landing}/weather/*.csv")
+    with pytest.raises(InvalidInput, match=r"read its files: epoch\.source_files\('landing'\)"):
+        SourceReaders().rows(source, bounds_of(source.location))
 
 
 def test_another_size_time_or_no_file_is_told(landing: Path) -> None:
