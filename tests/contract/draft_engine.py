@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import In
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, write_manifest_list
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
 
 from airflow_provider.tables.drafts import Draft
+from airflow_provider.tables.iceberg import manifest_files
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
 from airflow_provider.testing.table_cases.drafting import Engine
 
@@ -122,6 +125,42 @@ def write_without_statistics(draft: Draft) -> None:
     opened(draft).append(pa.table({"id": [7], "label": ["x"]}).cast(opened(draft).schema().as_arrow()))
 
 
+def delete_beside_files(draft: Draft) -> None:
+    """As Spark does for a table with ``write.delete.mode=merge-on-read``: one of its manifests is of deletes."""
+    snapshot = opened(draft).current_snapshot()
+    assert snapshot is not None
+    io = DurableFileIO()
+    listed = manifest_files.read_list(io, snapshot.manifest_list)
+    deletes = manifest_files.read_list(io, snapshot.manifest_list)[0]
+    deletes[3] = ManifestContent.DELETES
+    folder_of(snapshot.manifest_list).unlink()
+    with write_manifest_list(
+        2, io.new_output(snapshot.manifest_list), snapshot.snapshot_id, None, 1, "null"
+    ) as found:
+        found.add_manifests([*listed, deletes])
+
+
+def add_file_of_another_format(draft: Draft) -> None:
+    """As Spark does for a table with ``write.format.default=orc``."""
+    table, path = opened(draft), f"{draft.uri}/data/x.orc"
+    folder_of(path).parent.mkdir(exist_ok=True)
+    folder_of(path).write_bytes(b"ORC")
+    counts = dict.fromkeys(table.schema().field_ids, 1)
+    with table.transaction() as changed, changed.update_snapshot().fast_append() as appending:
+        appending.append_data_file(
+            DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=path,
+                file_format=FileFormat.ORC,
+                partition=Record(),
+                record_count=1,
+                file_size_in_bytes=3,
+                value_counts=counts,
+                null_value_counts=counts,
+            )
+        )
+
+
 _MISUSES: dict[str, Callable[[Draft], None]] = {
     "drop": drop,
     "drop and create": recreate,
@@ -132,4 +171,6 @@ _MISUSES: dict[str, Callable[[Draft], None]] = {
     "another column of that name": replace_column,
     "another layout": partition_anew,
     "files without statistics": write_without_statistics,
+    "deletes beside files": delete_beside_files,
+    "a file that is not Parquet": add_file_of_another_format,
 }

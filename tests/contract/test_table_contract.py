@@ -19,7 +19,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_provider.domain.columns import add, rename
-from airflow_provider.domain.errors import ForeignCommit, Unavailable
+from airflow_provider.domain.errors import ForeignCommit, InvalidInput, Unavailable
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.domain.topology import OnForeignCommit, Table
@@ -540,6 +540,21 @@ class TestIcebergDrafts(DraftingTableContract):
         publisher.commit((publication, publisher.format.prepare(publication)))
         assert backend.engine_rows(full_table) == expected((1, [1, 2]))
         assert changed(backend, full_table, before) == (expected((1, [1, 2])), expected((0, [1])))
+
+    def test_a_draft_does_not_begin_with_files_of_another_layout(
+        self, backend: IcebergBackend, publisher: Publisher, full_table: Table, engine: PyicebergEngine
+    ) -> None:
+        """R19: their partitions do not say by which value of the new column engines would look for rows."""
+        first = opened(publisher, engine, full_table, 0)
+        engine.insert(first, batch([1]))
+        committed(publisher, first)
+        base = publisher.state(full_table, 0)
+        backend.change_layout(full_table, "added")
+        later = replace(full_table, partition_by=("id",))
+        place, info = publisher.place(later, day(1)), publisher.create(later)
+        with pytest.raises(InvalidInput, match="the layout of the rows that the draft begins with"):
+            drafting(publisher).open_draft(place, info, base)
+        assert publisher.rows(full_table, 0) == expected((0, [1]))
 
     def test_others_find_rows_that_were_written_as_files_and_carried_on(
         self, publisher: Publisher, full_table: Table, engine: PyicebergEngine

@@ -38,6 +38,8 @@ MISUSES: dict[str, type[EpochError]] = {
     "another column of that name": InvalidInput,
     "another layout": InvalidInput,
     "files without statistics": InvalidInput,
+    "deletes beside files": InvalidInput,
+    "a file that is not Parquet": InvalidInput,
 }
 """Misuses of a draft after which it cannot be a slice, each with the error that reports it."""
 
