@@ -1,14 +1,18 @@
-"""Avro files: integers are encoded as pyiceberg encodes them."""
+"""Avro files: integers are encoded as pyiceberg encodes them; a damaged file is told from a short one."""
 
 from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyiceberg.avro.encoder import BinaryEncoder
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField
 
-from airflow_provider.tables.iceberg.avro import Encoder
+from airflow_provider.tables.iceberg.avro import BLOCK, Encoder, Form, Kind, Statistics, decoded, encoded
 
 MOST = 2**63
 
@@ -28,3 +32,25 @@ def test_an_integer_is_encoded_as_pyiceberg_does(integer: int) -> None:
         kind(content).write_int(integer)
         contents.append(content.getvalue())
     assert contents[0] == contents[1]
+
+
+SCHEMA = Schema(NestedField(1, "n", LongType()))
+KIND = Kind(schema=SCHEMA, types={-1: Record}, enums={})
+
+
+@pytest.mark.parametrize("number", [1, BLOCK + 1])
+def test_a_block_that_does_not_end_where_it_should_is_damage(number: int) -> None:
+    """R22: of a damaged manifest no entry is taken for all that there are; the last block ends as each other does."""
+    whole = encoded(Form.of(SCHEMA, "n"), {}, [Record(at) for at in range(number)])
+    assert [record[0] for record in decoded(whole, KIND)] == list(range(number))
+    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1]):
+        with pytest.raises(ValueError, match="does not end where it should"):
+            list(decoded(damaged, KIND))
+
+
+def test_statistics_are_of_as_many_columns_as_there_are_values() -> None:
+    """R22: a value more or less would be that of another column, and rows would be skipped by it."""
+    assert Statistics((1, 2), [10, 20])[2] == 20
+    for values in ([10], [10, 20, 30]):
+        with pytest.raises(ValueError, match="values of 2 columns"):
+            Statistics((1, 2), values)
