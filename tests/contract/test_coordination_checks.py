@@ -28,6 +28,7 @@ from airflow_provider.domain.checks import (
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, EpochState
 from airflow_provider.domain.errors import CheckFailed, Fenced, InvalidInput
 from airflow_provider.domain.topology import Determinism, Job, previous
+from airflow_provider.tables.expectations import violated
 from airflow_provider.testing.arrow_attempts import write_rows
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -212,6 +213,14 @@ def test_text_that_is_no_utf8_is_told_by_its_bytes(table_world: World, check: Ch
     write_rows(table_world.coordinator, attempt, "flights", batch)
     with pytest.raises(CheckFailed, match=r"b'a.+xff'"):
         table_world.coordinator.publish(attempt)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())])], ids=str)
+def test_keys_have_plain_columns(kind: pa.DataType) -> None:
+    """R14: what cannot be counted is no key that occurs once."""
+    rows = pa.table({"key": pa.nulls(2, kind)})
+    with pytest.raises(InvalidInput, match="key is .* expected plain columns"):
+        violated(unique("flights", "key"), [rows], rows.schema)
 
 
 def test_counts_are_compared_with_inputs_and_outputs(table_world: World) -> None:

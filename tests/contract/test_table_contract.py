@@ -328,6 +328,20 @@ class TestIcebergTables(IcebergHistories, ChangesCases, TableContract):
         assert operation_of(snapshot) is Operation.OVERWRITE
         assert (said["deleted-records"], said["total-records"], said["total-files-size"]) == ("2", "1", None)
 
+    def test_a_vacuum_that_cannot_see_what_is_kept_deletes_nothing(
+        self, backend: IcebergBackend, publisher: Publisher, table: Table
+    ) -> None:
+        """R24: the manifest that is lost may name the very files."""
+        before = publisher.publish(table, day(0), [1])
+        publisher.publish(table, day(0), [2], replaces=True)
+        kept = publisher.publish(table, day(1), [3])
+        rows = publisher.format.files(publisher.state(table, 1))
+        for manifest in manifest_files.read_list(DurableFileIO(), kept.location):
+            backend.lose(manifest.manifest_path)
+        with pytest.raises(Unavailable, match="is missing"):
+            publisher.format.vacuum(table, [before], [kept])
+        assert storage.missing(rows) == []
+
     def test_cuts_do_without_deleted_entries(
         self, backend: IcebergBackend, publisher: Publisher, table: Table
     ) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestEntryStatus, ManifestFile, read_manifest_list
+from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile, read_manifest_list
+from pyiceberg.typedef import Record
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables import storage
@@ -233,3 +235,12 @@ def test_lists_keep_the_spelling_of_names_that_another_program_wrote(files: File
         assert [manifest.manifest_path for manifest in read] == [spelled[0], storage.as_uri(spelled[1])]
         written = read_manifest_list(files.layout.io.new_input(uri))
         assert [manifest.manifest_path for manifest in written] == spelled
+
+
+def test_a_file_that_says_no_epoch_is_of_none(tmp_path: Path) -> None:
+    """R17, R41: files of many epochs say them by their names, and one of another program has such a partition, too."""
+    unit = DataFile.from_args(file_path=f"file:///t/{spans.data_name((1, 3), 0)}", partition=Record(None))
+    foreign = DataFile.from_args(file_path=f"file://{tmp_path}/part-0.parquet", partition=Record(None))
+    assert spans.span_of(unit) == (1, 3)
+    with pytest.raises(Unavailable, match=r"part-0\.parquet does not say its epochs"):
+        spans.span_of(foreign)

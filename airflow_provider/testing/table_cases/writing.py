@@ -137,6 +137,19 @@ class WritingCases(TableCases):
             publisher.create(table)
 
     @pytest.mark.parametrize(
+        "kind",
+        [pa.struct([("x", pa.int64())]), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64())],
+        ids=str,
+    )
+    def test_rows_are_sorted_by_columns_that_have_an_order(
+        self, publisher: Publisher, kind: pa.DataType
+    ) -> None:
+        table = publisher.table(declared={"sort_by": ("of",)})
+        with pytest.raises(InvalidInput, match=r"sort_by.*a column that has an order"):
+            publisher.create(table, pa.schema([("id", pa.int64()), ("of", kind)]))
+        assert publisher.format.describe(table) is None
+
+    @pytest.mark.parametrize(
         "layout",
         [
             ("bucket(4, missing)",),
@@ -157,7 +170,8 @@ class WritingCases(TableCases):
         self, publisher: Publisher, layout: tuple[str, ...]
     ) -> None:
         at = pa.timestamp("us", "UTC")
-        kinds = {"id": pa.int64(), "label": pa.string(), "at": at, "taken": at, "TAKEN_trunc_2": pa.int64()}
+        text = pa.string()
+        kinds = {"id": pa.int64(), "label": text, "at": at, "taken": text, "TAKEN_trunc_2": pa.int64()}
         table = publisher.table(declared={"partition_by": layout})
         with pytest.raises(InvalidInput) as refused:
             publisher.create(table, pa.schema(kinds))
