@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 from pyiceberg.types import LongType
 
-from airflow_provider.domain.columns import rename
+from airflow_provider.domain.columns import add, drop, rename
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch, Unavailable
 from airflow_provider.domain.topology import Table
 from airflow_provider.spark.added_files import add_files
@@ -171,6 +171,27 @@ def test_a_name_that_is_another_ones_when_files_come_there_is_refused(
     write_rows(service, again, "old", rows(2).rename_columns(["number", "name", "price", "at"]))
     service.publish(again)
     assert [value for _, value in every_reader(world, 3, "number")] == [1, 2, 3]
+
+
+def test_names_of_columns_that_cannot_be_read_are_no_names(file_world: World, tmp_path: Path) -> None:
+    """R22: without them the columns of files that have no ids would be null."""
+    world = file_world
+    publish(world, job(world), 1, [written(tmp_path, "1.parquet", rows(1))])
+    assert world.warehouse is not None
+    (names,) = world.warehouse.rglob("names-*/*.json")
+    names.write_text(names.read_text()[:-1])
+    with pytest.raises(Unavailable, match=f"{names.name} is damaged"):
+        world.cuts.read(world.cuts.cut(DOMAIN, ["old"]), "old")
+
+
+def test_names_that_iceberg_takes_for_one_are_refused(file_world: World, tmp_path: Path) -> None:
+    """R32: a part of a column that was dropped, and a later column with a dot in its name."""
+    world, table = file_world, Table("old", domain=DOMAIN, format="iceberg")
+    parts = pa.table({"n": [1], "a": [{"b": 1}]})
+    publish(world, world.job("old", [table]), 1, [written(tmp_path, "1.parquet", parts)])
+    changed = world.job("old", [replace(table, column_changes=(drop("a"), add("a.b", "bigint")))])
+    with pytest.raises(SchemaMismatch, match=r"table 'old': its columns, .* have no name mapping"):
+        publish(world, changed, 2, [written(tmp_path, "2.parquet", pa.table({"n": [2], "a.b": [2]}))])
 
 
 def test_a_table_whose_files_have_to_say_their_epoch_takes_none_of_others(
