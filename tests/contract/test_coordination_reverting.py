@@ -8,12 +8,19 @@ import pytest
 
 from airflow_provider.coordination.reading.change_feed import events
 from airflow_provider.domain.epoch import AlreadyStaged, Attempt
-from airflow_provider.domain.errors import DependentReaders, NotReady, TopologyError, Unavailable
+from airflow_provider.domain.errors import (
+    DependentReaders,
+    EpochBusy,
+    InvalidInput,
+    NotReady,
+    TopologyError,
+    Unavailable,
+)
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, increment
 from airflow_provider.sources.readers import SourceReaders
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
-from tests.contract.interruptions import interrupted
+from tests.contract.interruptions import Died, interrupted
 from tests.contract.restating import (
     CLEARED,
     NAME,
@@ -38,6 +45,10 @@ from tests.contract.test_coordination_added_files import rows as file_rows
 from tests.contract.test_coordination_source_revisions import compute, feed, land, total
 
 REVERT = f"{NAME}-reverted"
+
+
+def die() -> None:
+    raise Died
 
 
 def read_since(world: World) -> Jobs:
@@ -113,6 +124,42 @@ def test_an_abandoned_revert_is_opened_anew(world: World) -> None:
     operations(world).revert(DOMAIN, NAME, **WHY)
     assert world.rows("t") == {"t": [(1, 12), (2, 34), (3, 78)]}
     assert sound(world)
+
+
+@pytest.mark.parametrize("state", ["open", "abandoned", "published"])
+def test_another_restatement_of_the_reverts_name_is_not_taken_for_it(world: World, state: str) -> None:
+    """R30: else nothing, or what that one computes, would be taken for the former rows."""
+    jobs = cascade(world)
+    run_all(world, jobs, [1, 2, 3])
+    opened(world, "b", 2)
+    all_restated(world, *jobs, values=[1000])
+    published(world)
+    opened(world, "t", 3, name=REVERT)
+    if state == "published":
+        restated(world, jobs[2], 3, [7], name=REVERT)
+        operations(world).publish(DOMAIN, REVERT)
+    elif state == "abandoned":
+        operations(world).abandon(DOMAIN, REVERT, **WHY)
+    before = world.exactly()
+    with pytest.raises(InvalidInput, match=f"'{REVERT}' .*a name that no other restatement has"):
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    assert world.exactly() == before
+
+
+def test_a_revert_waits_for_the_end_of_an_interrupted_one(world: World) -> None:
+    """R10, R30: its attempts would publish into the new one."""
+    *_, total = read_since(world)
+    with pytest.raises(NotReady):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    within(world, total, 3, name=REVERT)
+    with pytest.raises(Died):
+        interrupted(world, die, number=1).restatements.abandon(DOMAIN, REVERT, **WHY)
+    with pytest.raises(EpochBusy, match="its attempts have not all ended") as refused:
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    assert f"restate abandon {REVERT}" in refused.value.next_step
+    operations(world).abandon(DOMAIN, REVERT, **WHY)
+    with pytest.raises(NotReady):
+        operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
 
 
 def sourced(world: World, job: Job, name: str) -> None:
