@@ -511,7 +511,7 @@ def test_a_cut_over_the_domain_never_has_half_of_it(world: World) -> None:
     for number in range(8):
         found: list[Cut] = []
         twin = world.worker(
-            _Between(world, lambda: dropped(world.coordinator, cascade=True), number)  # type: ignore[arg-type]
+            Between(world, lambda: dropped(world.coordinator, cascade=True), number)  # type: ignore[arg-type]
         )
         with suppress(UnknownName, Conflict, NotReady):
             found.append(twin.cuts.cut(DOMAIN, ["d", "d2", "r"], consistency="altogether"))
@@ -527,7 +527,7 @@ def test_a_cut_over_the_domain_never_has_half_of_it(world: World) -> None:
             return
 
 
-class _Between:
+class Between:
     """A store before whose read something happens, once."""
 
     def __init__(self, world: World, act: Callable[[], object], number: int) -> None:

@@ -1,13 +1,22 @@
-"""Jobs that are dropped out of a commit group, and tables that nobody ever published (R39, R40)."""
+"""Drops that are refused, jobs of a commit group, and tables that nobody ever published (R39, R40)."""
 
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider.domain.errors import TopologyError
+from airflow_provider.coordination.upkeep.rollback import plan_rollback
+from airflow_provider.domain.errors import (
+    EpochBusy,
+    ForeignCommit,
+    StoreIncompatible,
+    TopologyError,
+    UnknownName,
+)
 from airflow_provider.domain.topology import Group, Job
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, day
-from tests.contract.test_coordination_dropping import PAST_GRACE, WHY, dropped
+from tests.contract.interruptions import Died, interrupted
+from tests.contract.test_coordination_dropping import PAST_GRACE, WHY, Between, dropped, without
+from tests.contract.test_coordination_foreign import commit
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -66,3 +75,60 @@ def test_nothing_is_left_of_a_table_that_its_job_has_left_before_its_first_commi
     world.clock.advance(PAST_GRACE)
     world.retention.vacuum(DOMAIN)
     assert world.data() == set()
+
+
+def test_rows_of_another_program_do_not_go_with_a_table(table_world: World) -> None:
+    """R17, R39: nobody has asked for their end; the table stays as it is."""
+    world = table_world
+    world.run(world.job("d"), day(1))
+    commit(world, "d", "append", {1: [7]})
+    with pytest.raises(ForeignCommit, match="another program has written to d, and its rows would be lost"):
+        dropped(world.coordinator)
+    assert world.engine_rows("d") == [(1, 1), (1, 7)]
+    assert not without(world, "d")
+
+
+def test_nothing_else_begins_before_a_drop_has_ended(world: World) -> None:
+    """R30, R39: another drop would forget what this one has left to delete, and a rollback would bring it back."""
+    for name in "ed":
+        world.run(world.job(name), day(1))
+
+    def die() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        dropped(interrupted(world, die, "table.forget"))
+    for late in (
+        lambda: world.coordinator.plan_drop(DOMAIN, "job", "e"),
+        lambda: plan_rollback(world.coordinator.context, DOMAIN, 1),
+    ):
+        with pytest.raises(EpochBusy, match="are being dropped"):
+            late()
+    world.coordinator.finish_drop(DOMAIN)
+    dropped(world.coordinator, name="e")
+
+
+@pytest.mark.parametrize(("subject", "name"), [("job", "x"), ("table", "x"), ("domain", "cascade")])
+def test_a_name_that_nobody_has_registered_is_not_dropped(world: World, subject: str, name: str) -> None:
+    """R39."""
+    if subject != "domain":
+        world.run(world.job("d"), day(1))
+    with pytest.raises(UnknownName, match=name):
+        world.coordinator.plan_drop(DOMAIN, subject, name)
+
+
+def test_a_job_that_is_registered_while_one_looks_is_shown(world: World) -> None:
+    """R39: jobs and tables are listed one after the other, and a plan never has the tables of a job without it."""
+    world.run(world.job("d"), day(1))
+    store = Between(world, lambda: world.coordinator.register(world.job("new")), 2)
+    plan = world.worker(store).plan_drop(DOMAIN, "domain", DOMAIN)
+    assert (plan.jobs, [table.name for table in plan.tables]) == (("d", "new"), ["d", "new"])
+
+
+def test_a_store_whose_programs_know_no_drops_has_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R36, R39: they would publish into what is being deleted."""
+    world.run(world.job("d"), day(1))
+    plan = world.coordinator.plan_drop(DOMAIN, "job", "d")
+    monkeypatch.setattr(type(world.store), "format", 1)
+    with pytest.raises(StoreIncompatible, match="which knows no drops"):
+        dropped(world.coordinator, plan=plan)
