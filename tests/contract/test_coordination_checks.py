@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -213,6 +214,39 @@ def test_text_that_is_no_utf8_is_told_by_its_bytes(table_world: World, check: Ch
     write_rows(table_world.coordinator, attempt, "flights", batch)
     with pytest.raises(CheckFailed, match=r"b'a.+xff'"):
         table_world.coordinator.publish(attempt)
+
+
+def test_a_query_over_an_input_that_has_no_columns_yet_has_not_passed(world: World) -> None:
+    """R14: an input without a commit is nothing to ask; its count is 0."""
+    source = world.job("source")
+    world.coordinator.register(source)
+    checks = [row_count("flights", of="source", at_most=1), is_true("SELECT count(*) = 0 FROM {source}")]
+    attempt = written(world, job(world, *checks, inputs=map(previous, source.outputs)), [])
+    with pytest.raises(CheckFailed) as told:
+        world.coordinator.publish(attempt)
+    (finding,) = told.value.findings
+    assert "an input with a commit: its columns are not known yet" in finding.figure
+
+
+def test_rows_of_a_table_that_was_made_anew_have_not_passed(table_world: World) -> None:
+    """R14, R32: nobody knows any more what their columns are called."""
+    world = table_world
+    declared = job(world, not_null("flights", "id"))
+    late = written(world, declared, GOOD)
+    table_format, (table,) = world.formats[world.table_format], declared.outputs
+    info = table_format.describe(table)
+    assert info is not None
+    table_format.replace(table, info, pa.schema([("id", pa.int64()), ("other", pa.int64())]))
+    with pytest.raises(CheckFailed, match="the table that the rows were written to"):
+        world.coordinator.publish(late)
+    assert world.commits() == []
+
+
+def test_a_query_without_an_engine_has_not_passed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R14: what is missing is named."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    error = refused(world, no_rows("SELECT * FROM {flights} WHERE miles < 0"), rows=GOOD)
+    assert "a Spark session, or DuckDB" in error.findings[0].figure
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())])], ids=str)

@@ -14,12 +14,13 @@ from airflow_provider.coordination.attempts.rerun import refuse_reruns
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.epoch import AlreadyCommitted
-from airflow_provider.domain.errors import DependentReaders, FinalError
+from airflow_provider.domain.errors import DependentReaders, FinalError, StoreIncompatible
 from airflow_provider.domain.interval import Interval
-from airflow_provider.domain.records import epoch_key
+from airflow_provider.domain.records import epoch_key, source_key
 from airflow_provider.domain.source_bounds import FileSource, Source
 from airflow_provider.domain.topology import Job, Table, increment, previous, state, window
 from airflow_provider.sources.readers import SourceReaders
+from airflow_provider.stores.base import Delete, Transaction
 from airflow_provider.stores.codec import encode
 from airflow_provider.testing.arrow_attempts import read_rows
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
@@ -167,6 +168,18 @@ def test_epoch_that_reads_no_other_source_is_a_fill(load: Load, reads: str) -> N
     load.land(2, "late.csv")
     assert load.run(new, day(2), "cleared") == ["t2"]
     assert load.values(2, "t1", "t2") == [1, 1]
+
+
+def test_an_epoch_whose_bounds_are_lost_is_not_filled(load: Load) -> None:
+    """R7, I11: the added table would have other rows than those that stay were computed from."""
+    world, feed = load.world, load.source("feed")
+    old, new = load.job("t1", feed), load.job("t1 t2", feed)
+    load.rolls_back(old, new)
+    lost = source_key(DOMAIN, feed.name, day(2).end, 1)
+    world.store.transact(Transaction(domain=DOMAIN, updates=(Delete(lost),)))
+    load.land(2, "late.csv")
+    with pytest.raises(StoreIncompatible, match="the bounds of source 'feed' that the commit of load"):
+        world.begin(new, day(2), owner("cleared"), sources=FILES)
 
 
 @pytest.mark.parametrize("left", ["t2", "t1"])

@@ -115,6 +115,18 @@ def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> N
     assert len(world.commits()) == 3
 
 
+def test_rows_that_come_while_columns_change_stop_the_change(table_world: World) -> None:
+    """R17, R32: they were there before it, and are nobody's to take along."""
+    world = table_world
+    world.run(world.job("t"), day(1), [1])
+    changed = world.job("t", [world.table("t", column_changes=(add("more", "bigint"),))])
+    slow = interrupted(world, lambda: commit(world, "t", "append", {1: [7]}), "table.prepare")
+    with pytest.raises(ForeignCommit, match="another program wrote to it"):
+        slow.begin(changed, day(2), owner())
+    assert len(world.commits()) == 1
+    assert world.engine_rows("t") == [(1, 1), (1, 7)]
+
+
 @pytest.mark.parametrize("what", ["rows", "epoch"])
 def test_rows_that_stop_a_table_are_told_at_begin(table_world: World, what: str) -> None:
     """R17: before anything is computed, and nothing is written; doctor and recover say it, too."""

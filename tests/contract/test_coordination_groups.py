@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.coordination.commits import groups as group_records
 from airflow_provider.coordination.restating.members import joined
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
@@ -318,6 +319,21 @@ def test_an_interrupted_abandon_is_finished_first(world: World, monkeypatch: pyt
     world.retention.vacuum(DOMAIN)
     chain.run(1)
     assert world.rows("b") == {"b": [(1, 10)]}
+
+
+def test_a_group_does_not_open_barriers_without_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R40: the record of the domain names each that is open; those that are go on."""
+    chain = Chain.of(world)
+    base, *_ = chain.jobs
+    monkeypatch.setattr(group_records, "MOST_OPEN", 1)
+    chain.stage(base)
+    with pytest.raises(EpochBusy, match="1 barriers of groups and restatements are open") as refused:
+        chain.ask(base, 2)
+    assert refused.value.holders == (f"group {DAY_1}",)
+    for job in chain.jobs[1:]:
+        chain.stage(job)
+    chain.run(2)
+    assert committed(world) == [["b", "d", "t"]] * 2
 
 
 def test_a_job_that_leaves_its_group_takes_its_epoch_with_it(world: World) -> None:
