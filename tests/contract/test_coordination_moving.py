@@ -16,16 +16,18 @@ from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.coordination.upkeep.audit import missing_files
-from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
+from airflow_provider.coordination.upkeep.move import MovedDomain, _Mover, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
+from airflow_provider.coordination.upkeep.relocate import Relocating
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import EpochBusy, InvalidInput
-from airflow_provider.domain.records import topology_key
+from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput
+from airflow_provider.domain.identifiers import JobName
+from airflow_provider.domain.records import job_key, topology_key
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Source, Table
 from airflow_provider.domain.topology_record import Move, MoveState
-from airflow_provider.stores.base import Put, Transaction
+from airflow_provider.stores.base import Delete, Put, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -73,6 +75,14 @@ def run(place: EpochService, declared: Job, number: int, value: int) -> None:
 def numbers(place: EpochService, table: str) -> list[int]:
     found = place.cuts.read(place.cuts.cut(DOMAIN, [table]), table)
     return sorted(found["number"].to_pylist())
+
+
+def test_tables_whose_files_cannot_be_led_elsewhere_stay_in_their_warehouse(world: World) -> None:
+    """R33: their records would name files of the former warehouse."""
+    led = Relocating.between(DOMAIN, "file:///old", "file:///new")
+    table = Table("t", domain=DOMAIN, format="memory")
+    with pytest.raises(InvalidInput, match=r"t: memory.* whose format can be led to another folder"):
+        led.refuse_incomplete(world.formats, [(table, "memory:///old/cascade/t/1")])
 
 
 def test_a_table_that_its_job_has_left_is_moved_too(places: Places) -> None:
@@ -162,6 +172,61 @@ def test_moved_domain_stays_moved_when_a_further_move_is_refused(places: Places)
     assert moved(places, "first", "second").csn == 1
     second.leases.drop(lease)
     assert moved(places, "second", "third").csn == 1
+
+
+@pytest.mark.parametrize("state", [MoveState.LEAVING, MoveState.GONE, MoveState.ARRIVING])
+def test_a_move_that_has_begun_ends_before_another_begins(places: Places, state: MoveState) -> None:
+    """R33: else two stores would have the domain, and each would go on with it."""
+    first = places["first"]
+    run(first, job("j", LEFT), 1, 1)
+    topology = first.store.read(DOMAIN, [key := topology_key(DOMAIN)]).of(key).record
+    move = Move(state=state, place="second", incarnation="x")
+    first.store.transact(Transaction(domain=DOMAIN, updates=(Put(key, replace(topology, move=move)),)))
+    with pytest.raises(DomainMoved, match="a move to or from second has begun"):
+        moved(places, "first", "third")
+    assert places["third"].store.read(DOMAIN, [key]).get(key) is None
+
+
+def test_a_domain_that_is_not_whole_where_it_arrives_has_not_moved(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: somebody deletes a record of it in the target; the move is run again, and copies it."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    lost, pointers = Delete(job_key(DOMAIN, JobName("j"))), _Mover._move_pointers
+
+    def deleted(mover: _Mover) -> list[str]:
+        mover.target.store.transact(Transaction(domain=DOMAIN, updates=(lost,)))
+        return pointers(mover)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Mover, "_move_pointers", deleted)
+        with pytest.raises(Conflict, match="records of domain 'cascade' differ") as refused:
+            moved(places, "first", "second")
+    assert lost.key in refused.value.keys
+    with pytest.raises(DomainMoving):
+        places["second"].begin(job("j", LEFT), day(2), owner())
+    assert moved(places, "first", "second").csn == 1
+    assert numbers(places["second"], "left") == [1]
+
+
+def test_a_move_that_stood_still_while_another_process_ended_it_writes_nothing(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: its records are older than those with which the domain has gone on."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    announce = _Mover._announce
+
+    def slow(mover: _Mover) -> None:
+        announce(mover)
+        monkeypatch.setattr(_Mover, "_announce", announce)
+        moved(places, "first", "second")
+        run(places["second"], job("j", LEFT), 2, 2)
+
+    monkeypatch.setattr(_Mover, "_announce", slow)
+    with pytest.raises(Conflict, match="another move of domain 'cascade' has ended"):
+        moved(places, "first", "second")
+    assert numbers(places["second"], "left") == [1, 2]
+    assert moved(places, "first", "second").csn == 2
 
 
 @pytest.mark.parametrize(
