@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
-from airflow_provider.coordination.reading.queries import _of_files
+from airflow_provider.coordination.reading.queries import _duckdb_type, _of_files
+from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.domain.table_kind import TableKind
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.drafts import DraftingFormat
@@ -50,6 +51,13 @@ def test_other_engines_read_a_column_of_any_name(publisher: Publisher, name: str
     assert sorted(outside.scan().to_arrow().select([name]).to_pylist(), key=str) == sorted(
         rows_of(name).select([name]).to_pylist(), key=str
     )
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.list_(pa.float16()), pa.struct([("a", pa.null())])])
+def test_a_type_that_duckdb_has_not_is_named(kind: pa.DataType) -> None:
+    """R22: its values would be read as others."""
+    with pytest.raises(InvalidInput, match="a type that DuckDB has"):
+        _duckdb_type(kind)
 
 
 @pytest.mark.parametrize("name", HOSTILE_COLUMNS)

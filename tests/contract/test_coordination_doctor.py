@@ -17,7 +17,7 @@ from airflow_provider.coordination.upkeep.symptom import Symptom
 from airflow_provider.domain.checks import in_range
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import CheckFailed, NotReady, UnknownName
+from airflow_provider.domain.errors import CheckFailed, NotReady, StoreUnavailable, UnknownName
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped, topology_key
 from airflow_provider.domain.topology_record import Move, MoveState
@@ -394,3 +394,15 @@ def test_orphans_are_reported_only_after_their_grace(world: World) -> None:
     zombie_writes(world, zombie)
     world.clock.advance(DEFAULTS.orphan_grace - timedelta(seconds=1))
     assert told(world) == {}
+
+
+def test_a_catalog_that_does_not_answer_is_no_finding(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R17: whoever asks is told to ask again, and not that something is wrong with the table."""
+    world.run(world.job("t"), day(1))
+
+    def silent(*_: object) -> None:
+        raise StoreUnavailable("the catalog does not answer.", next_step="try again.")
+
+    monkeypatch.setattr("airflow_provider.coordination.upkeep.doctor.compare_pointer", silent)
+    with pytest.raises(StoreUnavailable):
+        examine(world.store, world.formats, DOMAIN)

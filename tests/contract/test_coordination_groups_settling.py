@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
 from airflow_provider.coordination.commits.declare import registered
+from airflow_provider.coordination.restating import grouped
 from airflow_provider.coordination.restating.restatements import Restatements
 from airflow_provider.coordination.service import EpochService
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import EpochBusy, EpochError, InvalidInput
+from airflow_provider.domain.errors import (
+    Conflict,
+    EpochBusy,
+    EpochError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from airflow_provider.domain.restatement import RestatementState
 from airflow_provider.domain.topology import Group, Job, increment
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, Backend, World, barrier, day, owner
@@ -287,3 +295,19 @@ def test_a_job_is_waited_for_while_one_of_its_tables_lacks_the_barrier(world: Wo
     world.coordinator.complete(attempt)
     world.coordinator.stage(attempt)
     assert committed(world) == [["old"]]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, OutcomeUnknown, Conflict])
+def test_a_store_that_does_not_answer_is_no_barrier_that_stalls(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[EpochError]
+) -> None:
+    """R40: a task that settles barriers in passing ends with an outage, and with nothing that one of them lacks."""
+    chain = Chain.of(world)
+    chain.stage(chain.jobs[0])
+
+    def fail(*_: object) -> None:
+        raise error("it is so.", next_step="none.")
+
+    monkeypatch.setattr(grouped, "publish_if_whole", fail)
+    with nullcontext() if error is Conflict else pytest.raises(error):
+        world.coordinator.register(chain.jobs[1])

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.coordination.upkeep import keep as keeping
 from airflow_provider.coordination.upkeep.keep import State
 from airflow_provider.domain.errors import InvalidInput, TopologyError, Unavailable, UnknownName
 from airflow_provider.domain.identifiers import RestatementId
@@ -182,3 +183,17 @@ def test_what_no_revert_needs_any_more_is_expired(world: World, end: str) -> Non
     assert (barriers(done.expired), done.needed) == ([1, 1, 2, 2, 3, 3], ())
     with pytest.raises((Unavailable, TopologyError), match="not held any more|retention has expired"):
         reverted(world)
+
+
+def test_an_error_that_says_nothing_of_a_state_ends_the_policy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: it is none of those that are still needed, of which there may be thousands."""
+    two_tables(world, 7)
+
+    def refuse(*_: object) -> None:
+        raise InvalidInput(field="warehouse", value="there", expected="another one")
+
+    monkeypatch.setattr(keeping, "expire", refuse)
+    with pytest.raises(InvalidInput, match="warehouse"):
+        world.retention.keep(DOMAIN, FOUR)

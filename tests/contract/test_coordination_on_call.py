@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider.coordination.reading.bringers import refuse_failed, with_failures
 from airflow_provider.coordination.reading.open_attempts import open_attempts
+from airflow_provider.coordination.reading.wait import check
 from airflow_provider.coordination.upkeep.end_attempt import end_attempt, open_attempt
 from airflow_provider.coordination.upkeep.epoch_view import shown_epoch
 from airflow_provider.domain.checks import row_count
@@ -20,6 +22,7 @@ from airflow_provider.domain.errors import (
     NotReady,
     UnknownName,
 )
+from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
 from airflow_provider.domain.topology import Job, increment
 from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner
@@ -162,6 +165,29 @@ def test_an_epoch_is_shown_with_inputs_output_and_attempts(world: World) -> None
     assert not second.is_silent
     with pytest.raises(NotReady):
         shown_epoch(world.store, DOMAIN, "clean", day(2))
+
+
+def test_an_epoch_of_a_job_that_nobody_has_registered_is_not_looked_for(world: World) -> None:
+    """R6: that it has not begun would be waited for."""
+    world.coordinator.register(world.job("raw"))
+    with pytest.raises(UnknownName, match="'row'"):
+        shown_epoch(world.store, DOMAIN, "row", day(1))
+
+
+def test_what_has_failed_is_not_waited_for(world: World) -> None:
+    """R6: a task that asks for it ends with the reason; an epoch after what it waits for may fail."""
+    raw = world.job("raw")
+    world.coordinator.register(raw)
+    failing = world.begin(raw, day(1))
+    lacking = check(world.store, DOMAIN, ["raw"], barrier(1))
+    refuse_failed(with_failures(world.store, DOMAIN, lacking, [TableName("raw")]))
+    world.coordinator.abort(failing, "the disk is full")
+    told = with_failures(world.store, DOMAIN, lacking, [TableName("raw")])
+    with pytest.raises(NotReady, match="of job raw failed in run scheduled of DAG dag: the disk is full"):
+        refuse_failed(told)
+    world.run(raw, day(1), by=owner("again"))
+    world.coordinator.abort(world.begin(raw, day(2)), "it, too")
+    refuse_failed(with_failures(world.store, DOMAIN, lacking, [TableName("raw")]))
 
 
 def test_an_attempt_without_a_sign_is_shown_as_silent(world: World) -> None:
