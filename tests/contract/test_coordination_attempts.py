@@ -172,6 +172,19 @@ def test_a_run_of_another_dag_is_another_run(world: World) -> None:
     assert world.rows("d") == {"d": [(1, 2)]}
 
 
+def test_what_a_job_does_not_declare_it_neither_reads_nor_writes(world: World) -> None:
+    """R6, R18: an attempt has what was fixed at its begin; the error names where to declare more."""
+    world.run(world.job("b"), day(1))
+    attempt = world.begin(world.job("d", inputs=[increment(world.table("b"))]), day(1))
+    for ask, where in (
+        (lambda: world.coordinator.input(attempt, "d"), "in the inputs of job 'd'"),
+        (lambda: attempt.sink("b"), "in the outputs of job 'd'"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            ask()
+        assert where in refused.value.next_step
+
+
 def test_att2_pause_beyond_the_ttl(world: World) -> None:
     """R10, R23: another run takes over when the lock has ended, not before; the first one resumes in vain."""
     job = world.job("d")

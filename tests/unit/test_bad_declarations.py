@@ -13,7 +13,7 @@ from airflow_provider.domain.columns import add, drop, rename, widen
 from airflow_provider.domain.completeness import none_needed
 from airflow_provider.domain.interval import Cadence
 from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource
-from airflow_provider.domain.topology import Job, Table, state, window
+from airflow_provider.domain.topology import Group, Job, Table, state, window
 from tests.hostile import COLUMNS, NAMES, TEXTS, refused
 
 A = Table("a")
@@ -61,6 +61,8 @@ CALLS: dict[str, tuple[Callable[[Any], object], Iterable[str]]] = {
         [],
     ),
     "the cadence before": (lambda value: Cadence("@hourly", since=DAY, before=value), []),
+    "a group": (lambda value: job(group=value), ["nothing"]),
+    "a group of others": (lambda value: job(group=Group("g", jobs=["a", value])), []),
     "an origin": (lambda value: job(origin=value), ["nothing"]),
     "on_rerun": (lambda value: job(on_rerun=value), []),
     "determinism": (lambda value: job(determinism=value), []),

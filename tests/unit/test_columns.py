@@ -74,6 +74,12 @@ def test_only_some_types_are_wider_than_others() -> None:
         widen("a", "string")
 
 
+def test_a_column_is_not_renamed_to_its_own_name() -> None:
+    """R32: a change that changes nothing would be counted among those that a table has."""
+    with pytest.raises(InvalidInput, match="another name than it has"):
+        rename("a", "a")
+
+
 def test_a_table_lacks_the_columns_after_its_own() -> None:
     """R32: an older declaration lacks something itself, and is told before which schema."""
     assert pending_changes("t", HAS, [FIRST, SECOND, THIRD]) == (THIRD,)

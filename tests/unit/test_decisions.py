@@ -408,6 +408,14 @@ def test_increments_as_of_a_lag_tile_the_time() -> None:
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
+@pytest.mark.parametrize("edge", [window(TABLE, length=9_999 * DAY), increment(TABLE, as_of=9_999 * DAY)])
+def test_an_edge_reads_no_time_before_all_time(edge: Edge) -> None:
+    """R6: no range of event time is cut short."""
+    early = Interval(datetime(9, 1, 1, tzinfo=UTC), datetime(9, 1, 2, tzinfo=UTC))
+    with pytest.raises(InvalidInput, match="a time that has one"):
+        edge_range(edge, early, table().record)
+
+
 def test_an_increment_from_before_an_undeclared_origin_is_not_ready() -> None:
     edges = Job("x", inputs=[TABLE], outputs=[Table("c")], cadence="@daily").edges
     hours = table(*range(5, 30), cadence="@hourly", csn=1)

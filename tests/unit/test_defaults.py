@@ -38,6 +38,11 @@ def test_every_default_is_held_to_its_rule() -> None:
         ("retention_grace", {"read_grace": DEFAULTS.retention_grace}),
         ("lease_ttl", {"lease_ttl": DEFAULTS.lease_longest + timedelta(seconds=1)}),
         ("lease_ttl", {"lease_longest": DEFAULTS.lease_ttl - timedelta(seconds=1)}),
+        (
+            "reservation_shortest",
+            {"reservation_shortest": DEFAULTS.reservation_longest + timedelta(seconds=1)},
+        ),
+        ("reservation_shortest", {"reservation_longest": DEFAULTS.reservation_shortest / 2}),
         ("store_poll_shortest", {"store_poll_shortest": timedelta(seconds=1)}),
         ("store_poll_shortest", {"store_poll_longest": timedelta(milliseconds=1)}),
     ],

@@ -26,7 +26,7 @@ from airflow_provider.domain.registration import MOST_LEFT_SOURCES, JobRecord
 from airflow_provider.domain.restatement import JobEpochs, RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, Version, VersionsRecord
 from airflow_provider.domain.source_bounds import FileSource
-from airflow_provider.domain.topology import Edge, EdgeKind, Job, Table
+from airflow_provider.domain.topology import Edge, EdgeKind, Group, Job, Table
 from airflow_provider.domain.version import (
     CommitRecord,
     Member,
@@ -253,6 +253,33 @@ def test_a_declaration_that_does_not_fit_is_refused(field: str, number: int, ent
         sizes.refuse_large(job(**{field: (entry,) * (number + 1)}))
     assert (refused.value.number, refused.value.limit) == (number + 1, number)
     assert "job 'j'" in refused.value.record
+
+
+def test_a_group_whose_commit_does_not_fit_is_refused() -> None:
+    """R40: when the job is declared, and not when its group is to be published; retired jobs count no more."""
+    group = Group("g", jobs=[f"j{number}" for number in range(20)])
+    every = [
+        replace(
+            job(outputs=(Table("t"),) * sizes.MOST_TABLES, group=group),
+            name=JobName(f"j{number}"),
+        )
+        for number in range(20)
+    ]
+    most = next(number for number in range(20) if not fits(every[: number + 1]))
+    assert most > 1
+    sizes.refuse_large_group(
+        every[0], [*every[1:most], *(replace(each, retired="over") for each in every[most:])]
+    )
+    with pytest.raises(RecordFull, match="bytes of the commit of group 'g'") as refused:
+        sizes.refuse_large_group(every[0], every[1 : most + 1])
+    assert refused.value.limit == sizes.MOST_RESTATED_BYTES
+    sizes.refuse_large_group(replace(every[0], group=None), every)
+
+
+def fits(jobs: list[JobRecord]) -> bool:
+    """Whether one commit may have a barrier of *jobs*."""
+    tables = sum(len(each.outputs) for each in jobs)
+    return sizes.restated_bytes([each.name for each in jobs], tables) <= sizes.MOST_RESTATED_BYTES
 
 
 def test_a_gap_too_many_is_refused_and_no_other_epoch() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from airflow_provider.domain.completeness import none_needed
+from airflow_provider.domain.file_lists import BoundFile, packed, unpacked
 from airflow_provider.domain.source_bounds import FileSource, IcebergSource, PostgresSource, Source
 from tests.declarations import SOURCES
 
@@ -25,6 +27,22 @@ OF_OTHERS: dict[str, Callable[[], object]] = {
 def test_a_field_of_another_class_cannot_be_given(case: str) -> None:
     with pytest.raises(TypeError):
         OF_OTHERS[case]()
+
+
+def test_a_damaged_list_of_files_is_no_shorter_one() -> None:
+    """I11: an epoch that has read files is never taken for one that has read fewer."""
+    files = tuple(BoundFile(uri=f"/in/{number}.csv", size_bytes=number) for number in range(3))
+    whole = packed(files)
+    assert unpacked(whole) == files
+    for damaged in (
+        whole[:-1],
+        whole[2:],
+        b"",
+        zlib.compress(b'["/in/", 0, [[0]]]'),
+        zlib.compress(b"[1, 2, 3]"),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            unpacked(damaged)
 
 
 @pytest.mark.parametrize("declared", SOURCES, ids=repr)

@@ -23,7 +23,7 @@ from airflow_provider.domain.checks import (
 from airflow_provider.domain.completeness import ids_reached, marker, min_files, none_needed, quiet_for
 from airflow_provider.domain.declaration import JobDeclaration
 from airflow_provider.domain.errors import InvalidInput, TopologyError
-from airflow_provider.domain.interval import Cadence
+from airflow_provider.domain.interval import Cadence, Interval
 from airflow_provider.domain.registration import (
     JobRecord,
     check_registration,
@@ -31,7 +31,17 @@ from airflow_provider.domain.registration import (
 )
 from airflow_provider.domain.source_bounds import FileSource, IcebergSource, Late, PostgresSource
 from airflow_provider.domain.table_kind import TableKind
-from airflow_provider.domain.topology import Job, Table, connections_of, increment, previous, state, window
+from airflow_provider.domain.together import refuse_batch, refuse_together
+from airflow_provider.domain.topology import (
+    Group,
+    Job,
+    Table,
+    connections_of,
+    increment,
+    previous,
+    state,
+    window,
+)
 from tests.declarations import declared
 
 A, B, C = (Table(name) for name in "abc")
@@ -378,3 +388,13 @@ def test_declared_outputs_and_connections_are_found_by_job_name() -> None:
     assert (refused.value.field, refused.value.value) == ("output", B.name)
     assert connections_of(made) == ("x", "y")
     assert [source.is_repeatable for source in made.sources] == [True, False, False, True]
+
+
+def test_the_epochs_of_a_group_are_its_own_commits() -> None:
+    """R27, R40: a task with several would wait for a commit that waits for tasks after this one."""
+    job = Job("j", outputs=[Table("t")], cadence="@daily", group=Group("g", jobs=["j", "k"]))
+    with pytest.raises(InvalidInput, match="belongs to group 'g', which publishes each of its epochs"):
+        refuse_together(job, [Interval(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC))])
+    refuse_batch(job, None)
+    with pytest.raises(InvalidInput, match="tasks of group 'g' compute one epoch each"):
+        refuse_batch(job, Cadence("@weekly"))
