@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadataV2, new_table_metadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
@@ -24,6 +27,7 @@ from airflow_provider.domain.identifiers import TableName
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.columns import table_schema
 from airflow_provider.tables.iceberg import publishing, remembering, schemas
+from airflow_provider.tables.iceberg.catalogs import rest_updates
 from airflow_provider.tables.iceberg.file_io import DurableFileIO, write_together
 from airflow_provider.tables.iceberg.remembering import Remembered
 
@@ -97,6 +101,42 @@ def test_a_snapshot_is_added_as_pyiceberg_adds_it(properties: dict[str, str]) ->
         metadata = made
     assert TableMetadataV2.model_validate_json(metadata.model_dump_json()) == metadata
     assert len(metadata.snapshots) == publishing.KEPT_SNAPSHOTS + 1, "the tag holds one more"
+
+
+def with_next(metadata: TableMetadataV2, **changes: object) -> TableMetadataV2:
+    """*metadata* with one more snapshot, which has *changes*."""
+    snapshot = snapshot_of(metadata)
+    return publishing.with_snapshot(metadata, snapshot.model_copy(update=changes), "file:///t/next.json")
+
+
+def with_spec(metadata: TableMetadataV2) -> TableMetadataV2:
+    return metadata.model_copy(update={"partition_specs": [PartitionSpec(spec_id=0)]})
+
+
+def without_snapshot(metadata: TableMetadataV2) -> TableMetadataV2:
+    """A table whose main branch is at a snapshot that it does not list."""
+    return metadata.model_copy(update={"snapshots": metadata.snapshots[:-1]})
+
+
+INEXPRESSIBLE: dict[str, Callable[[TableMetadataV2], TableMetadataV2]] = {
+    "another table": lambda before: with_next(before).model_copy(update={"table_uuid": uuid.uuid4()}),
+    "an earlier number": lambda before: with_next(before, sequence_number=1),
+    "an earlier time": lambda before: with_next(before, timestamp_ms=before.last_updated_ms - 60_001),
+    "an unlisted snapshot": lambda before: without_snapshot(with_next(before)),
+    "another layout": with_spec,
+}
+
+
+@pytest.mark.parametrize("what", INEXPRESSIBLE)
+def test_what_no_commit_to_a_rest_catalog_says_is_not_made_one(what: str) -> None:
+    """R17: files would go by another layout, or the server's table would be at other rows than the package's."""
+    before = with_next(with_next(empty({})))
+    said = rest_updates.updates(before, after := with_next(before), "file:///t/next.json")
+    made = update_table_metadata(before, said)
+    assert (made.refs, made.snapshots) == (after.refs, after.snapshots)
+    assert rest_updates.pointer_of(made, "file:///server.json") == "file:///t/next.json"
+    with pytest.raises(rest_updates.Inexpressible):
+        rest_updates.updates(before, INEXPRESSIBLE[what](before), "file:///t/next.json")
 
 
 class Reading:
