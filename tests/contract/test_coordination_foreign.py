@@ -21,6 +21,7 @@ from airflow_provider.domain.errors import (
     InvalidInput,
     NotReady,
     TopologyError,
+    Unavailable,
 )
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import job_key, table_key
@@ -125,6 +126,17 @@ def test_rows_that_come_while_columns_change_stop_the_change(table_world: World)
         slow.begin(changed, day(2), owner())
     assert len(world.commits()) == 1
     assert world.engine_rows("t") == [(1, 1), (1, 7)]
+
+
+def test_rows_are_no_version_of_a_table_in_memory(world: World) -> None:
+    """R17: neither is a version a file of rows, whatever a pointer or a version names."""
+    world.run(world.job("t"), day(1), [1])
+    (rows,), pointer = world.data(), str(world.pointers.pointer(DOMAIN, "t"))
+    with pytest.raises(ForeignCommit, match="is no version of a memory table"):
+        world.formats["memory"].register(world.table("other"), rows)
+    world.pointers.objects[rows] = world.pointers.objects[pointer]
+    with pytest.raises(Unavailable, match="holds no rows"):
+        world.rows("t")
 
 
 @pytest.mark.parametrize("what", ["rows", "epoch"])
