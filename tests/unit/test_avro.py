@@ -12,7 +12,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
-from airflow_provider.tables.iceberg.avro import BLOCK, Encoder, Form, Kind, Statistics, decoded, encoded
+from airflow_provider.tables.iceberg.avro import (
+    BLOCK,
+    Damaged,
+    Encoder,
+    Form,
+    Kind,
+    Statistics,
+    decoded,
+    encoded,
+)
 
 MOST = 2**63
 
@@ -46,6 +55,16 @@ def test_a_block_that_does_not_end_where_it_should_is_damage(number: int) -> Non
     for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1]):
         with pytest.raises(ValueError, match="does not end where it should"):
             list(decoded(damaged, KIND))
+
+
+def test_a_part_of_a_file_is_damage_wherever_it_ends() -> None:
+    """R22: pyiceberg's decoder reads on beyond the end, and half a header was a manifest without entries."""
+    form = Form.of(SCHEMA, "n")
+    whole, empty = (encoded(form, {}, [Record(at) for at in range(number)]) for number in (2, 0))
+    assert decoded(empty, KIND) == []
+    for end in {*range(len(whole))} - {len(empty)}:
+        with pytest.raises(Damaged):
+            decoded(whole[:end], KIND)
 
 
 def test_statistics_are_of_as_many_columns_as_there_are_values() -> None:

@@ -410,7 +410,7 @@ class _Doctor:
         for table, lines in found.items():
             yield Symptom(
                 subject=f"files of {table}",
-                found=f"{len(lines)} files are missing: {self._listed(list(lines.values()))}",
+                found=f"{len(lines)} files are missing or damaged: {self._listed(list(lines.values()))}",
                 next_step="bring them back from a backup of the warehouse; without one, "
                 f"{self._command('restate plan JOB --interval START/END')} shows what computes these epochs again, all "
                 "epochs of one file together, and the next command.",

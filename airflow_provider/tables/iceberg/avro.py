@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -34,6 +35,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+
+class Damaged(ValueError):
+    """A file that is not whole, or no Avro file."""
+
 
 BLOCK = 1000
 """Maximum number of records of a block, which is compressed as a whole."""
@@ -207,20 +213,34 @@ class Kind:
 _HEADER = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 
-def decoded(content: bytes, kind: Kind) -> Iterator[Any]:
-    """Yield the records of a file.
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """:raises Damaged: a decoder fails, which say damage by whatever goes wrong in them."""
+    try:
+        yield
+    except Exception as error:
+        raise Damaged(f"{error}" or type(error).__name__) from error
 
-    :raises ValueError: the file is damaged. :raises EOFError: likewise.
+
+def decoded(content: bytes, kind: Kind) -> list[Any]:
+    """Return the records of a file.
+
+    :raises Damaged: the file is damaged.
     """
-    decoder = new_decoder(content)
-    header: AvroFileHeader = _HEADER.read(decoder)
-    yield from _records(decoder, header, _reader(header.meta["avro.schema"], kind), len(content))
+    with _decoding():
+        decoder = new_decoder(content)
+        header: AvroFileHeader = _HEADER.read(decoder)
+        return list(_records(decoder, header, _reader(header.meta["avro.schema"], kind), len(content)))
 
 
 def said(content: bytes) -> Mapping[str, str]:
-    """Return the header of a file."""
-    header: AvroFileHeader = _HEADER.read(new_decoder(content))
-    return header.meta
+    """Return the header of a file.
+
+    :raises Damaged: the file is damaged.
+    """
+    with _decoding():
+        header: AvroFileHeader = _HEADER.read(new_decoder(content))
+        return header.meta
 
 
 def _records(
@@ -234,6 +254,8 @@ def _records(
             yield reader.read(records)
         if decoder.read(SYNC_SIZE) != header.sync:
             raise ValueError("a block of an Avro file does not end where it should")
+    if decoder.tell() > size_bytes:  # pyiceberg's decoder reads on beyond the end
+        raise ValueError("it ends within its header")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,19 +276,20 @@ class Parts:
 def taken_apart(content: bytes) -> Parts:
     """Decode a file with all its fields, so that :func:`encoded` can write it again.
 
-    :raises ValueError: the file is damaged. :raises EOFError: likewise.
+    :raises Damaged: the file is damaged.
     """
-    decoder = new_decoder(content)
-    header: AvroFileHeader = _HEADER.read(decoder)
-    text = header.meta["avro.schema"]
-    reader, form, paths = _as_written(text)
-    return Parts(
-        form=form,
-        said={name: value for name, value in header.meta.items() if not name.startswith("avro.")},
-        records=list(_records(decoder, header, reader, len(content))),
-        paths=paths,
-        size_bytes=len(content),
-    )
+    with _decoding():
+        decoder = new_decoder(content)
+        header: AvroFileHeader = _HEADER.read(decoder)
+        text = header.meta["avro.schema"]
+        reader, form, paths = _as_written(text)
+        return Parts(
+            form=form,
+            said={name: value for name, value in header.meta.items() if not name.startswith("avro.")},
+            records=list(_records(decoder, header, reader, len(content))),
+            paths=paths,
+            size_bytes=len(content),
+        )
 
 
 @lru_cache(maxsize=128)

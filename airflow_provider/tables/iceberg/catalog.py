@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -193,7 +194,15 @@ class IcebergCatalog:
 
 
 def _read_metadata(io: FileIO, location: str) -> TableMetadata:
-    return FromInputFile.table_metadata(io.new_input(location))
+    """:raises FileNotFoundError: the file is missing. :raises Unavailable: it is damaged."""
+    try:
+        return FromInputFile.table_metadata(io.new_input(location))
+    except (ValueError, ValidationError) as error:
+        raise Unavailable(
+            f"{location} is damaged: the table that it describes can be neither read nor written by its description.",
+            next_step="restore the file from a backup of the warehouse; cuts of the table can be read meanwhile.",
+            uri=location,
+        ) from error
 
 
 def _empty(table: Table, schema: Schema, location: str, properties: dict[str, str] | None = None) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.version import Committable
 from airflow_provider.tables.base import WrittenFile
 from airflow_provider.tables.iceberg import manifest_files, manifests, spans
@@ -113,9 +114,10 @@ def _left(
         for manifest, read in zip(one_sided, reads, strict=True):
             try:
                 left |= {_file(entry): manifest_files.bare(entry) for entry in read.result()}
-            except FileNotFoundError:
+            except (FileNotFoundError, Unavailable):
                 log.warning(
-                    "%s is lost: programs that follow changes are not told what left", manifest.manifest_path
+                    "%s is lost or damaged: programs that follow changes are not told what left",
+                    manifest.manifest_path,
                 )
                 lost.append(manifest)
     return left, lost

@@ -38,7 +38,6 @@ from airflow_provider.tables import checks, parquet_files, storage
 from airflow_provider.tables.base import EPOCH_COLUMN
 from airflow_provider.tables.cut_files import TABLE_UUID, CutFile
 from airflow_provider.tables.iceberg import (
-    avro,
     column_names,
     data_files,
     manifest_files,
@@ -220,7 +219,7 @@ def _know_spec(layout: manifests.Layout, manifest: ManifestFile) -> int:
     spec_id = manifest.partition_spec_id
     if spec_id not in layout.specs:
         content = manifest_files.content(layout.io, manifest.manifest_path)
-        fields = json.loads(avro.said(content)["partition-spec"])
+        fields = manifest_files.partition_fields(content, manifest.manifest_path)
         spec = PartitionSpec.model_validate({"spec-id": spec_id, "fields": fields})
         layout.specs[spec_id] = _for_readers(spec, layout.schema)
     return spec_id

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -28,7 +29,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
 
-from airflow_provider.tables import storage
+from airflow_provider.tables import checks, storage
 from airflow_provider.tables.iceberg import avro
 from airflow_provider.tables.iceberg.file_io import write_together
 
@@ -173,20 +174,33 @@ def entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """Return the live entries of a data manifest, with inherited snapshot and sequence numbers filled in.
 
     File names are normalised, since writers spell URIs differently, and retention and drafts compare names.
+
+    :raises FileNotFoundError: the manifest is missing. :raises Unavailable: it is damaged.
     """
     return entries_in(content(io, manifest.manifest_path), manifest)
 
 
-def partition_columns(content: bytes) -> tuple[int | None, ...]:
-    """Return of each partition value in a manifest's entries the id of the column that it is a value of, else None."""
-    fields = json.loads(avro.said(content)["partition-spec"])
+def partition_fields(content: bytes, uri: str) -> list[dict[str, Any]]:
+    """Return the fields of the partition spec of the manifest at *uri*. :raises Unavailable: it is damaged."""
+    try:
+        return list(json.loads(avro.said(content)["partition-spec"]))
+    except (ValueError, KeyError) as error:
+        raise checks.damaged_file(uri, error) from error
+
+
+def partition_columns(content: bytes, uri: str) -> tuple[int | None, ...]:
+    """Return of each partition value in a manifest's entries the id of the column that it is a value of, else None.
+
+    :raises Unavailable: the manifest is damaged.
+    """
+    fields = partition_fields(content, uri)
     return tuple(field["source-id"] if field["transform"] == "identity" else None for field in fields)
 
 
 def entries_in(content: bytes, manifest: ManifestFile) -> list[ManifestEntry]:
     """Return :func:`entries` of a manifest whose *content* is given."""
     live: list[ManifestEntry] = []
-    for entry in avro.decoded(content, _ENTRIES):
+    for entry in _decoded(content, _ENTRIES, manifest.manifest_path):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
         if entry.snapshot_id is None:
@@ -262,12 +276,19 @@ def _list_form() -> avro.Form:
 def read_list(io: FileIO, uri: str) -> list[ManifestFile]:
     """Return the manifests of a list, their names normalised; :func:`encoded_list` writes them as they were.
 
-    :raises FileNotFoundError: the list is missing.
+    :raises FileNotFoundError: the list is missing. :raises Unavailable: it is damaged.
     """
-    manifests: list[ManifestFile] = list(avro.decoded(content(io, uri), _LISTED))
+    manifests: list[ManifestFile] = _decoded(content(io, uri), _LISTED, uri)
     for manifest in manifests:
         manifest[_MANIFEST_PATH] = _Uri.of(manifest.manifest_path)
     return manifests
+
+
+def _decoded(content: bytes, kind: avro.Kind, uri: str) -> list[Any]:
+    try:
+        return avro.decoded(content, kind)
+    except avro.Damaged as error:
+        raise checks.damaged_file(uri, error) from error
 
 
 def content(io: FileIO, uri: str) -> bytes:

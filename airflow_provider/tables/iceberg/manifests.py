@@ -32,6 +32,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import TimestamptzType
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.version import Part
 from airflow_provider.tables import storage
 from airflow_provider.tables.base import WrittenFile
@@ -352,8 +353,8 @@ def _readable(
     for manifest in manifests:
         try:
             yield manifest, manifest_files.entries(io, manifest)
-        except FileNotFoundError:
-            log.warning("%s is lost: it stays as it is, and is not folded", manifest.manifest_path)
+        except (FileNotFoundError, Unavailable):
+            log.warning("%s is lost or damaged: it stays as it is, and is not folded", manifest.manifest_path)
 
 
 def rewritten(layout: Layout, spec_id: int, kept: Iterable[ManifestEntry], snapshot_id: int) -> ManifestFile:

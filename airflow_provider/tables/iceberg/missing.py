@@ -1,4 +1,4 @@
-"""Missing files of versions and of staged output (I6). Reads metadata, no rows."""
+"""Missing files of versions and of staged output (I6), damaged ones among them. Reads metadata, no rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.domain.interval import from_micros
 from airflow_provider.domain.version import Committable
 from airflow_provider.tables import storage
@@ -18,7 +19,7 @@ _AT_ONCE = 1_000
 
 
 def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> list[MissingFile]:
-    """Return the missing lists, manifests and data files of the versions *lists* and of *staged* output."""
+    """Return the lists, manifests and data files of the versions *lists* and of *staged* output that are not whole."""
     gone: dict[str, MissingFile] = {}
     named: dict[str, tuple[spans.Span, int]] = {}
     seen: set[str] = set()
@@ -28,7 +29,7 @@ def missing(io: FileIO, lists: Sequence[str], staged: Sequence[Committable]) -> 
         seen.add(manifest.manifest_path)
         try:
             entries = manifest_files.entries(io, manifest)
-        except FileNotFoundError:
+        except (FileNotFoundError, Unavailable):
             gone[manifest.manifest_path] = _missing(manifest.manifest_path, epochs)
             continue
         for entry in entries:
@@ -60,7 +61,7 @@ def _manifests(
     for uri in dict.fromkeys(lists):
         try:
             listed = manifest_files.read_list(io, uri)
-        except FileNotFoundError:
+        except (FileNotFoundError, Unavailable):
             gone[uri] = MissingFile(uri=uri)
             continue
         yield from ((manifest, manifests.epochs_of(manifest)) for manifest in manifests.live(listed))

@@ -220,7 +220,7 @@ class StateReader:
             content = manifest_files.content(self._io, manifest.manifest_path)
         except FileNotFoundError as error:
             raise checks.missing_file(manifest.manifest_path) from error
-        columns = manifest_files.partition_columns(content)
+        columns = manifest_files.partition_columns(content, manifest.manifest_path)
         return tuple(
             File(
                 span=spans.span_of(entry.data_file),

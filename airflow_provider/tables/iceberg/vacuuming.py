@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.tables import checks, storage
 from airflow_provider.tables.iceberg import cut_files, manifest_files, manifests, showing
 from airflow_provider.tables.locations import is_own
+
+log = logging.getLogger(__name__)
 
 
 def pinned(io: FileIO, metadata: TableMetadata) -> list[str]:
@@ -29,7 +33,7 @@ def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_
     to the remaining files.
 
     :param shared_by_epochs: whether slices of several epochs may share a file, as with drafts.
-    :raises Unavailable: a list or manifest of *kept* is missing; nothing was deleted.
+    :raises Unavailable: a list or manifest of *kept* is missing or damaged; nothing was deleted.
     """
     staying = {manifest.manifest_path: manifest for uri in sorted(kept) for manifest in _listed(io, uri)}
     lists = [uri for uri in dict.fromkeys(expired) if uri not in kept]
@@ -40,7 +44,8 @@ def vacuum(io: FileIO, expired: Sequence[str], kept: Collection[str], *, shared_
         for manifest in _listed_if_there(io, uri)
         if manifest.manifest_path not in staying
     }
-    # A missing expired manifest was deleted by an earlier call; a missing kept one might name files to keep.
+    # A missing expired manifest was deleted by an earlier call, and a damaged one keeps no vacuum from the others; a
+    # missing kept one might name files to keep.
     holding = manifests.live(leaving.values())
     data = {path for manifest in holding for path in _paths(io, manifest, missing_is_fine=True)}
     # Files of other programs, which were added as they are, stay their owners'.
@@ -71,16 +76,25 @@ def _listed(io: FileIO, uri: str) -> list[ManifestFile]:
 def _listed_if_there(io: FileIO, uri: str) -> list[ManifestFile]:
     try:
         return manifest_files.read_list(io, uri)
-    except FileNotFoundError:
+    except (FileNotFoundError, Unavailable) as error:
+        _tell(uri, error)
         return []
+
+
+def _tell(uri: str, error: Exception) -> None:
+    if isinstance(error, Unavailable):
+        log.warning("%s is damaged: it is deleted, and the files that it names stay", uri)
 
 
 def _paths(io: FileIO, manifest: ManifestFile, *, missing_is_fine: bool) -> list[str]:
     try:
         return [entry.data_file.file_path for entry in manifest_files.entries(io, manifest)]
-    except FileNotFoundError as error:
+    except (FileNotFoundError, Unavailable) as error:
         if missing_is_fine:
+            _tell(manifest.manifest_path, error)
             return []
+        if isinstance(error, Unavailable):
+            raise
         raise checks.missing_file(manifest.manifest_path) from error
 
 
