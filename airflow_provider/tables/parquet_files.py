@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,8 @@ _FOOTERS_AT_ONCE = 16
 _REMEMBERED = 50_000
 """Number of files with column ids that a process remembers, by URI."""
 
+_CHUNK_BYTES = 1024 * 1024
+
 _opened = lru_cache(maxsize=16)(open_root)
 
 
@@ -35,23 +38,56 @@ class NoColumnIds(pa.ArrowInvalid):  # type: ignore[misc]
     """File whose columns have no ids, so that they cannot be matched; each would be read as nulls."""
 
 
-def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
-    """Return the columns *target* of the file at *uri*.
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """Translate errors of reading the file at *uri*.
 
-    :raises Unavailable: the file is missing or damaged, or its columns have no ids and no known names.
+    :raises Unavailable: it is missing or damaged, or its columns have no ids. :raises OSError: it cannot be read now.
     """
-    root, path = split(uri)
     try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            _refuse_changed(source, added, uri)
-            found = _numbered(file.schema_arrow, added, uri)
-            rows = file.read(columns=_names(found, target), use_threads=False)
+        yield
     except FileNotFoundError as error:
         raise checks.missing_file(uri) from error
     except NoColumnIds as error:
         raise checks.unnumbered_file(uri) from error
     except pa.ArrowInvalid as error:
         raise checks.damaged_file(uri, error) from error
+    except OSError as error:  # Arrow says so of content that it cannot decompress, too
+        if not _is_damaged(uri):
+            raise
+        raise checks.damaged_file(uri, error) from error
+
+
+def _is_damaged(uri: str) -> bool:
+    """Return whether a file cannot be decoded although all of its bytes can be read: no disk or network is at fault."""
+    root, path = split(uri)
+    try:
+        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+            for _ in file.iter_batches(use_threads=False):
+                pass
+    except (OSError, pa.ArrowInvalid):
+        pass
+    else:
+        return False
+    try:
+        with _opened(root).open_input_stream(path) as source:
+            while source.read(_CHUNK_BYTES):
+                pass
+    except OSError:
+        return False
+    return True
+
+
+def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
+    """Return the columns *target* of the file at *uri*.
+
+    :raises Unavailable: the file is missing or damaged, or its columns have no ids and no known names.
+    """
+    root, path = split(uri)
+    with _told(uri), _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        _refuse_changed(source, added, uri)
+        found = _numbered(file.schema_arrow, added, uri)
+        rows = file.read(columns=_names(found, target), use_threads=False)
     return _projected(rows, found, target, added)
 
 
@@ -63,17 +99,10 @@ def read_clipped(uri: str, target: pa.Schema, epoch: pa.Field, clip: Clip) -> pa
     """
     wanted = target if epoch.name in target.names else target.append(epoch)
     root, path = split(uri)
-    try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            found = _numbered(file.schema_arrow, OWN, uri)
-            groups = _groups_within(file, found, epoch, clip)
-            rows = file.read_row_groups(groups, columns=_names(found, wanted), use_threads=False)
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except NoColumnIds as error:
-        raise checks.unnumbered_file(uri) from error
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
+    with _told(uri), _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        found = _numbered(file.schema_arrow, OWN, uri)
+        groups = _groups_within(file, found, epoch, clip)
+        rows = file.read_row_groups(groups, columns=_names(found, wanted), use_threads=False)
     every = _projected(rows, found, wanted, OWN)
     return every.filter(_within(every.column(epoch.name), clip)).select(target.names)
 
@@ -123,14 +152,8 @@ def streamed(uri: str, target: pa.Schema) -> Iterator[pa.RecordBatch]:
 
     :raises Unavailable: the file is missing or damaged, or its columns have no ids.
     """
-    try:
+    with _told(uri):
         yield from batches(uri, target)
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except NoColumnIds as error:
-        raise checks.unnumbered_file(uri) from error
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
 
 
 @lru_cache(maxsize=64)
@@ -140,13 +163,8 @@ def rows_by_epoch(uri: str, column: str = "_epoch") -> tuple[tuple[int, int], ..
     :raises Unavailable: the file is missing or damaged.
     """
     root, path = split(uri)
-    try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            epochs = file.read(columns=[column], use_threads=False).column(0)
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
+    with _told(uri), _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        epochs = file.read(columns=[column], use_threads=False).column(0)
     counted = pc.value_counts(epochs.cast(pa.int64()).combine_chunks())
     return tuple((int(pair["values"]), int(pair["counts"])) for pair in counted.to_pylist())
 
@@ -183,13 +201,8 @@ def first_lacking(columns: Iterable[tuple[str, int]]) -> int | None:
 def _ids_in(uri: str) -> frozenset[int]:
     """Return the ids of the columns of a file, and of their parts. :raises Unavailable: it is missing or damaged."""
     root, path = split(uri)
-    try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            return frozenset(known_ids(file.schema_arrow))
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
+    with _told(uri), _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        return frozenset(known_ids(file.schema_arrow))
 
 
 def _lacks_ids(uri: str) -> bool:
@@ -207,15 +220,9 @@ def _check_ids(uri: str) -> None:
     :raises NoColumnIds: no column has an id. :raises Unavailable: the file is missing or damaged.
     """
     root, path = split(uri)
-    try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
-            _numbered(file.schema_arrow, OWN, uri)
-    except FileNotFoundError as error:
-        raise checks.missing_file(uri) from error
-    except NoColumnIds:
-        raise
-    except pa.ArrowInvalid as error:
-        raise checks.damaged_file(uri, error) from error
+    with _told(uri), _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        found = file.schema_arrow
+    _numbered(found, OWN, uri)
 
 
 def _is_unnumbered(found: pa.Schema) -> bool:

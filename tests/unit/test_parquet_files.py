@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +58,36 @@ def test_of_a_file_that_is_not_whole_nothing_is_returned(tmp_path: Path, reader:
     with pytest.raises(Unavailable, match=rf"1\.parquet is {what}") as refused:
         READERS[reader](f"file://{path}")
     assert refused.value.uri == f"file://{path}"
+
+
+@pytest.mark.parametrize("reader", ["whole", "clipped", "in batches", "epochs"])
+def test_content_that_cannot_be_decompressed_is_damage(tmp_path: Path, reader: str) -> None:
+    """R22: Arrow says of it what it says of a disk; to try again would never help."""
+    path = written(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    with pytest.raises(Unavailable, match=r"1\.parquet is damaged"):
+        READERS[reader](f"file://{path}")
+
+
+@pytest.mark.parametrize("answers", [[], [1], [1, 2]])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_store_that_does_not_answer_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, answers: list[int]
+) -> None:
+    """R22: whoever asks tries again. :param answers: calls that it answers again, counted from the failed one on."""
+    calls, open_root = count(), parquet_files._opened
+
+    def at_times(root: str) -> Any:
+        if next(calls) not in answers:
+            raise OSError(f"AWS Error NETWORK_CONNECTION at {root}")
+        return open_root(root)
+
+    monkeypatch.setattr(parquet_files, "_opened", at_times)
+    monkeypatch.setattr(parquet_files, "filesystem", lambda uri: (at_times(uri), uri))
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        READERS[reader](f"file://{written(tmp_path)}")
 
 
 @pytest.mark.parametrize("reader", ["whole", "clipped", "in batches"])
