@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.fs as pafs
 from pyiceberg.typedef import Record
 
+from airflow_provider.domain.errors import Unavailable
 from airflow_provider.tables import storage
 from airflow_provider.tables.iceberg import avro
 from airflow_provider.tables.relocating import Relocation
@@ -39,21 +42,22 @@ def relocate(names: Relocation) -> dict[str, int]:
     sizes: dict[str, int] = {}
 
     def manifest(path: str) -> None:
-        parts = avro.taken_apart(_content(found, path))
+        parts = _parts(found, path)
         if _MANIFEST in parts.paths:
             lists.append(path)
             return
         sizes[f"{names.new}{path.removeprefix(folder)}"] = _write_anew(found, path, parts, names)
 
     def manifest_list(path: str) -> None:
-        parts = avro.taken_apart(_content(found, path))
+        parts = _parts(found, path)
         (where,), (length,) = parts.paths[_MANIFEST], parts.paths[_MANIFEST_LENGTH]
         for record in parts.records:
             record[length] = sizes.get(names.uri(record[where]), record[length])
         _write_anew(found, path, parts, names)
 
     def metadata(path: str) -> None:
-        before = json.loads(_content(found, path))
+        with _whole(path):
+            before = json.loads(_content(found, path))
         after = names.within(before)
         if after != before:
             _replace(found, path, json.dumps(after).encode())
@@ -66,6 +70,25 @@ def relocate(names: Relocation) -> dict[str, int]:
         ):
             list(pool.map(step, list(chosen)))
     return sizes
+
+
+@contextmanager
+def _whole(path: str) -> Iterator[None]:
+    """:raises Unavailable: the file at *path* is damaged."""
+    try:
+        yield
+    except ValueError as error:
+        raise Unavailable(
+            f"{path} is damaged: it was not copied whole ({error}).",
+            next_step="copy it again from the former warehouse, then run the move again.",
+            uri=path,
+        ) from error
+
+
+def _parts(found: pafs.FileSystem, path: str) -> avro.Parts:
+    """:raises Unavailable: the file at *path* is damaged."""
+    with _whole(path):
+        return avro.taken_apart(_content(found, path))
 
 
 def _write_anew(found: pafs.FileSystem, path: str, parts: avro.Parts, names: Relocation) -> int:
