@@ -209,6 +209,27 @@ def test_a_domain_that_is_not_whole_where_it_arrives_has_not_moved(
     assert numbers(places["second"], "left") == [1]
 
 
+def test_a_move_that_stood_still_while_the_domain_has_moved_on_ends_nothing(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: else two stores would have the domain, and each would go on with it."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    compare = _Mover._compare
+
+    def slow(mover: _Mover) -> None:
+        compare(mover)
+        monkeypatch.setattr(_Mover, "_compare", compare)
+        moved(places, "first", "second")
+        moved(places, "second", "third")
+
+    monkeypatch.setattr(_Mover, "_compare", slow)
+    with pytest.raises(Conflict, match="another move of domain 'cascade' has ended"):
+        moved(places, "first", "second")
+    for name, following in (("first", "second"), ("second", "third")):
+        with pytest.raises(DomainMoved, match=f"has moved to {following}"):
+            places[name].begin(job("j", LEFT), day(2), owner())
+
+
 def test_a_move_that_stood_still_while_another_process_ended_it_writes_nothing(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -381,7 +381,7 @@ def test_a_move_to_a_copy_that_dies_is_run_again(
 
 @pytest.mark.parametrize("name", ["1.avro", "1.metadata.json"])
 def test_a_copy_of_half_a_file_is_named(tmp_path: Path, name: str) -> None:
-    """R22, R33: the domain stays where it was, until the file is copied again."""
+    """R22, R33: it is copied again, and the move is run again."""
     (tmp_path / name).write_bytes(b"Obj\x01{")
     with pytest.raises(Unavailable, match=f"{tmp_path}/{name} is damaged: it was not copied whole"):
         relocating.relocate(Relocation(old="file:///old", new=f"file://{tmp_path}"))

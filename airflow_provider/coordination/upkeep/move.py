@@ -140,10 +140,12 @@ class _Mover:
             tables = self._move_pointers()
             self._compare()
             self.led.refuse_missing(self.target.store, self.target.formats, self.domain, self.target.defaults)
-            self._mark(self.target.store, replace(self.arriving, state=MoveState.ARRIVED))
+            self._mark(
+                self.target.store, replace(self.arriving, state=MoveState.ARRIVED), after=self.arriving
+            )
         else:
             tables = [table.name for table in self._tables()]
-        self._mark(self.source.store, replace(self.leaving, state=MoveState.GONE))
+        self._mark(self.source.store, replace(self.leaving, state=MoveState.GONE), after=self.leaving)
         return MovedDomain(
             domain=self.domain,
             csn=self.target.store.read(self.domain, []).head.csn,
@@ -310,16 +312,25 @@ class _Mover:
     def _still_arriving(self) -> Exists:
         found = self._topology(self.target.store)
         if found is None or found.record.move != self.arriving:
-            raise Conflict(f"another move of domain {self.domain!r} has ended.", next_step="run it again.")
+            raise self._ended()
         return Exists(self.key, found.version)
 
-    def _mark(self, store: MetadataStore, move: Move | None) -> None:
-        """Write the state of the move into an existing topology."""
+    def _ended(self) -> Conflict:
+        return Conflict(f"another move of domain {self.domain!r} has ended.", next_step="run it again.")
+
+    def _mark(self, store: MetadataStore, move: Move | None, *, after: Move | None = None) -> None:
+        """Write the state of the move into an existing topology.
+
+        :param after: the state that alone it follows; None for any.
+        :raises Conflict: another process has ended the move, and the domain has moved on since, or was given back.
+        """
 
         def write() -> None:
             found = self._topology(store)
             if found is None or found.record.move == move:
                 return
+            if after is not None and found.record.move != after:
+                raise self._ended()
             record = replace(found.record, generation=found.record.generation + 1, move=move)
             store.transact(
                 Transaction(
