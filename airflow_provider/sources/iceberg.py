@@ -195,6 +195,13 @@ def _beyond_files(source: Source, table: Table, schema: Schema, data_files: Sequ
             if parquet_files.first_without_ids(uris):
                 return "files without column ids"
         lacking = parquet_files.first_lacking(_partition_columns(table, schema, data_files))
+    except Unavailable as error:
+        raise Unavailable(
+            f"source {source.name!r}: {error.message}",
+            next_step="let the owner of the table bring the file back, or take it out of the table; then try again.",
+            source=source.name,
+            uri=error.uri,
+        ) from error
     except OSError as error:
         raise SourceUnavailable.of(source.name, f"a file of {source.table}", type(error).__name__) from error
     if lacking is None:
