@@ -487,4 +487,13 @@ PLANTED_IN_UPKEEP = (
         tests=(DOCTOR,),
         by="test_failed_epoch_computed_later_is_not_reported",
     ),
+    Mutant(
+        name="a move that stood still gives a domain back to a store that it has left",
+        rule="R33",
+        file="coordination/upkeep/move.py",
+        old="if after is not None and found.record.move != after:",
+        new="if after is not None and not found.record:",
+        tests=("tests/contract/test_coordination_moving.py",),
+        by="test_a_move_that_stood_still_while_the_domain_has_moved_on_ends_nothing",
+    ),
 )
