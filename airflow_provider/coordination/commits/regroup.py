@@ -147,8 +147,8 @@ def regroup(
     """
     key = table_key(domain, name)
     reading = context.retry(lambda: context.store.read(domain, [key, topology_key(domain)]))
-    stamped = _table(reading, key, context)
-    table, ref = _described(stamped)
+    found = _found(reading, key, context)
+    table, ref = found.table, found.ref
     table_format = with_units(context.formats[ref.format], name)
     number = f"{reading.head.csn}-{context.request_id()}"
     place = table_format.unit_place(table, number)
@@ -160,7 +160,7 @@ def regroup(
         try:
             written = table_format.regroup(table, ref, regrouping.files, regrouping.groups, place)
         except (ForeignCommit, TablesAhead, Unavailable) as error:
-            raise request.gone_or(error, stamped) from error
+            raise request.gone_or(error, found) from error
         lost = Conflict.of_others(f"table {name!r}", "committing to it")
         written = replace(written, beside=frozenset(file.uri for file in regrouping.beside))
         return context.retry(lambda: request.run(written), lost)
@@ -253,8 +253,8 @@ class _Commit:
                 f"the compaction of table {self.key.partition!r} was ended: it took a day, or the store was replaced.",
                 next_step="run the command again.",
             )
-        stamped = _table(reading, key, context)
-        table, ref = _described(stamped)
+        found = _found(reading, key, context)
+        stamped, table, ref = found.stamped, found.table, found.ref
         if ref.schema_id != self.schema_id:
             raise Overtaken  # the new files have the columns of before
         commit = CommitBuilder(domain, reading, context.defaults)
@@ -264,7 +264,7 @@ class _Commit:
         try:
             prepared = prepared_or_moved(context.store, context.formats, publication, stamped)
         except Unavailable as error:
-            raise self.gone_or(error, stamped) from error
+            raise self.gone_or(error, found) from error
         # A move seals the domain by its topology: no commit may follow the seal (docs/decisions/moving.md).
         commit.require(unchanged(reading, of_domain))
         commit.hold(own)
@@ -279,12 +279,11 @@ class _Commit:
     def _epochs_from(self, record: TableRecord) -> datetime:
         return record.cadence.ending_at(self.regrouping.low).start
 
-    def gone_or(self, error: EpochError, stamped: Stamped[TableRecord]) -> Exception:
-        """Return Overtaken if the table has moved since *stamped* was read, or has other files; else *error*."""
-        if has_moved(self.context, stamped):
+    def gone_or(self, error: EpochError, found: _Found) -> Exception:
+        """Return Overtaken if the table has moved since it was *found*, or has other files; else *error*."""
+        if has_moved(self.context, found.stamped):
             return Overtaken()
-        table, ref = _described(stamped)
-        now = self.table_format.held(table, ref, self.regrouping.low, self.regrouping.high)
+        now = self.table_format.held(found.table, found.ref, self.regrouping.low, self.regrouping.high)
         seen = (*self.regrouping.files, *self.regrouping.beside)
         same = {file.uri for file in now} == {file.uri for file in seen}
         return error if same else Overtaken()
@@ -297,22 +296,25 @@ class _Commit:
         )
 
 
-def _table(reading: Reading, key: Key[TableRecord], context: Context) -> Stamped[TableRecord]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A table with a commit, as it was read."""
+
+    stamped: Stamped[TableRecord]
+    table: Table
+    ref: TableRef
+
+
+def _found(reading: Reading, key: Key[TableRecord], context: Context) -> _Found:
     """:raises Overtaken: the table was dropped. Raises for domains that may not be written to here, too."""
     topology = reading.get(topology_key(key.domain))
     refuse_sealed(key.domain, topology)
     refuse_elsewhere(key.domain, topology, context.formats)
     stamped = reading.get(key)
-    if stamped is None or stamped.record.ref is None:
+    ref = None if stamped is None else stamped.record.ref
+    if stamped is None or ref is None:
         raise Overtaken
-    return stamped
-
-
-def _described(stamped: Stamped[TableRecord]) -> tuple[Table, TableRef]:
-    ref = stamped.record.ref
-    if ref is None:
-        raise Overtaken
-    return as_recorded(stamped, ref), ref
+    return _Found(stamped, as_recorded(stamped, ref), ref)
 
 
 def _hull(units: Interval | None, span: Interval) -> Interval:
