@@ -25,8 +25,6 @@ _FOOTERS_AT_ONCE = 16
 _REMEMBERED = 50_000
 """Number of files with column ids that a process remembers, by URI."""
 
-_CHUNK_BYTES = 1024 * 1024
-
 _opened = lru_cache(maxsize=16)(open_root)
 
 
@@ -62,20 +60,17 @@ def _is_damaged(uri: str) -> bool:
     """Return whether a file cannot be decoded although all of its bytes can be read: no disk or network is at fault."""
     root, path = split(uri)
     try:
-        with _opened(root).open_input_file(path) as source, pq.ParquetFile(source) as file:
+        with _opened(root).open_input_stream(path) as source:
+            content = source.readall()
+    except OSError:
+        return False
+    try:
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
             for _ in file.iter_batches(use_threads=False):
                 pass
     except (OSError, pa.ArrowInvalid):
-        pass
-    else:
-        return False
-    try:
-        with _opened(root).open_input_stream(path) as source:
-            while source.read(_CHUNK_BYTES):
-                pass
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def read(uri: str, target: pa.Schema, added: Added = OWN) -> pa.Table:
