@@ -473,13 +473,13 @@ PLANTED_IN_TABLES = (
         by="test_rows_that_meet_a_filter_are_kept_and_lie_within_bounds",
     ),
     Mutant(
-        name="half of a list's header is a table without rows",
+        name="a block of a manifest that says fewer records than it has is read as far as that",
         rule="R22",
         file="tables/iceberg/avro.py",
-        old="    if decoder.tell() > size_bytes:",
-        new="    if decoder.tell() < 0:",
+        old="        if records.tell() != len(content):\n",
+        new="        if records.tell() > len(content):\n",
         tests=("tests/unit/test_avro.py",),
-        by="test_a_part_of_a_file_is_damage_wherever_it_ends",
+        by="test_a_block_with_more_records_than_it_says_is_damage",
     ),
     Mutant(
         name="a store that does not answer for a while is a damaged file",

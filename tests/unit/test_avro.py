@@ -52,9 +52,21 @@ def test_a_block_that_does_not_end_where_it_should_is_damage(number: int) -> Non
     """R22: of a damaged manifest no entry is taken for all that there are; the last block ends as each other does."""
     whole = encoded(Form.of(SCHEMA, "n"), {}, [Record(at) for at in range(number)])
     assert [record[0] for record in decoded(whole, KIND)] == list(range(number))
-    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1]):
-        with pytest.raises(ValueError, match="does not end where it should"):
-            list(decoded(damaged, KIND))
+    with pytest.raises(Damaged, match="does not end where it should"):
+        decoded(whole[:-1] + bytes([whole[-1] ^ 1]), KIND)
+    with pytest.raises(Damaged):
+        decoded(whole[:-1], KIND)
+
+
+def test_a_block_with_more_records_than_it_says_is_damage() -> None:
+    """R22: of a damaged manifest no entry is passed over."""
+    form = Form.of(SCHEMA, "n")
+    whole, empty = (encoded(form, {}, [Record(at) for at in range(number)]) for number in (2, 0))
+    one = bytearray(whole)
+    assert one[len(empty)] == 2 * 2, "its number of records, as Avro writes it"
+    one[len(empty)] = 2 * 1
+    with pytest.raises(Damaged, match="has other records than it says"):
+        decoded(bytes(one), KIND)
 
 
 def test_a_part_of_a_file_is_damage_wherever_it_ends() -> None:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
+from pyiceberg.avro.decoder import StreamingBinaryDecoder, new_decoder
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import Reader
@@ -228,7 +228,7 @@ def decoded(content: bytes, kind: Kind) -> list[Any]:
     :raises Damaged: the file is damaged.
     """
     with _decoding():
-        decoder = new_decoder(content)
+        decoder = StreamingBinaryDecoder(content)
         header: AvroFileHeader = _HEADER.read(decoder)
         return list(_records(decoder, header, _reader(header.meta["avro.schema"], kind), len(content)))
 
@@ -239,23 +239,29 @@ def said(content: bytes) -> Mapping[str, str]:
     :raises Damaged: the file is damaged.
     """
     with _decoding():
-        header: AvroFileHeader = _HEADER.read(new_decoder(content))
+        header: AvroFileHeader = _HEADER.read(StreamingBinaryDecoder(content))
         return header.meta
 
 
 def _records(
-    decoder: BinaryDecoder, header: AvroFileHeader, reader: Reader, size_bytes: int
+    decoder: StreamingBinaryDecoder, header: AvroFileHeader, reader: Reader, size_bytes: int
 ) -> Iterator[Any]:
+    """Yield the records of a file.
+
+    pyiceberg's quick decoder reads on beyond the end of its bytes, in memory of others. So it has only whole blocks,
+    and headers and the frames of blocks have the other one, which tells that they end too early.
+    """
     codec = header.compression_codec()
     while decoder.tell() < size_bytes:
         count, block = decoder.read_int(), decoder.read_bytes()
-        records = new_decoder(codec.decompress(block) if codec else block)
-        for _ in range(count):
-            yield reader.read(records)
         if decoder.read(SYNC_SIZE) != header.sync:
             raise ValueError("a block of an Avro file does not end where it should")
-    if decoder.tell() > size_bytes:  # pyiceberg's decoder reads on beyond the end
-        raise ValueError("it ends within its header")
+        content = codec.decompress(block) if codec else block
+        records = new_decoder(content)
+        for _ in range(count):
+            yield reader.read(records)
+        if records.tell() != len(content):
+            raise ValueError("a block of an Avro file has other records than it says")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,7 +285,7 @@ def taken_apart(content: bytes) -> Parts:
     :raises Damaged: the file is damaged.
     """
     with _decoding():
-        decoder = new_decoder(content)
+        decoder = StreamingBinaryDecoder(content)
         header: AvroFileHeader = _HEADER.read(decoder)
         text = header.meta["avro.schema"]
         reader, form, paths = _as_written(text)
