@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +17,7 @@ import pytest
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep import move, vacuum
 from airflow_provider.coordination.upkeep.audit import missing_files
 from airflow_provider.coordination.upkeep.move import MovedDomain, _Mover, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
@@ -23,11 +26,12 @@ from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochBusy, InvalidInput
 from airflow_provider.domain.identifiers import JobName
-from airflow_provider.domain.records import job_key, topology_key
+from airflow_provider.domain.records import Key, job_key, topology_key
+from airflow_provider.domain.retention import Version, VersionsRecord
 from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job, Source, Table
 from airflow_provider.domain.topology_record import Move, MoveState
-from airflow_provider.stores.base import Delete, Put, Transaction
+from airflow_provider.stores.base import Delete, MetadataStore, Put, Transaction
 from airflow_provider.stores.factory import upgrade_schema
 from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, World, day, owner
@@ -281,3 +285,65 @@ def test_retiring_and_recovery_are_refused_during_a_move(
         with pytest.raises(refused, match="elsewhere") if refused else nullcontext():
             change()
     assert (world.exactly() == before) is (refused is not None)
+
+
+def test_a_vacuum_under_way_does_not_end_the_move_for_good(
+    places: Places, quick_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33, R24: what it deletes in the source once it was copied goes in the target, when the move is run again."""
+    soon = Defaults(
+        read_grace=timedelta(milliseconds=1), retention_grace=timedelta(milliseconds=2), versions_in_page=1
+    )
+    settings = Settings(
+        store_url=f"sqlite:///{quick_path}/first.db", warehouse=f"file://{quick_path}/warehouse"
+    )
+    forget, pointers = vacuum.forget_versions, move._Mover._move_pointers
+    tries: list[str] = []
+
+    def late(store: MetadataStore, key: Key[VersionsRecord], gone: Sequence[Version]) -> None:
+        def met(mover: move._Mover) -> list[str]:
+            forget(store, key, gone)  # the page is in the target already
+            return pointers(mover)
+
+        if not tries:
+            tries.append("first")
+            with monkeypatch.context() as patch:
+                patch.setattr(move._Mover, "_move_pointers", met)
+                with pytest.raises(Conflict, match="run the move again"):
+                    moved(places, "first", "second")
+        forget(store, key, gone)
+
+    with EpochService.open(settings, defaults=soon) as first:
+        for number in (1, 2, 3):
+            attempt = first.begin(job("j", LEFT), day(1), owner(f"run {number}"))
+            assert isinstance(attempt, Attempt)
+            write_rows(first, attempt, "left", pa.table({"number": [number]}))
+            first.publish(attempt)
+        time.sleep(0.01)
+        monkeypatch.setattr(vacuum, "forget_versions", late)
+        assert first.retention.vacuum(DOMAIN).deleted
+    assert tries
+    assert moved(places, "first", "second").csn == 3
+    assert numbers(places["second"], "left") == [3]
+
+
+def test_a_move_that_waits_for_the_end_of_a_revert_says_how_to_give_it_up(places: Places) -> None:
+    """R23, R30: no task and no reader ends this lease, which lasts for a week."""
+    first = places["first"]
+    run(first, job("j", LEFT), 1, 1)
+    first.restatements.open(DOMAIN, ["j"], day(1), name="mend it", reason="a slip", by="ada")
+    attempt = first.begin_within("mend it", job("j", LEFT), day(1), owner("again"))
+    assert isinstance(attempt, Attempt), attempt
+    write_rows(first, attempt, "left", pa.table({"number": [2]}))
+    first.complete(attempt)
+    first.stage(attempt)
+    first.restatements.publish(DOMAIN, "mend it")
+    with pytest.raises(EpochBusy) as refused:
+        moved(places, "first", "second")
+    (told,) = re.findall(r"reverts of published restatements: `(.*)`", refused.value.next_step)
+    *command, name, flag, whose = shlex.split(told)
+    assert command == ["airflow", "epochs", "lease", "drop", "--domain", DOMAIN]
+    (lease,) = first.leases.all(DOMAIN)
+    assert (name, flag, whose) == (lease.id, "--owner", lease.owner)
+    first.leases.drop(lease)
+    assert moved(places, "first", "second").csn == 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.commits.dropped import refuse_unfinished
@@ -38,7 +39,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import RestatementRecord
+from airflow_provider.domain.restatement import LEASED, RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
@@ -46,6 +47,7 @@ from airflow_provider.domain.topology_record import Move, MoveState, TopologyRec
 from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
 from airflow_provider.stores.base import (
     Absent,
+    Delete,
     Exists,
     MetadataReader,
     MetadataStore,
@@ -137,6 +139,7 @@ class _Mover:
             self.led = self.led.files(self.target.formats, sorted({table.format for table in self._tables()}))
             self._retry(self._copy_unnumbered)
             self._retry(self._copy_commits)
+            self._retry(self._remove_deleted)
             tables = self._move_pointers()
             self._compare()
             self.led.refuse_missing(self.target.store, self.target.formats, self.domain, self.target.defaults)
@@ -215,7 +218,18 @@ class _Mover:
         if not live:
             refuse_unfinished(self.domain, f"the move of domain {self.domain!r}", here)
             refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
-        raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
+        rest = "pause the DAGs, let their tasks and readers end, and move it then."
+        raise busy(self.domain, live, f"{rest}{self._of_reverts(live)}")
+
+    def _of_reverts(self, live: Iterable[Stamped[Any]]) -> str:
+        """Return what ends the leases by which restatements can be reverted: no task or reader does."""
+        held = [claim for claim in live if claim.key.item.startswith(LEASED)]
+        commands = "; ".join(
+            f"airflow epochs lease drop --domain {quote(self.domain)} {quote(lease.key.item)} "
+            f"--owner {quote(lease.record.owner)}"
+            for lease in held
+        )
+        return f" To give up the reverts of published restatements: `{commands}`." if held else ""
 
     def _end_compactions(self) -> None:
         """Delete the files of compactions that have not committed; after the seal they cannot."""
@@ -278,6 +292,20 @@ class _Mover:
                         number=Number(self.led.record(commit.key, commit.record), expected=head),
                     )
                 )
+
+    def _remove_deleted(self) -> None:
+        """Delete what an earlier try has copied and the source has deleted since, such as by a vacuum under way."""
+        here = {stamped.key for stamped in records(self.source.store, self.domain)}
+        there = records(self.target.store, self.domain)
+        for batch in _batches([stamped for stamped in there if stamped.key not in here]):
+            self.target.store.transact(
+                Transaction(
+                    domain=self.domain,
+                    store=SameStore(self.incarnations[1]),
+                    requires=(self._still_arriving(),),
+                    updates=tuple(Delete(stamped.key) for stamped in batch),
+                )
+            )
 
     def _move_pointers(self) -> list[str]:
         """Register the tables, at their present pointers, in the catalog beside the target."""
