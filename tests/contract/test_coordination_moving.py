@@ -347,3 +347,63 @@ def test_a_move_that_waits_for_the_end_of_a_revert_says_how_to_give_it_up(places
     assert (name, flag, whose) == (lease.id, "--owner", lease.owner)
     first.leases.drop(lease)
     assert moved(places, "first", "second").csn == 2
+
+
+@pytest.mark.parametrize("step", ["_seal", "_refuse_live"])
+def test_a_refused_move_takes_no_seal_off_with_which_another_process_goes_on(
+    places: Places, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """R33: one has met a lease that has ended for the other; an epoch that is committed behind it would be lost.
+
+    It comes before the other has sealed the domain, or after it.
+    """
+    first = places["first"]
+    run(first, job("j", LEFT), 1, 1)
+    lease = first.leases.cut(DOMAIN, ["left"], name="reader", owner="somebody")
+    unseal, compare, beside = move._Mover._unseal, move._Mover._compare, getattr(move._Mover, step)
+    refused: list[move._Mover] = []
+
+    def met(mover: move._Mover) -> None:
+        monkeypatch.setattr(move._Mover, step, beside)
+        with pytest.raises(EpochBusy, match="reader"):
+            moved(places, "first", "second")
+        first.leases.drop(lease)
+        beside(mover)
+
+    def stands(mover: move._Mover) -> None:
+        refused.append(mover)
+
+    def compared(mover: move._Mover) -> None:
+        compare(mover)
+        unseal(refused[0])
+        with pytest.raises(DomainMoving):
+            run(first, job("j", LEFT), 2, 2)
+
+    monkeypatch.setattr(move._Mover, step, met)
+    monkeypatch.setattr(move._Mover, "_unseal", stands)
+    monkeypatch.setattr(move._Mover, "_compare", compared)
+    assert moved(places, "first", "second").csn == 1
+    run(places["second"], job("j", LEFT), 2, 2)
+    assert numbers(places["second"], "left") == [1, 2]
+
+
+def test_a_domain_is_not_moved_to_two_stores_at_a_time(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: the other move begins after this one has looked, and before it seals the domain."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    check = move._Mover._check
+
+    def beside(mover: move._Mover) -> None:
+        check(mover)
+        with monkeypatch.context() as patch:
+            patch.setattr(move._Mover, "_check", check)
+            assert moved(places, "first", "second").csn == 1
+
+    monkeypatch.setattr(move._Mover, "_check", beside)
+    with pytest.raises(Conflict, match="another move"):
+        moved(places, "first", "third")
+    monkeypatch.undo()
+    with pytest.raises(DomainMoved, match="second"):
+        moved(places, "first", "third")
+    assert list(places["third"].store.domains()) == []

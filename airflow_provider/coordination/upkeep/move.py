@@ -127,13 +127,15 @@ class _Mover:
         self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
         self.before: Move | None = None
+        self.seal = 0  # version of the source's topology that this process has sealed
         self.key = topology_key(domain)
 
     def run(self) -> MovedDomain:
         if not self._arrived():
             self._check()
-            self._seal()
+            self._retry(self._seal)
             self._refuse_live()
+            self._retry(self._seal)  # anew: who has met live work meanwhile takes off no later seal
             self._end_compactions()
             self._retry(self._announce)
             self.led = self.led.files(self.target.formats, sorted({table.format for table in self._tables()}))
@@ -198,8 +200,23 @@ class _Mover:
         self.led.refuse_incomplete(self.target.formats, self._pointers())
 
     def _seal(self) -> None:
-        """Let nothing begin in the source; a transaction decided on its earlier topology fails and is decided anew."""
-        self._mark(self.source.store, self.leaving)
+        """Let nothing begin in the source; a transaction decided on its earlier topology fails and is decided anew.
+
+        :raises Conflict: another move has begun, or has taken the seal off.
+        """
+        found = self._topology(self.source.store)
+        expected = (self.leaving,) if self.seal else (self.leaving, self.before)
+        if found is None or found.record.move not in expected:
+            raise Conflict(
+                f"another move of domain {self.domain!r} goes on.", next_step="run this one again."
+            )
+        self.seal = self._written(self.source.store, found, self.leaving)
+
+    def _unseal(self) -> None:
+        """Take the seal of this process off, not that of another one, which goes on with the move."""
+        found = self._topology(self.source.store)
+        if found is not None and found.version == self.seal:
+            self._written(self.source.store, found, self.before)
 
     def _refuse_live(self) -> None:
         """Fence silent attempts; if others are live, unseal the source and refuse to move.
@@ -214,7 +231,7 @@ class _Mover:
         if not live and not dropping and not open_restatements(store, self.domain):
             return
         if self._topology(self.target.store) is None:
-            self._mark(store, self.before)
+            self._retry(self._unseal)
         if not live:
             refuse_unfinished(self.domain, f"the move of domain {self.domain!r}", here)
             refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
@@ -261,14 +278,7 @@ class _Mover:
         every = records(self.source.store, self.domain)
         copied = (self.led.stamped(record) for record in every if record.csn is None)
         for batch in _batches(copied):
-            self.target.store.transact(
-                Transaction(
-                    domain=self.domain,
-                    store=SameStore(self.incarnations[1]),
-                    requires=(self._still_arriving(),),
-                    updates=tuple(Put(stamped.key, stamped.record) for stamped in batch),
-                )
-            )
+            self._update(Put(stamped.key, stamped.record) for stamped in batch)
 
     def _copy_commits(self) -> None:
         """Make the commits again from the target's head on."""
@@ -297,15 +307,19 @@ class _Mover:
         """Delete what an earlier try has copied and the source has deleted since, such as by a vacuum under way."""
         here = {stamped.key for stamped in records(self.source.store, self.domain)}
         there = records(self.target.store, self.domain)
-        for batch in _batches([stamped for stamped in there if stamped.key not in here]):
-            self.target.store.transact(
-                Transaction(
-                    domain=self.domain,
-                    store=SameStore(self.incarnations[1]),
-                    requires=(self._still_arriving(),),
-                    updates=tuple(Delete(stamped.key) for stamped in batch),
-                )
+        for batch in _batches(stamped for stamped in [*there] if stamped.key not in here):
+            self._update(Delete(stamped.key) for stamped in batch)
+
+    def _update(self, updates: Iterable[Put | Delete]) -> None:
+        """Apply *updates* to the target, while the domain is on its way there."""
+        self.target.store.transact(
+            Transaction(
+                domain=self.domain,
+                store=SameStore(self.incarnations[1]),
+                requires=(self._still_arriving(),),
+                updates=tuple(updates),
             )
+        )
 
     def _move_pointers(self) -> list[str]:
         """Register the tables, at their present pointers, in the catalog beside the target."""
@@ -359,17 +373,22 @@ class _Mover:
                 return
             if after is not None and found.record.move != after:
                 raise self._ended()
-            record = replace(found.record, generation=found.record.generation + 1, move=move)
-            store.transact(
-                Transaction(
-                    domain=self.domain,
-                    store=SameStore(self.incarnations[1 if store is self.target.store else 0]),
-                    requires=(Exists(self.key, found.version),),
-                    updates=(Put(self.key, record),),
-                )
-            )
+            self._written(store, found, move)
 
         self._retry(write)
+
+    def _written(self, store: MetadataStore, found: Stamped[TopologyRecord], move: Move | None) -> int:
+        """Write the state of the move into the topology as it was *found*; return its version."""
+        record = replace(found.record, generation=found.record.generation + 1, move=move)
+        receipt = store.transact(
+            Transaction(
+                domain=self.domain,
+                store=SameStore(self.incarnations[1 if store is self.target.store else 0]),
+                requires=(Exists(self.key, found.version),),
+                updates=(Put(self.key, record),),
+            )
+        )
+        return receipt.versions[self.key]
 
     def _jobs(self) -> list[JobRecord]:
         return [stamped.record for stamped in pages(self.source.store, self.domain, JobRecord)]
