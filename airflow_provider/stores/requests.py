@@ -24,7 +24,7 @@ from airflow_provider.stores.base import (
     Transaction,
     commit_key,
 )
-from airflow_provider.stores.codec import encode, older_store
+from airflow_provider.stores.codec import encode, older_store, without_later
 
 MAX_KEY_BYTES = 1024
 """Longest part of a key, in bytes of UTF-8."""
@@ -97,7 +97,9 @@ def checked_again(
     number: int,
     look: Callable[[], int],
 ) -> CheckedTransaction:
-    """Check and encode *transaction*; if a record needs a newer format, look whether the store was upgraded meanwhile.
+    """Check and encode *transaction*; if it needs a newer format, look whether the store was upgraded meanwhile.
+
+    So does a record that would lose an optional field in this format: in an upgraded store the field has to stay.
 
     :param number: the store's format when the client last looked.
     :param look: reads the store's format now.
@@ -105,11 +107,22 @@ def checked_again(
     :raises StoreIncompatible: a record needs a newer format than the store has.
     """
     try:
-        return checked(transaction, capabilities, number)
+        request = checked(transaction, capabilities, number)
     except StoreIncompatible:
         if (found := look()) <= number:
             raise
         return checked(transaction, capabilities, found)
+    if number < FORMAT and _has_later_fields(transaction, number) and (found := look()) > number:
+        return checked(transaction, capabilities, found)
+    return request
+
+
+def _has_later_fields(transaction: Transaction, number: int) -> bool:
+    """Return whether a field of a later format than *number* has another value than its default."""
+    records = [update.record for update in transaction.updates if isinstance(update, Put)]
+    if transaction.number is not None:
+        records.append(transaction.number.commit)
+    return any(without_later(record, number)[1] for record in records)
 
 
 def require_format(found: int, expected: int, what: str) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.format_marks import FORMAT
 from airflow_provider.domain.identifiers import DomainName
-from airflow_provider.domain.records import Key, Kind
+from airflow_provider.domain.records import Key, Kind, topology_key
+from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.domain.version import SchemaRecord
 from airflow_provider.stores import codec
 from airflow_provider.stores.base import CATALOG_NAME, CatalogSwap, MetadataStore, Put, Transaction
@@ -138,6 +140,22 @@ def test_records_of_a_newer_format_wait_for_the_upgrade(
         write(store, put(counter_key(DOMAIN)))
         assert store.format == FORMAT
     assert execute(path, "SELECT substr(body, 1, 12) FROM epochs_record") == [('{"format":2,',)]
+
+
+def test_a_store_that_was_opened_before_the_upgrade_drops_no_field_after_it(url: str, path: Path) -> None:
+    """R36: nor one that an older format may lack: what needs the field relies on it from the upgrade on."""
+    make_older(url, path)
+    key = topology_key(DOMAIN)
+    known = TopologyRecord(generation=1, warehouse="file:///warehouse")
+    with open_store(url) as older:
+        write(older, Put(key, known))
+        assert older.read(DOMAIN, [key]).of(key).record.warehouse == ""
+        upgrade_schema(url)
+        with open_store(url) as newer:
+            write(newer, Put(key, known))
+        found = older.read(DOMAIN, [key]).of(key).record
+        write(older, Put(key, replace(found, generation=2)))
+        assert older.read(DOMAIN, [key]).of(key).record == replace(known, generation=2)
 
 
 @pytest.mark.usefixtures("store")

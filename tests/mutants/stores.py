@@ -103,6 +103,15 @@ PLANTED_IN_STORES = (
         by="test_values_that_an_older_store_cannot_hold_are_refused",
     ),
     Mutant(
+        name="a process that was open during the upgrade leaves optional fields out after it",
+        rule="R36",
+        file="stores/requests.py",
+        old="if number < FORMAT and _has_later_fields(",
+        new="if number < 0 and _has_later_fields(",
+        tests=(SQLITE,),
+        by="test_a_store_that_was_opened_before_the_upgrade_drops_no_field_after_it",
+    ),
+    Mutant(
         name="an attempt of a replaced store is told that a newer one exists, which ends its task for good",
         rule="R33",
         file="coordination/attempts/fence.py",
