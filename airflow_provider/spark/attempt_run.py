@@ -278,7 +278,7 @@ class EpochRun:
                 draft = drafts.opened(self.spark, table_format, place, info, base)
             committable: Committable | None = None
             try:
-                with self._interruptible():
+                with self._interruptible(), drafts.run_once(self.spark, self.job.sources):
                     yield drafts.name_of(draft)
                     if self._is_adopted(sink):
                         return

@@ -7,6 +7,8 @@ Spark's settings, its page, its logs and the messages to executors hold no user 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
@@ -24,12 +26,15 @@ if TYPE_CHECKING:
     from airflow_provider.coordination.service import EpochService
     from airflow_provider.domain.cut import State
     from airflow_provider.domain.epoch import Attempt
+    from airflow_provider.domain.source_bounds import Source
     from airflow_provider.domain.topology import Table
     from airflow_provider.domain.version import Committable
     from airflow_provider.tables.base import StagingLocation, TableFormat, TableInfo, WrittenFile
 
 RUNTIME = "org.apache.iceberg.spark.SparkCatalog"
 """The class of Iceberg's Spark runtime that a session needs on its class path."""
+GROUP_FILTER = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled"
+"""Setting of Spark's by which a statement runs its source once more, to find the files that it has to rewrite."""
 
 
 def drafting(table_format: TableFormat, table: Table) -> DraftingFormat:
@@ -112,6 +117,24 @@ def opened(
         table_format.close_draft(draft, None)
         raise
     return draft
+
+
+@contextmanager
+def run_once(spark: SparkSession, sources: Iterable[Source]) -> Iterator[None]:
+    """Let statements in the block run their source once if rows of *sources* may change between two runs of it.
+
+    A MERGE looks for a row's match only in files that its source has found by then. If the source has other rows the
+    second time, a row whose match lies in another file is inserted beside it.
+    """
+    if all(source.is_repeatable for source in sources):
+        yield
+        return
+    before = spark.conf.get(GROUP_FILTER)
+    spark.conf.set(GROUP_FILTER, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(GROUP_FILTER, before)
 
 
 def name_of(draft: Draft) -> str:

@@ -499,4 +499,13 @@ PLANTED_IN_TABLES = (
         tests=("tests/contract/test_coordination_added_scans.py",),
         by="test_a_scan_of_what_plain_files_do_not_tell_is_refused",
     ),
+    Mutant(
+        name="a statement on a draft takes its files and its rows from two runs of its source",
+        rule="R2",
+        file="spark/drafts.py",
+        old="    if all(source.is_repeatable for source in sources):\n",
+        new="    if spark or sources:\n",
+        tests=("tests/integration/test_spark_drafts_changing.py",),
+        by="test_a_statement_runs_a_source_once_whose_rows_may_change",
+    ),
 )
