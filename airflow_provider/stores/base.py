@@ -231,7 +231,7 @@ class MetadataReader(ABC):
     def format(self) -> int:
         """Format of the records in this store; fields and kinds of a later one need `airflow epochs db upgrade`.
 
-        The value may be old, since it is read when the store is opened. The format of a store only rises.
+        It only rises. A store of an older format is asked each time: another process may have upgraded it.
         """
         return FORMAT
 

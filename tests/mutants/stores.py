@@ -112,6 +112,15 @@ PLANTED_IN_STORES = (
         by="test_a_store_that_was_opened_before_the_upgrade_drops_no_field_after_it",
     ),
     Mutant(
+        name="a process that was open during the upgrade shows engines rows beyond a gap",
+        rule="R36",
+        file="stores/sql/store.py",
+        old="        if self._format < FORMAT:  # another process may have upgraded it since\n",
+        new="        if self._format < 0:\n",
+        tests=("tests/contract/test_coordination_upgrading.py",),
+        by="test_a_process_of_before_the_upgrade_shows_engines_what_cuts_read",
+    ),
+    Mutant(
         name="an attempt of a replaced store is told that a newer one exists, which ends its task for good",
         rule="R33",
         file="coordination/attempts/fence.py",

@@ -58,6 +58,8 @@ class SqlStore(MetadataStore):
 
     @property
     def format(self) -> int:
+        if self._format < FORMAT:  # another process may have upgraded it since
+            self.schema_status()
         return self._format
 
     def __repr__(self) -> str:
