@@ -34,6 +34,14 @@ class Move:
     place: str
     incarnation: str
 
+    def goes_on(self, begun: Move | None) -> bool:
+        """Return whether this is the move *begun*, also by a store that was restored, promoted or made anew since."""
+        return (
+            begun is not None
+            and begun.state is self.state
+            and (begun.incarnation == self.incarnation or begun.place == self.place)
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopologyRecord:

@@ -19,6 +19,7 @@ from airflow_provider.coordination.commits.sealed import DomainMoving
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.reading.leases import Leases
 from airflow_provider.coordination.service import EpochService, Settings
+from airflow_provider.coordination.upkeep import move
 from airflow_provider.coordination.upkeep.doctor import examine
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
@@ -29,7 +30,7 @@ from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import table_key, topology_key
 from airflow_provider.domain.topology import Job, Table, previous
 from airflow_provider.stores.base import MetadataStore, Put, SameStore, Transaction
-from airflow_provider.stores.factory import upgrade_schema
+from airflow_provider.stores.factory import new_incarnation, upgrade_schema
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.iceberg import manifest_files, relocating
 from airflow_provider.tables.iceberg.file_io import DurableFileIO
@@ -289,16 +290,27 @@ class Copied:
     def copy(self) -> Path:
         return Path(self.target.warehouse.removeprefix("file://"))
 
-    def move(self) -> MovedDomain:
+    def move(self, *, warehouse: bool = True, spelled: str = "") -> MovedDomain:
         with EpochService.open(self.source) as here, EpochService.open(self.target) as there:
             return move_domain(
                 here.context,
                 there.context,
                 DOMAIN,
-                source_place="source",
-                target_place="target",
-                warehouse=True,
+                source_place=f"source{spelled}",
+                target_place=f"target{spelled}",
+                warehouse=warehouse,
             )
+
+    def dies(self, monkeypatch: pytest.MonkeyPatch, *, warehouse: bool = True) -> None:
+        """Move, and die once the records are in the target."""
+
+        def dies(_mover: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(move._Mover, "_move_pointers", dies)
+            with pytest.raises(KeyboardInterrupt):
+                self.move(warehouse=warehouse)
 
 
 @pytest.fixture
@@ -417,6 +429,40 @@ def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
         return
     shutil.copy(copied.original / path.relative_to(copied.copy), path)
     copied.move()
+    as_it_was(copied)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_move_goes_on_to_the_warehouse_to_which_it_has_begun(
+    copied: Copied, monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    """R33: with and without the files, by turns, it would mix the names of both; neither way could it end then."""
+    stays = replace(copied, target=replace(copied.target, warehouse=copied.source.warehouse))
+    begun, other = (copied, stays) if leads else (stays, copied)
+    begun.dies(monkeypatch, warehouse=leads)
+    with pytest.raises(WrongWarehouse) as refused:
+        other.move(warehouse=not leads)
+    assert refused.value.recorded == begun.target.warehouse
+    begun.move(warehouse=leads)
+    with EpochService.open(begun.target) as service:
+        assert rows_of(service, 3) == {"d": [1, 2, 3], "total": [30]}
+
+
+@pytest.mark.parametrize("who", ["made anew", "target", "source", "spelled"])
+def test_a_move_goes_on_with_a_store_that_was_replaced(
+    copied: Copied, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """R33: restored, promoted, made anew at its address, or named otherwise: the domain is sealed in both stores."""
+    copied.dies(monkeypatch)
+    if who == "made anew":
+        for path in copied.copy.parent.glob("second.db*"):
+            path.unlink()
+        upgrade_schema(copied.target.store_url)
+    elif who != "spelled":
+        new_incarnation((copied.target if who == "target" else copied.source).store_url)
+    spelled = ":5432" if who == "spelled" else ""
+    moved = copied.move(spelled=spelled)
+    assert copied.move() == copied.move(spelled=spelled) == moved
     as_it_was(copied)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from airflow_provider.coordination.attempts.end import fence_silent
@@ -13,6 +14,7 @@ from airflow_provider.domain.errors import Conflict, EpochBusy
 from airflow_provider.domain.identifiers import DomainName
 from airflow_provider.domain.records import Stamped
 from airflow_provider.domain.registration import JobRecord
+from airflow_provider.domain.restatement import LEASED
 from airflow_provider.stores.base import pages
 
 
@@ -43,5 +45,18 @@ def busy(domain: DomainName, claims: Sequence[Stamped[Any]], next_step: str) -> 
         f"{claim.key.kind} {claim.key.partition} {claim.key.item} of {claim.record.owner}" for claim in claims
     )
     return EpochBusy(
-        f"domain {domain!r} is in use: {'; '.join(holders)}.", next_step=next_step, holders=holders
+        f"domain {domain!r} is in use: {'; '.join(holders)}.",
+        next_step=f"{next_step}{_of_reverts(domain, claims)}",
+        holders=holders,
     )
+
+
+def _of_reverts(domain: DomainName, claims: Sequence[Stamped[Any]]) -> str:
+    """Return what ends the leases by which restatements can be reverted: no task or reader does."""
+    held = [claim for claim in claims if claim.key.item.startswith(LEASED)]
+    commands = "; ".join(
+        f"airflow epochs lease drop --domain {quote(domain)} {quote(lease.key.item)} "
+        f"--owner {quote(lease.record.owner)}"
+        for lease in held
+    )
+    return f" To give up the reverts of published restatements: `{commands}`." if held else ""

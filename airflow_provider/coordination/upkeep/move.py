@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import Any, TypeVar
 
 from airflow_provider.coordination.commits.dropped import refuse_unfinished
@@ -39,7 +38,7 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import LEASED, RestatementRecord
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
 from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
@@ -126,7 +125,8 @@ class _Mover:
         self.incarnations = tuple(side.store.read(domain, []).head.incarnation for side in (source, target))
         self.leaving = Move(state=MoveState.LEAVING, place=target_place, incarnation=self.incarnations[1])
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
-        self.before: Move | None = None
+        self.found: Move | None = None  # in the source, before this process has sealed it
+        self.before: Move | None = None  # what it is if this process takes its seal off
         self.seal = 0  # version of the source's topology that this process has sealed
         self.key = topology_key(domain)
 
@@ -163,7 +163,8 @@ class _Mover:
     def _arrived(self) -> bool:
         """Return whether an earlier move has done all but perhaps its last step."""
         found = self._topology(self.target.store)
-        return found is not None and found.record.move == replace(self.arriving, state=MoveState.ARRIVED)
+        move = None if found is None else found.record.move
+        return bool(move and (move.state, move.incarnation) == (MoveState.ARRIVED, self.incarnations[0]))
 
     def _check(self) -> None:
         here, there = self._topology(self.source.store), self._topology(self.target.store)
@@ -176,16 +177,19 @@ class _Mover:
                 domain=self.domain,
             )
         move = here.record.move
-        if move is not None and move.state is not MoveState.ARRIVED and move != self.leaving:
+        goes_on = self.leaving.goes_on(move)
+        if move is not None and move.state is not MoveState.ARRIVED and not goes_on:
             raise DomainMoved(
                 f"domain {self.domain!r}: a move to or from {move.place} has begun ({move.state}).",
-                next_step="end that move first.",
+                next_step="end that move first; where its store is lost, make it anew at its address before."
+                if move.state is MoveState.LEAVING
+                else "see that store.",
                 domain=self.domain,
                 place=move.place,
             )
-        self.before = None if move == self.leaving else move
+        self.found, self.before = move, None if goes_on else move
         head = self.target.store.read(self.domain, []).head.csn
-        if (there is None and head) or (there is not None and there.record.move != self.arriving):
+        if head if there is None else not self.arriving.goes_on(there.record.move):
             raise InvalidInput(
                 field="to",
                 value=self.leaving.place,
@@ -193,6 +197,7 @@ class _Mover:
                 next_step="two histories cannot become one: choose another store.",
             )
         refuse_elsewhere(self.domain, here, self.source.formats)
+        refuse_elsewhere(self.domain, there, self.target.formats)  # where it has begun
         if not self.led.names:
             refuse_other_warehouse(self.domain, here, self.target.formats.warehouse)
         for table in self._tables():
@@ -205,7 +210,7 @@ class _Mover:
         :raises Conflict: another move has begun, or has taken the seal off.
         """
         found = self._topology(self.source.store)
-        expected = (self.leaving,) if self.seal else (self.leaving, self.before)
+        expected = (self.leaving,) if self.seal else (self.leaving, self.found)
         if found is None or found.record.move not in expected:
             raise Conflict(
                 f"another move of domain {self.domain!r} goes on.", next_step="run this one again."
@@ -235,18 +240,7 @@ class _Mover:
         if not live:
             refuse_unfinished(self.domain, f"the move of domain {self.domain!r}", here)
             refuse_open_restatements(store, self.domain, f"the move of domain {self.domain!r}")
-        rest = "pause the DAGs, let their tasks and readers end, and move it then."
-        raise busy(self.domain, live, f"{rest}{self._of_reverts(live)}")
-
-    def _of_reverts(self, live: Iterable[Stamped[Any]]) -> str:
-        """Return what ends the leases by which restatements can be reverted: no task or reader does."""
-        held = [claim for claim in live if claim.key.item.startswith(LEASED)]
-        commands = "; ".join(
-            f"airflow epochs lease drop --domain {quote(self.domain)} {quote(lease.key.item)} "
-            f"--owner {quote(lease.record.owner)}"
-            for lease in held
-        )
-        return f" To give up the reverts of published restatements: `{commands}`." if held else ""
+        raise busy(self.domain, live, "pause the DAGs, let their tasks and readers end, and move it then.")
 
     def _end_compactions(self) -> None:
         """Delete the files of compactions that have not committed; after the seal they cannot."""
@@ -257,7 +251,10 @@ class _Mover:
 
     def _announce(self) -> None:
         """Keep others from using the domain in the target until it has arrived."""
-        if self._topology(self.target.store) is None:
+        there = self._topology(self.target.store)
+        if there is not None and self.arriving.goes_on(there.record.move):
+            self._written(self.target.store, there, self.arriving)
+        elif there is None:
             found = self._topology(self.source.store)
             warehouse = found.record.warehouse if found else ""
             if self.led.names:
