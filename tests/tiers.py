@@ -51,6 +51,7 @@ SPARK_MODULES = frozenset(
         "test_spark_compaction",
         "test_spark_cut_files",
         "test_spark_drafts",
+        "test_spark_drafts_changing",
         "test_spark_epoch_run",
         "test_spark_filters",
         "test_spark_participants",

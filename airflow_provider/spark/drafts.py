@@ -129,7 +129,7 @@ def run_once(spark: SparkSession, sources: Iterable[Source]) -> Iterator[None]:
     if all(source.is_repeatable for source in sources):
         yield
         return
-    before = spark.conf.get(GROUP_FILTER)
+    before = str(spark.conf.get(GROUP_FILTER))
     spark.conf.set(GROUP_FILTER, "false")
     try:
         yield

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_provider.coordination.commits import versions
 from airflow_provider.coordination.commits.adopt import adopt
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
@@ -297,7 +298,7 @@ def test_a_vacuum_under_way_does_not_end_the_move_for_good(
     settings = Settings(
         store_url=f"sqlite:///{quick_path}/first.db", warehouse=f"file://{quick_path}/warehouse"
     )
-    forget, pointers = vacuum.forget_versions, move._Mover._move_pointers
+    forget, pointers = versions.forget_versions, move._Mover._move_pointers
     tries: list[str] = []
 
     def late(store: MetadataStore, key: Key[VersionsRecord], gone: Sequence[Version]) -> None:

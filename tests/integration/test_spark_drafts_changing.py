@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,15 +51,15 @@ def test_a_statement_runs_a_source_once_whose_rows_may_change(
         keep(epoch, OPENING)
     runs = tmp_path / "runs"
 
-    def changing(batches: Iterator[Any]) -> Iterator[Any]:
+    def changing(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             with runs.open("a") as said:
                 said.write("x")
             yield type(batch).from_pydict({"id": [3 if runs.stat().st_size == 1 else 1]})
 
     spark.range(1, numPartitions=1).mapInArrow(changing, "id bigint").createOrReplaceTempView("changing")
-    inputs = [previous(ACCOUNTS), ORDERS]
-    job = Job("keep", inputs=inputs, outputs=[ACCOUNTS, BOOKINGS], cadence="@hourly", origin=hour(0).start)
+    inputs, outputs = (previous(ACCOUNTS), ORDERS), [ACCOUNTS, BOOKINGS]
+    job = Job("keep", inputs=inputs, outputs=outputs, cadence="@hourly", origin=hour(0).start)
     before = spark.conf.get(drafts.GROUP_FILTER)
     with EpochRun(service, job, begun(service, owner(1), hour(1)), spark=spark) as epoch:
         keep(epoch, PUT)
