@@ -18,7 +18,7 @@ import pytest
 
 from airflow_provider.coordination.reading.cuts import Cuts
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.coordination.upkeep.move import records
+from airflow_provider.coordination.upkeep.moved_records import records
 from airflow_provider.domain.defaults import Defaults
 from airflow_provider.domain.epoch import AlreadyCommitted, Attempt, LockRecord
 from airflow_provider.domain.errors import EpochError

@@ -14,7 +14,8 @@ import pytest
 from airflow_provider.coordination.commits import regroup
 from airflow_provider.coordination.commits.sealed import DomainMoved, DomainMoving
 from airflow_provider.coordination.service import EpochService, Settings
-from airflow_provider.coordination.upkeep.move import STAYS, MovedDomain, move_domain, records
+from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
+from airflow_provider.coordination.upkeep.moved_records import STAYS, records
 from airflow_provider.domain.columns import add, rename
 from airflow_provider.domain.compaction import CompactionRecord
 from airflow_provider.domain.completeness import none_needed

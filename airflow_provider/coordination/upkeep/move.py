@@ -8,9 +8,9 @@ number are copied before. Each step may be repeated: an interrupted move is run 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from airflow_provider.coordination.commits.dropped import refuse_unfinished
 from airflow_provider.coordination.commits.open_restatements import (
@@ -23,27 +23,19 @@ from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.compact import end_open
 from airflow_provider.coordination.upkeep.live import busy, live_attempts
+from airflow_provider.coordination.upkeep.moved_records import batches, contents, records
 from airflow_provider.coordination.upkeep.relocate import Relocating
-from airflow_provider.domain.epoch import AttemptEvent, EpochRecord
 from airflow_provider.domain.errors import Conflict, InvalidInput, UnknownName
-from airflow_provider.domain.expired import ExpiredPage
 from airflow_provider.domain.identifiers import DomainName, TableName, domain_name
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import (
-    SOURCE_CHAINS,
-    Key,
-    Kind,
     Stamped,
-    event_partition,
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
-from airflow_provider.domain.restatement import RestatementRecord
-from airflow_provider.domain.retention import RetentionRecord, VersionsRecord
-from airflow_provider.domain.source_bounds import SourceRecord
 from airflow_provider.domain.topology import Table
 from airflow_provider.domain.topology_record import Move, MoveState, TopologyRecord
-from airflow_provider.domain.version import CommitRecord, RewriteLog, SchemaRecord, SliceRecord, TableRecord
+from airflow_provider.domain.version import TableRecord
 from airflow_provider.stores.base import (
     Absent,
     Delete,
@@ -56,14 +48,8 @@ from airflow_provider.stores.base import (
     Transaction,
     pages,
 )
-from airflow_provider.stores.codec import encode
 
 Answer = TypeVar("Answer")
-
-_BATCH_BYTES = 300_000
-_BATCH_RECORDS = 200
-STAYS = frozenset({Kind.TOPOLOGY, Kind.LOCK, Kind.LEASE, Kind.COMMIT, Kind.RESERVATION, Kind.COMPACTION})
-"""Kinds that are not copied: a sealed domain has none of them, or the move writes them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,7 +260,7 @@ class _Mover:
     def _copy_unnumbered(self) -> None:
         every = records(self.source.store, self.domain)
         copied = (self.led.stamped(record) for record in every if record.csn is None)
-        for batch in _batches(copied):
+        for batch in batches(copied):
             self._update(Put(stamped.key, stamped.record) for stamped in batch)
 
     def _copy_commits(self) -> None:
@@ -304,7 +290,7 @@ class _Mover:
         """Delete what an earlier try has copied and the source has deleted since, such as by a vacuum under way."""
         here = {stamped.key for stamped in records(self.source.store, self.domain)}
         there = records(self.target.store, self.domain)
-        for batch in _batches(stamped for stamped in [*there] if stamped.key not in here):
+        for batch in batches(stamped for stamped in [*there] if stamped.key not in here):
             self._update(Delete(stamped.key) for stamped in batch)
 
     def _update(self, updates: Iterable[Put | Delete]) -> None:
@@ -333,7 +319,7 @@ class _Mover:
 
     def _compare(self) -> None:
         """:raises Conflict: records of the target differ from those of the source."""
-        here, there = (_contents(side.store, self.domain) for side in (self.source, self.target))
+        here, there = (contents(side.store, self.domain) for side in (self.source, self.target))
         here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
         if here != there:
             different = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
@@ -357,18 +343,18 @@ class _Mover:
     def _ended(self) -> Conflict:
         return Conflict(f"another move of domain {self.domain!r} has ended.", next_step="run it again.")
 
-    def _mark(self, store: MetadataStore, move: Move | None, *, after: Move | None = None) -> None:
+    def _mark(self, store: MetadataStore, move: Move, *, after: Move) -> None:
         """Write the state of the move into an existing topology.
 
-        :param after: the state that alone it follows; None for any.
+        :param after: the state that alone it follows.
         :raises Conflict: another process has ended the move, and the domain has moved on since, or was given back.
         """
 
         def write() -> None:
             found = self._topology(store)
-            if found is None or found.record.move == move:
+            if found is None or move.goes_on(found.record.move):
                 return
-            if after is not None and found.record.move != after:
+            if not after.goes_on(found.record.move):
                 raise self._ended()
             self._written(store, found, move)
 
@@ -406,53 +392,3 @@ class _Mover:
                 f"domain {self.domain!r}: others kept changing what is moved.", next_step="move it again."
             ),
         )
-
-
-def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]]:
-    """Yield all records of a domain except the kinds of :data:`STAYS`."""
-    jobs: list[JobRecord] = []
-    tables: list[str] = []
-    for known in pages(reader, domain, JobRecord):
-        jobs.append(known.record)
-        yield known
-    for stamped in pages(reader, domain, TableRecord):
-        tables.append(stamped.key.item)
-        yield stamped
-    topology = reader.read(domain, [key := topology_key(domain)]).get(key)
-    dropped = () if topology is None else topology.record.dropped  # their files may be there for vacuums
-    tables += sorted({entry.table for entry in dropped} - {*tables})
-    for kind in (RewriteLog, RetentionRecord, VersionsRecord, RestatementRecord):
-        yield from pages(reader, domain, kind)
-    for job in jobs:
-        for epoch in pages(reader, domain, EpochRecord, job.name):
-            yield epoch
-            log = event_partition(job.name, epoch.record.interval.start)
-            yield from pages(reader, domain, AttemptEvent, log)
-    yield from pages(reader, domain, RewriteLog, SOURCE_CHAINS)
-    for source in sorted({name for job in jobs for name in job.all_sources}):
-        yield from pages(reader, domain, SourceRecord, source)
-    for table in tables:
-        yield from pages(reader, domain, SchemaRecord, table)
-        yield from pages(reader, domain, SliceRecord, table)
-        yield from pages(reader, domain, VersionsRecord, table)
-        yield from pages(reader, domain, ExpiredPage, table)
-
-
-def _contents(reader: MetadataReader, domain: DomainName) -> dict[Key[Any], tuple[Any, int | None]]:
-    every = (*records(reader, domain), *pages(reader, domain, CommitRecord))
-    return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
-
-
-def _batches(found: Iterable[Stamped[Any]]) -> Iterator[list[Stamped[Any]]]:
-    """Yield batches that fit into one transaction of any store."""
-    batch: list[Stamped[Any]] = []
-    size = 0
-    for stamped in found:
-        length = len(encode(stamped.key, stamped.record))
-        if batch and (size + length > _BATCH_BYTES or len(batch) == _BATCH_RECORDS):
-            yield batch
-            batch, size = [], 0
-        batch.append(stamped)
-        size += length
-    if batch:
-        yield batch
