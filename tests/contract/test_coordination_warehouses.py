@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
@@ -25,7 +27,7 @@ from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.coordination.upkeep.retention import Retention
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.errors import Conflict, InvalidInput, Unavailable
 from airflow_provider.domain.read_options import Level
 from airflow_provider.domain.records import table_key, topology_key
 from airflow_provider.domain.topology import Job, Table, previous
@@ -301,6 +303,16 @@ class Copied:
                 warehouse=warehouse,
             )
 
+    def copied_again(self) -> None:
+        shutil.rmtree(self.copy)
+        shutil.copytree(self.original, self.copy)
+
+    def made_anew(self) -> None:
+        """Lose the target's store, and make another one at its address."""
+        for path in self.copy.parent.glob("second.db*"):
+            path.unlink()
+        upgrade_schema(self.target.store_url)
+
     def dies(self, monkeypatch: pytest.MonkeyPatch, *, warehouse: bool = True) -> None:
         """Move, and die once the records are in the target."""
 
@@ -423,8 +435,7 @@ def test_a_copy_that_is_not_whole_is_refused(copied: Copied, kind: str) -> None:
     else:  # nothing was done
         with EpochService.open(copied.source) as service:
             compute(service, 4)
-        shutil.rmtree(copied.copy)
-        shutil.copytree(copied.original, copied.copy)
+        copied.copied_again()
         copied.move()
         return
     shutil.copy(copied.original / path.relative_to(copied.copy), path)
@@ -455,14 +466,38 @@ def test_a_move_goes_on_with_a_store_that_was_replaced(
     """R33: restored, promoted, made anew at its address, or named otherwise: the domain is sealed in both stores."""
     copied.dies(monkeypatch)
     if who == "made anew":
-        for path in copied.copy.parent.glob("second.db*"):
-            path.unlink()
-        upgrade_schema(copied.target.store_url)
+        copied.made_anew()
     elif who != "spelled":
         new_incarnation((copied.target if who == "target" else copied.source).store_url)
     spelled = ":5432" if who == "spelled" else ""
     moved = copied.move(spelled=spelled)
     assert copied.move() == copied.move(spelled=spelled) == moved
+    as_it_was(copied)
+
+
+def backed_up(store: Path, to: Path) -> None:
+    with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+
+
+def test_a_move_whose_source_has_lost_commits_ends_in_a_target_made_anew(
+    copied: Copied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: the target has more than the restored source, which the error says how to end."""
+    path = Path(copied.source.store_url.removeprefix("sqlite:///"))
+    backup = path.with_suffix(".backup")
+    backed_up(path, backup)
+    with EpochService.open(copied.source) as service:
+        compute(service, 4)
+    copied.copied_again()
+    copied.dies(monkeypatch)
+    backed_up(backup, path)
+    new_incarnation(copied.source.store_url)
+    with pytest.raises(Conflict, match="make the target anew at its address"):
+        copied.move()
+    copied.made_anew()
+    copied.copied_again()
+    copied.move()
     as_it_was(copied)
 
 

@@ -325,7 +325,7 @@ class _Mover:
             different = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
             raise Conflict(
                 f"{len(different)} records of domain {self.domain!r} differ, such as {different[0]}.",
-                next_step="run the move again; if they still differ, another program writes to one of the stores.",
+                next_step="run the move again; if they still differ, make the target anew at its address before.",
                 keys=tuple(different),
             )
 
