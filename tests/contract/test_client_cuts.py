@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -10,10 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from airflow_provider.client.cuts import ReadableCut
 from airflow_provider.client.epochs import Epochs
+from airflow_provider.domain.columns import add
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import (
     InvalidInput,
@@ -24,6 +27,7 @@ from airflow_provider.domain.errors import (
 )
 from airflow_provider.domain.session import Session
 from airflow_provider.domain.topology import Table
+from airflow_provider.testing.arrow_attempts import write_rows
 from tests.contract.coordination_world import DOMAIN, Backend, World, barrier, day, values_of
 
 PAST_READING = DEFAULTS.read_grace + timedelta(seconds=1)
@@ -177,6 +181,58 @@ def test_tables_that_duckdb_takes_for_one_are_refused(quick_world: World) -> Non
         with pytest.raises(InvalidInput, match="more than case"):
             read()
     assert cut["D"].to_arrow().num_rows == 1
+
+
+NUMBERS = [1.0, 200.0, float("nan"), None, -0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT n FROM d WHERE x > 100", [2, 3]),
+        ("SELECT n FROM d WHERE NOT x <= 100 ", [2, 3]),
+        ("SELECT n FROM d WHERE x IN (0, 200)", [2, 5, 6]),
+        ("SELECT n FROM d WHERE x > 1000", [3]),
+        ("SELECT n FROM d WHERE isnan(x)", [3]),
+        ("SELECT CAST(isnan(max(x)) AS INTEGER) FROM d", [1]),
+        ("SELECT a.n FROM d AS a JOIN d AS b ON a.x = b.x", [1, 2, 3, 5, 5, 6, 6]),
+    ],
+    ids=str,
+)
+def test_numbers_compare_in_duckdb_as_in_spark(world: World, query: str, found: list[int]) -> None:
+    """NaN is the greatest number and equals itself, and -0.0 equals 0.0: neither a condition nor a join loses rows."""
+    attempt = world.begin(world.job("d"), day(1))
+    rows = {"n": range(1, 7), "x": pa.array(NUMBERS), "f": pa.array(NUMBERS, pa.float32())}
+    parts = pa.array([{"x": value} for value in NUMBERS])
+    write_rows(world.coordinator, attempt, "d", pa.table({**rows, "part": parts}))
+    world.coordinator.publish(attempt)
+    cut = opened(world).cut(["d"])
+    for column in ("x", "f", "part.x"):
+        asked = re.sub(r"\bx\b", column, query)
+        assert sorted(cut.sql(asked)[0].to_pylist()) == found, asked
+    if world.table_format != "iceberg":
+        return
+    with duckdb.connect() as connection:
+        connection.execute(cut.script("duckdb"))
+        for column in ("x", "f"):
+            asked = re.sub(r"\bx\b", column, query)
+            assert sorted(n for (n,) in connection.execute(asked).fetchall()) == found, asked
+
+
+def test_a_connection_gets_the_rows_of_later_cuts(quick_world: World) -> None:
+    """In place of those of before, also once the table has got a column of floating point numbers."""
+    world, plain = quick_world, pa.table({"n": [1]})
+    with duckdb.connect() as connection:
+        for number in (1, 2, 3):
+            table = world.table("d", column_changes=[add("x", "double")] if number > 1 else [])
+            attempt = world.begin(world.job("d", [table]), day(number))
+            rows = plain if number == 1 else plain.append_column("x", pa.array([0.5]))
+            write_rows(world.coordinator, attempt, "d", rows)
+            world.coordinator.publish(attempt)
+            opened(world).cut(["d"]).register(connection)
+            assert connection.execute("SELECT count(*) FROM d").fetchall() == [(number,)]
+        opened(world).cut(["d"], at=barrier(1)).register(connection)
+        assert connection.execute("SELECT count(*) FROM d").fetchall() == [(1,)]
 
 
 def test_a_difference_is_one_of_two_cuts(world: World) -> None:

@@ -453,6 +453,14 @@ def test_sql_takes_days_and_hours_in_utc(world: World, monkeypatch: pytest.Monke
         world.coordinator.publish(attempt)
 
 
+def test_sql_finds_rows_with_nan(world: World) -> None:
+    """R14: it is the greatest number in DuckDB as in Spark, so that a check finds the same whoever runs it."""
+    attempt = world.begin(job(world, no_rows("SELECT * FROM {flights} WHERE miles > 5000")), day(1))
+    write_rows(world.coordinator, attempt, "flights", pa.table({"miles": [1.0, float("nan")]}))
+    with pytest.raises(CheckFailed, match="1 rows"):
+        world.coordinator.publish(attempt)
+
+
 def test_failed_check_of_a_revision_keeps_the_committed_revision(world: World) -> None:
     """R14, R4: readers go on with revision 1."""
     declared = job(world, row_count("flights", at_most=2))

@@ -20,8 +20,37 @@ PARTITIONING = "tests/unit/test_partitioning.py"
 CATALOG = "tests/contract/test_iceberg_catalog.py"
 MANIFESTS = "tests/unit/test_iceberg_manifests.py"
 FILTERS = "tests/unit/test_filters.py"
+CLIENT_CUTS = "tests/contract/test_client_cuts.py"
+CHECKS = "tests/contract/test_coordination_checks.py"
 
 PLANTED_IN_TABLES = (
+    Mutant(
+        name="conditions of DuckDB on floating point numbers are Arrow's",
+        rule="R22",
+        file="tables/duckdb_tables.py",
+        old="    return bool(pa.types.is_floating(kind))\n",
+        new="    return False\n",
+        tests=(CLIENT_CUTS,),
+        by="test_numbers_compare_in_duckdb_as_in_spark",
+    ),
+    Mutant(
+        name="DuckDB finds numbers in files by bounds without NaN",
+        rule="R22",
+        file="coordination/reading/queries.py",
+        old="    if pa.types.is_floating(field.type):\n",
+        new="    if pa.types.is_float16(field.type):\n",
+        tests=(CLIENT_CUTS,),
+        by="test_numbers_compare_in_duckdb_as_in_spark",
+    ),
+    Mutant(
+        name="a check in DuckDB passes over rows with NaN",
+        rule="R14",
+        file="coordination/attempts/sql_checks.py",
+        old="            give(connection, name, table.format.read(table.state, table.schema, columns))\n",
+        new="            connection.register(name, table.format.read(table.state, table.schema, columns))\n",
+        tests=(CHECKS,),
+        by="test_sql_finds_rows_with_nan",
+    ),
     Mutant(
         name="rows are in other buckets than engines look for them in",
         rule="R22",

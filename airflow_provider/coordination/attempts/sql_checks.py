@@ -10,6 +10,7 @@ from airflow_provider.domain.checks import MOST_SAMPLED
 from airflow_provider.domain.cut import State
 from airflow_provider.domain.errors import InvalidInput
 from airflow_provider.tables.base import EPOCH_COLUMN, TableFormat
+from airflow_provider.tables.duckdb_tables import give
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +59,7 @@ def duckdb_result(sql: str, tables: Mapping[str, Readable]) -> QueryResult:
             columns = [
                 column for column in table.format.arrow_schema(table.schema).names if column != EPOCH_COLUMN
             ]
-            connection.register(name, table.format.read(table.state, table.schema, columns))
+            give(connection, name, table.format.read(table.state, table.schema, columns))
         try:
             connection.execute("SET python_enable_replacements = false; SET enable_external_access = false")
             # The days and hours of an instant would be those of the host's time zone.

@@ -58,6 +58,7 @@ from airflow_provider.domain.version import TableRecord, TableVersion
 from airflow_provider.stores.base import MetadataReader, Reading, pages, scan
 from airflow_provider.tables import filtered
 from airflow_provider.tables.base import TableFormat
+from airflow_provider.tables.duckdb_tables import give
 from airflow_provider.tables.factory import TableFormats
 from airflow_provider.tables.filters import FilterTuple
 
@@ -281,7 +282,7 @@ class Cuts:
         refuse_names_alike(names)
         found = {name: self.read(cut, name) for name in names}
         for name, rows in found.items():
-            connection.register(name, rows)
+            give(connection, name, rows)
 
     def check(self, cut: Cut, tables: Iterable[str | Table] | None = None) -> None:
         """Raise if *cut* is no longer readable; call it before and after a read (R22).
