@@ -29,6 +29,7 @@ from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 from airflow_provider.testing.faults import Fault, FaultyStore, at
 from tests.contract.coordination_world import DOMAIN, PAST_TTL, World, barrier, day, owner, side_by_side
 from tests.contract.interruptions import interrupted
+from tests.contract.restating import NAME, WHY, opened, operations, published, within
 
 A = {"id": 1, "name": "a"}
 
@@ -412,6 +413,39 @@ def test_a_lost_request_or_reply_changes_columns_once(world: World, fault: Fault
         assert changes_of(world) == len(changes)
         world.coordinator.abort(attempt, "only the columns matter here")
     assert found(world) == [{**A, **{f"c{number}": None for number in range(12)}}]
+
+
+def test_a_skip_copies_columns_that_the_newest_declaration_lacks(table_world: World) -> None:
+    """R5, R32: an older list in a new declaration says what its job writes, not what the state before has."""
+    world = table_world
+    ran(world, declared(world, kind="full"), day(1), A)
+    new, older = (
+        declared(world, add("more", "double"), kind="full"),
+        declared(world, kind="full", checks=[not_null("t", "name")]),
+    )
+    ran(world, new, day(2), {**A, "more": 0.5})
+    ran(world, older, day(3), A)
+    ran(world, new, day(4), {**A, "more": 0.75})
+    skip(world.coordinator.context, DOMAIN, "t", day(5), reason="closed", by="ada")
+    assert found(world) == found(world, at=barrier(4)) == [{**A, "more": 0.75}]
+
+
+def test_a_revert_copies_columns_that_the_newest_declaration_lacks(table_world: World) -> None:
+    """R30, R32: the former rows come back whole."""
+    world = table_world
+    ran(world, declared(world), day(1), A)
+    new = declared(world, add("more", "double"))
+    ran(world, new, day(2), {**A, "more": 0.5})
+    former = found(world)
+    opened(world, "t", 2)
+    attempt = within(world, new, 2)
+    write(world, attempt, {"id": 2, "name": "b", "more": 0.75})
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    published(world)
+    ran(world, declared(world, checks=[not_null("t", "name")]), day(3), A)
+    operations(world).revert(DOMAIN, NAME, **WHY)
+    assert found(world, at=barrier(2)) == former
 
 
 def test_a_format_without_column_ids_keeps_its_names(world: World) -> None:

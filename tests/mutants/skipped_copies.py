@@ -8,6 +8,7 @@ COPIES = "coordination/restating/skipped_copies.py"
 OPERATIONS = "coordination/restating/restatements.py"
 REVERTING = "coordination/restating/reverting.py"
 EDGES = "tests/contract/test_coordination_restating_edges.py"
+COLUMNS = "tests/contract/test_coordination_columns.py"
 
 PLANTED_IN_COPIES = (
     Mutant(
@@ -54,5 +55,14 @@ PLANTED_IN_COPIES = (
         new="        if former.skipped and not interval:\n",
         tests=(EDGES,),
         by="test_skipped_copies_of_what_changes_follow_it",
+    ),
+    Mutant(
+        name="rows are copied without columns that the newest declaration lacks",
+        rule="R32",
+        file="coordination/commits/alter.py",
+        old="unknown = None if every else first_unknown(",
+        new="unknown = first_unknown(",
+        tests=(COLUMNS,),
+        by="test_a_skip_copies_columns_that_the_newest_declaration_lacks",
     ),
 )

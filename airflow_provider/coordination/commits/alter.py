@@ -132,10 +132,18 @@ def written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo 
     :raises SchemaMismatch: the table was made with changes that the attempt does not declare.
     :raises Fenced: the table was dropped since the attempt began (R39).
     """
-    return context.retry(lambda: _written_columns(context, attempt, sink))
+    return context.retry(lambda: _columns(context, attempt, sink))
 
 
-def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
+def copied_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo | None:
+    """Return the table *sink* with all of its columns, for *attempt* to copy rows, whatever its declaration knows.
+
+    :raises Fenced: the table was dropped since the attempt began (R39).
+    """
+    return context.retry(lambda: _columns(context, attempt, sink, every=True))
+
+
+def _columns(context: Context, attempt: Attempt, sink: str, *, every: bool = False) -> TableInfo | None:
     table = attempt.sink(sink)
     key = table_key(attempt.domain, table.name)
     reading = context.store.read(attempt.domain, [key])
@@ -155,7 +163,7 @@ def _written_columns(context: Context, attempt: Attempt, sink: str) -> TableInfo
     if record.ref is None:
         return info
     info = same_table(table, record.ref, info)
-    unknown = first_unknown(table.name, record.changes, table.column_changes)
+    unknown = None if every else first_unknown(table.name, record.changes, table.column_changes)
     if unknown is None:
         return info
     if unknown.before is None:

@@ -16,7 +16,7 @@ from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
-from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.commits.alter import copied_columns
 from airflow_provider.coordination.commits.history import commits_between
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY
 from airflow_provider.coordination.context import Context
@@ -208,7 +208,7 @@ class Reverting:
         if sink.name not in held:
             raise self._refused(attempt.job, attempt.interval, f"writes {sink.name} since, too")
         table_format = self.context.formats[sink.format]
-        info = existing(written_columns(self.context, attempt, sink.name), sink)
+        info = existing(copied_columns(self.context, attempt, sink.name), sink)
         staged = place(self.context.formats, attempt, sink.name)
         interval = attempt.interval
         state = _slice(held[sink.name], interval)

@@ -20,7 +20,7 @@ from airflow_provider.coordination.attempts.renew import heartbeat
 from airflow_provider.coordination.attempts.report import complete, processed, written
 from airflow_provider.coordination.attempts.stage import stage
 from airflow_provider.coordination.attempts.staging import place
-from airflow_provider.coordination.commits.alter import written_columns
+from airflow_provider.coordination.commits.alter import copied_columns
 from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.unread import passed_over
@@ -174,7 +174,7 @@ def _ended(context: Context, attempt: Attempt, end: Callable[[Context, Attempt],
     try:
         for sink in attempt.sinks:
             table_format = context.formats[sink.format]
-            info = existing(written_columns(context, attempt, sink.name), sink)
+            info = existing(copied_columns(context, attempt, sink.name), sink)
             staged = place(context.formats, attempt, sink.name)
             rows = _rows(context, attempt, sink, info.schema)
             files = list(table_format.task_writer(staged, info)(rows))
