@@ -115,6 +115,7 @@ def test_the_text_for_duckdb_has_every_type(iceberg: World) -> None:
         "wall": (pa.timestamp("us"), None),
         'o\'name "x"': (pa.string(), 'o\'Hara "x"'),
         "raw": (pa.binary(), b"\x00"),
+        "fixed": (pa.binary(2), b"\x00a"),
         "st": (pa.struct([("a b", pa.int32())]), {"a b": 1}),
         "tags": (pa.list_(pa.string()), ["x", None]),
         "counts": (pa.map_(pa.string(), pa.int64()), [("k", 1)]),

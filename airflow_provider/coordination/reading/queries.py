@@ -224,6 +224,8 @@ def _duckdb_type(kind: pa.DataType) -> str:
     }
     if kind in plain:
         return plain[kind]
+    if pa.types.is_fixed_size_binary(kind):
+        return "BLOB"
     if pa.types.is_timestamp(kind):
         return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
     if pa.types.is_decimal(kind):
