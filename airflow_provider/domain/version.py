@@ -237,7 +237,8 @@ class SliceRecord:
 class TableDelta:
     """Effect of a commit on one table.
 
-    :param interval: its epoch, or the time from the first to the last of several.
+    :param interval: its epoch, or the time from the first to the last of several: also of earlier commits that
+        readers see from this one on.
     :param revision: of its epoch; 0 for several, and for rows of another program.
     """
 

@@ -122,6 +122,18 @@ class Progress:
         visible = self.watermark is not None and self.origin <= interval.start < self.watermark
         return interval if visible or self.overlaps(interval) else None
 
+    def told_with(self, after: Progress, interval: Interval) -> Interval:
+        """Return *interval* with the time of earlier commits that readers see from the progress *after* on.
+
+        They saw nothing of epochs beyond a gap, or below the origin, when these were committed.
+        """
+        low, high = interval.start, interval.end
+        if after.origin is not None and self.origin is not None and after.origin < self.origin:
+            low = min(low, after.origin)
+        if after.watermark is not None and (self.watermark is None or self.watermark < after.watermark):
+            high = max(high, after.watermark)
+        return Interval(low, high)
+
     def _ends_by(self, moment: datetime) -> bool:
         """Return True if the table is one chain from the origin that ends at *moment* or earlier."""
         if self.reaches is not None or len(self.islands) != 1:

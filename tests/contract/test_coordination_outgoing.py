@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_provider.coordination.reading.change_feed import Event, Position, events, followed
+from airflow_provider.coordination.upkeep.rollback import plan_rollback, rollback
 from airflow_provider.domain.columns import add
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import InvalidInput, Unavailable
+from airflow_provider.domain.errors import InvalidInput, NotReady, Unavailable
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.topology import state
 from airflow_provider.testing.faults import Call, Fault, FaultyStore
@@ -145,6 +147,63 @@ def test_a_commit_before_the_wait_is_not_waited_for(world: World) -> None:
     found = list(islice(followed(store, DOMAIN, None, timedelta(0)), 4))
     assert keys(found) == [(1, "left"), (1, "right"), (2, "left"), (2, "right")]
     assert store.since == [1]
+
+
+def mirrored(world: World, after: Position | None, mirror: dict[int, list[int]]) -> Position:
+    """Bring *mirror* up to date by the events since *after*: it gets the rows of their days that a cut has."""
+    found = list(events(world.store, DOMAIN, after))
+    rows: list[tuple[int, int]] = []
+    with suppress(NotReady):
+        rows = world.rows("t")["t"]
+    for event in found:
+        assert event.interval is not None
+        told = [
+            number for number in range(1, 10) if event.interval.start < barrier(number) <= event.interval.end
+        ]
+        mirror |= {number: [value for each, value in rows if each == number] for number in told}
+    return found[-1].position
+
+
+def test_epochs_below_the_origin_are_told_once_they_are_read(world: World) -> None:
+    """R7, R35: when they were committed readers saw nothing of them, and they come with the last one of the gap."""
+    job, mirror, position = world.job("t", origin=None), dict[int, list[int]](), None
+    for number in (4, 1, 2, 3):
+        world.run(job, day(number), [number])
+        position = mirrored(world, position, mirror)
+    assert mirror == {1: [1], 2: [2], 3: [3], 4: [4]}
+    *_, told = events(world.store, DOMAIN)
+    assert (told.interval, told.revision) == (Interval(barrier(0), barrier(3)), None)
+
+
+def test_epochs_beyond_a_gap_are_told_once_they_are_read(world: World) -> None:
+    """R12, R35: of epochs that are published in any order, whether or not the table's beginning is declared."""
+    job, mirror, position = world.job("t"), dict[int, list[int]](), None
+    for number in (3, 5, 1, 2, 4):
+        world.run(job, day(number), [number])
+        position = mirrored(world, position, mirror)
+    assert mirror == {number: [number] for number in range(1, 6)}
+    told = [(event.interval, event.revision) for event in events(world.store, DOMAIN)]
+    assert told[2:] == [
+        (day(1), 1),
+        (Interval(barrier(1), barrier(3)), None),
+        (Interval(barrier(3), barrier(5)), None),
+    ]
+
+
+def test_epochs_beyond_those_that_are_rolled_back_are_told(world: World) -> None:
+    """R30, R35: readers do not see them any more, and see them again with the epoch before."""
+    job, mirror = world.job("t"), dict[int, list[int]]()
+    for number in (1, 3):
+        world.run(job, day(number), [number])
+    context, to = world.coordinator.context, len(world.commits())
+    world.run(job, day(2), [2])
+    position = mirrored(world, None, mirror)
+    rollback(context, plan_rollback(context, DOMAIN, to), reason="wrong", by="ada")
+    position = mirrored(world, position, mirror)
+    assert mirror == {1: [1], 2: [], 3: []}
+    world.run(job, day(2), [20], owner("again"))
+    mirrored(world, position, mirror)
+    assert mirror == {1: [1], 2: [20], 3: [3]}
 
 
 def test_a_drop_is_told_of_each_table(world: World) -> None:

@@ -14,6 +14,7 @@ WORKERLESS = "tests/integration/test_airflow_without_worker.py"
 LOG = "tests/integration/test_airflow_wait_log.py"
 LEASED = "tests/integration/test_airflow_leased_cut.py"
 CUTS = "tests/contract/test_coordination_waiting_for_cuts.py"
+OUTGOING = "tests/contract/test_coordination_outgoing.py"
 
 PLANTED_IN_RUNS = (
     Mutant(
@@ -231,5 +232,32 @@ PLANTED_IN_RUNS = (
         new="if entry.default is MISSING",
         tests=(ERRORS,),
         by="test_errors_survive_pickling_to_another_process",
+    ),
+    Mutant(
+        name="epochs below the beginning of a table are told when nobody reads them, and never again",
+        rule="R35",
+        file="domain/watermark.py",
+        old="            low = min(low, after.origin)\n",
+        new="            low = min(low, self.origin)\n",
+        tests=(OUTGOING,),
+        by="test_epochs_below_the_origin_are_told_once_they_are_read",
+    ),
+    Mutant(
+        name="epochs beyond a gap that a rollback makes are not told",
+        rule="R35",
+        file="coordination/upkeep/rollback.py",
+        old="        told = after.told_with(record.progress, hull)",
+        new="        told = hull",
+        tests=(OUTGOING,),
+        by="test_epochs_beyond_those_that_are_rolled_back_are_told",
+    ),
+    Mutant(
+        name="epochs beyond a gap are told when nobody reads them, and never again",
+        rule="R35",
+        file="domain/watermark.py",
+        old="            high = max(high, after.watermark)\n",
+        new="            high = max(high, interval.start)\n",
+        tests=(OUTGOING,),
+        by="test_epochs_beyond_a_gap_are_told_once_they_are_read",
     ),
 )

@@ -51,8 +51,9 @@ class Position:
 class Event:
     """Change of one table by one commit; (domain, incarnation, csn, table) is its key.
 
-    :param interval: the epoch, or the time from the first to the last of several, of all where columns have changed;
-        None where the commit has dropped the table, with all of its rows.
+    :param interval: the epoch, or the time from the first to the last of several, of all where columns have changed,
+        and of earlier commits that readers see from this one on; None where the commit has dropped the table, with all
+        of its rows.
     :param revision: of the epoch; None for several, and for rows of another program.
     :param position: where to continue after it: behind its commit for that commit's last table, before it for others.
     """

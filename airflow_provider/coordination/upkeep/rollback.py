@@ -190,7 +190,9 @@ class RollingBack:
         publication = replace(version, removes=tuple(sorted(table.gone)))
         prepared = prepared_or_moved(context.store, context.formats, publication, stamped)
         hull = Interval(min(gone.start for gone in table.gone), max(gone.end for gone in table.gone))
-        commit.show(stamped, replace(written_out(stamped), progress=after), hull, publication, prepared)
+        # Epochs beyond those that go are not read any more, either.
+        told = after.told_with(record.progress, hull)
+        commit.show(stamped, replace(written_out(stamped), progress=after), told, publication, prepared)
         key = rewrite_log_key(self._domain, table.name)
         log = context.store.read(self._domain, [key]).of(key)
         commit.hold(log, *table.slices)
