@@ -184,8 +184,12 @@ def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 def known_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     """Return *columns* if all are in *schema*.
 
-    :raises InvalidInput: *schema* lacks a column.
+    :raises InvalidInput: *schema* lacks a column, or none is named: rows without columns are none in a table of Arrow.
     """
+    if isinstance(columns, str) or not columns:
+        raise InvalidInput(
+            field="columns", value=columns, expected=f"a list of one or more of {schema.names}"
+        )
     for column in columns:
         if column not in schema.names:
             raise InvalidInput(field="columns", value=column, expected=f"one of {schema.names}")

@@ -89,6 +89,17 @@ def test_tables_of_a_cut_in_every_form(world: World) -> None:
     assert values_of(epochs.cut(declared)[declared].to_arrow()) == world.rows("d")["d"]
 
 
+@pytest.mark.parametrize("columns", [[], (), "value"])
+@pytest.mark.parametrize("filters", [None, [("value", ">", 0)]], ids=["all rows", "some rows"])
+def test_rows_without_columns_are_refused(world: World, columns: Any, filters: Any) -> None:
+    """There were none of them, so that whoever counted the rows counted zero."""
+    table = two_days(world).cut("d")["d"]
+    for read in (table.to_arrow, table.to_pandas):
+        with pytest.raises(InvalidInput, match="one or more of") as refused:
+            read(columns, filters)
+        assert refused.value.field == "columns"
+
+
 def test_tables_are_named_by_the_cut(quick_world: World) -> None:
     epochs = two_days(quick_world)
     cut = epochs.cut("d")

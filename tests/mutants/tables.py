@@ -34,6 +34,15 @@ PLANTED_IN_TABLES = (
         by="test_numbers_compare_in_duckdb_as_in_spark",
     ),
     Mutant(
+        name="a table has no rows for a reader who names no column",
+        rule="R22",
+        file="tables/checks.py",
+        old="    if isinstance(columns, str) or not columns:\n",
+        new="    if isinstance(columns, str):\n",
+        tests=(CLIENT_CUTS,),
+        by="test_rows_without_columns_are_refused",
+    ),
+    Mutant(
         name="DuckDB finds numbers in files by bounds without NaN",
         rule="R22",
         file="coordination/reading/queries.py",
