@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from airflow_provider.domain.epoch import Attempt
@@ -154,3 +156,25 @@ def test_a_mistyped_name_gets_the_similar_one(world: World) -> None:
     computed(world, report, 1, [1])
     with pytest.raises(UnknownName, match=r"no job and no table 'weekly_reprot'; is 'weekly_report' meant\?"):
         opened(world, "weekly_reprot", 1)
+
+
+def test_a_plan_does_not_count_the_wait_for_a_publish_as_time_of_the_epochs(world: World) -> None:
+    """R28: an epoch that a restatement has published waited for its other members, and for who looks at them."""
+    base = world.job("b")
+
+    def written(attempt: Attempt) -> Attempt:
+        world.clock.advance(timedelta(seconds=10))
+        world.write(attempt, [1])
+        world.coordinator.complete(attempt)
+        return attempt
+
+    def expected() -> timedelta:
+        return operations(world).plan(DOMAIN, ["b"], day(1)).expected
+
+    world.coordinator.publish(written(world.begin(base, day(1), owner("first"))))
+    assert expected() == timedelta(seconds=10)
+    opened(world, "b", 1)
+    world.coordinator.stage(written(within(world, base, 1)))
+    world.clock.advance(timedelta(days=3))
+    published(world)
+    assert expected() == timedelta(seconds=10)

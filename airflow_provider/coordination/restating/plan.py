@@ -255,11 +255,15 @@ def _expected(
 
 
 def _took(reader: MetadataReader, name: EpochId, epoch: EpochRecord) -> timedelta:
-    """Return the time from the begin of the attempt that was committed to its commit."""
+    """Return the time from the begin of the attempt that was committed until all of it was there.
+
+    Its commit may have waited for a group, or for the approval of a restatement.
+    """
     token = epoch.committed.token if epoch.committed else 0
-    at = {entry.record.state: entry.at for entry in state_log(reader, name) if entry.record.token == token}
-    begun, ended = at.get(EpochState.OPEN), at.get(EpochState.COMMIT)
-    return ended - begun if begun and ended else timedelta()
+    log = [entry for entry in state_log(reader, name) if entry.record.token == token]
+    begun = [entry.at for entry in log if entry.record.state is EpochState.OPEN]
+    done = [entry.at for entry in log if entry.record.state in (EpochState.WRITTEN, EpochState.CHECKED)]
+    return max(done) - min(begun) if begun and done else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
