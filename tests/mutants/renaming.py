@@ -33,7 +33,7 @@ PLANTED_IN_NAMES = (
         rule="R12",
         file="coordination/reading/resolve.py",
         old="    elif behind:\n",
-        new="    elif not stood:\n",
+        new="    elif not tables:\n",
         tests=("tests/contract/test_coordination_filling.py",),
         by="test_chg4_an_epoch_of_the_version_before",
     ),
