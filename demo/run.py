@@ -352,7 +352,8 @@ def _conclude(
         f"{result.words.bad} of them wrong or failed."
     )
     if twin and (example := figures.describe_example(twin.counts)):
-        console.print(f"One of the wrong reads, judged at {twin.counts.example_barrier}:")
+        judged = twin.counts.example_barrier
+        console.print(f"One of the wrong reads of plain Airflow and Spark, judged at {judged}:")
         console.print("\n".join(f"  {line}" for line in example))
     console.print(
         f"Look around: `make up`, then {stack.airflow.base_url} (DAGs nyc_*, words and twin_*, page Epochs); "
@@ -367,6 +368,8 @@ def _conclude(
     slow = figures.over_budget(found, days=plan.days, pace=stack.warehouse.pace)
     for line in (*[f"broken promise: {promise}" for promise in broken], *slow):
         console.print(line)
+    if not broken:
+        console.print("All promises were kept.")
     for name, value in found.items():
         console.print(f"figure {name} {value:g}")
     return 1 if broken else 0

@@ -343,7 +343,7 @@ def test_a_time_above_its_budget_is_named(days: int, budget: int) -> None:
     times = {"demo.seconds": float(budget), "demo.first_publish_seconds": 60.0}
     assert figures.over_budget(times, days=days) == []
     assert figures.over_budget({**times, "demo.seconds": budget + 1.0}, days=days) == [
-        f"demo.seconds is {budget + 1}, the budget on 2 cores is {budget}"
+        f"demo.seconds is {budget + 1}, above its budget of {budget} on 2 quiet cores: no promise is broken by it"
     ]
 
 
