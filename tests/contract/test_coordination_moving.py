@@ -408,3 +408,23 @@ def test_a_domain_is_not_moved_to_two_stores_at_a_time(
     with pytest.raises(DomainMoved, match="second"):
         moved(places, "first", "third")
     assert list(places["third"].store.domains()) == []
+
+
+def test_a_slow_move_says_that_another_process_has_ended_it(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: the target's tables have gone on since; the advice was to remove them from its catalog."""
+    run(places["first"], job("j", LEFT), 1, 1)
+    pointers = move._Mover._move_pointers
+
+    def late(mover: move._Mover) -> list[str]:
+        monkeypatch.setattr(move._Mover, "_move_pointers", pointers)
+        assert moved(places, "first", "second").csn == 1
+        run(places["second"], job("j", LEFT), 2, 2)
+        return pointers(mover)
+
+    monkeypatch.setattr(move._Mover, "_move_pointers", late)
+    with pytest.raises(Conflict, match="another move"):
+        moved(places, "first", "second")
+    assert moved(places, "first", "second").csn == 2
+    assert numbers(places["second"], "left") == [1, 2]

@@ -183,6 +183,15 @@ PLANTED_ON_CALL = (
         by="test_a_move_goes_on_with_a_store_that_was_replaced",
     ),
     Mutant(
+        name="a slow move takes tables that have gone on for those of another program",
+        rule="R33",
+        file="coordination/upkeep/move.py",
+        old="            self._still_arriving()  # else the target's pointer is its own by now\n",
+        new="",
+        tests=("tests/contract/test_coordination_moving.py",),
+        by="test_a_slow_move_says_that_another_process_has_ended_it",
+    ),
+    Mutant(
         name="members are told as epochs that stay, too",
         rule="R28",
         file="coordination/restating/impact.py",

@@ -308,6 +308,7 @@ class _Mover:
         """Register the tables, at their present pointers, in the catalog beside the target."""
         moved: list[str] = []
         for table, pointer in self._pointers():
+            self._still_arriving()  # else the target's pointer is its own by now
             self.target.formats[table.format].register(table, self.led.uri(pointer))
             moved.append(table.name)
         return moved
