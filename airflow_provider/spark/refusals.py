@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, InvalidInput, SchemaMismatch, StoreIncompatible, shown
 from airflow_provider.domain.source_bounds import Source
+from airflow_provider.domain.topology import Table
 from airflow_provider.stores.base import StoreCapability
 
 _WITH_RUNTIME = "for example --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -157,6 +158,18 @@ def other_columns(table: str, names: object, known: Sequence[str]) -> InvalidInp
         value=names,
         expected=f"a list of columns of {table!r}, each once: {', '.join(known)}",
         table=table,
+    )
+
+
+def unsorted(table: Table, known: Sequence[str]) -> InvalidInput:
+    """Return the error for ``sort_by`` of *table*, which names columns that the rows lack. :param known: theirs."""
+    return InvalidInput(
+        field="sort_by",
+        value=list(table.sort_by),
+        expected=f"columns that the rows of {table.name!r} have: {', '.join(known)}",
+        next_step="correct sort_by in the declaration of the table: a column that column_changes rename has its new "
+        "name there.",
+        table=table.name,
     )
 
 

@@ -87,8 +87,12 @@ def laid_out(df: DataFrame, table: Table) -> DataFrame:
 
     Spark's rebalance keeps tasks of even size: a large partition is split, small ones share a task. The writer computes
     the partition values itself: what Spark computes here only brings rows together.
+
+    :raises InvalidInput: ``sort_by`` names a column that the rows lack, such as one that was renamed since.
     """
     numbers = {name: f"c{index}" for index, name in enumerate(df.columns)}
+    if not set(table.sort_by) <= numbers.keys():
+        raise refusals.unsorted(table, df.columns)
     fields = fields_of(table.partition_by, df.columns)
     keys = [
         numbers[field.column] if field.transform == IDENTITY else f"k{index}"

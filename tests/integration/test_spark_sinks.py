@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider.coordination.service import EpochService
+from airflow_provider.domain.columns import rename
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
@@ -210,6 +211,13 @@ def test_odd_column_names_work_as_partition_and_sort_columns(
     df = spark.range(6).selectExpr("id % 2 as `a.b c`", "-id as `naïve``tick`")
     _, files = staged(df, table, iceberg)
     assert sum(file.rows for file in files) == 6
+
+
+def test_a_sort_column_that_the_rows_lack_is_named(spark: SparkSession) -> None:
+    """R32: such as one that was renamed, while sort_by has its former name."""
+    table = Table("ticks", sort_by=("tick",), column_changes=[rename("tick", "at")])
+    with pytest.raises(InvalidInput, match=r"sort_by: \['tick'\] is not accepted; .* have: at\. .*new name"):
+        sinks.laid_out(spark.range(3).toDF("at"), table)
 
 
 @on_connect

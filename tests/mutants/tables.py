@@ -22,6 +22,7 @@ MANIFESTS = "tests/unit/test_iceberg_manifests.py"
 FILTERS = "tests/unit/test_filters.py"
 CLIENT_CUTS = "tests/contract/test_client_cuts.py"
 CHECKS = "tests/contract/test_coordination_checks.py"
+SINKS = "tests/integration/test_spark_sinks.py"
 
 PLANTED_IN_TABLES = (
     Mutant(
@@ -32,6 +33,15 @@ PLANTED_IN_TABLES = (
         new="    return False\n",
         tests=(CLIENT_CUTS,),
         by="test_numbers_compare_in_duckdb_as_in_spark",
+    ),
+    Mutant(
+        name="a sort column that the rows lack is looked for all the same",
+        rule="R32",
+        file="spark/sinks.py",
+        old="    if not set(table.sort_by) <= numbers.keys():\n",
+        new="    if not numbers:\n",
+        tests=(SINKS,),
+        by="test_a_sort_column_that_the_rows_lack_is_named",
     ),
     Mutant(
         name="a table has no rows for a reader who names no column",
