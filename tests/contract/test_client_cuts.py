@@ -225,7 +225,9 @@ def test_numbers_compare_in_duckdb_as_in_spark(world: World, query: str, found: 
         return
     with duckdb.connect() as connection:
         connection.execute(cut.script("duckdb"))
-        for column in ("x", "f"):
+        kinds = connection.execute("SELECT DISTINCT typeof(x), typeof(f), typeof(part) FROM d").fetchall()
+        assert kinds == [("DOUBLE", "FLOAT", "STRUCT(x DOUBLE)")]
+        for column in ("x", "f", "part.x"):
             asked = re.sub(r"\bx\b", column, query)
             assert sorted(n for (n,) in connection.execute(asked).fetchall()) == found, asked
 
