@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -22,10 +23,33 @@ FEWEST = 40
 def test_a_mutant_is_one_change_that_compiles(mutant: Mutant) -> None:
     compile(planted_text(mutant), mutant.file, "exec")
     assert mutant.old != mutant.new
+    lines_go = mutant.old.endswith("\n") and not mutant.new
+    source = (ROOT / "airflow_provider" / mutant.file).read_text()
+    assert not lines_go or source.partition(mutant.old)[0].endswith("\n"), (
+        "half a line stays before the next one"
+    )
     assert mutant.tests
     modules = [ROOT / test.partition("::")[0] for test in mutant.tests]
     cases = [*modules, *(ROOT / "airflow_provider" / "testing" / "table_cases").glob("*.py")]
     assert not mutant.by or any(f"def {mutant.by}(" in path.read_text() for path in cases)
+
+
+def test_planted_errors_use_no_name_that_is_not_there(tmp_path: Path) -> None:
+    """Any test finds broken code: that says nothing about the rule."""
+    for number, mutant in enumerate(PLANTED):
+        (tmp_path / f"{number}.py").write_text(planted_text(mutant))
+    ruff = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--select",
+        "F821,F823",
+        "--output-format=json",
+    ]
+    found = json.loads(subprocess.run([*ruff, tmp_path], capture_output=True, check=False).stdout)
+    assert [(PLANTED[int(Path(told["filename"]).stem)].name, told["message"]) for told in found] == []
 
 
 def test_there_are_enough_mutants_with_names_of_their_own() -> None:
