@@ -393,8 +393,9 @@ class Publish:
             moved = replace(moved, joins=furthest(self.context.store, self._domain))
         hull = Interval(intervals[0].start, max(span.end for span in intervals))
         told = before.progress.told_with(moved.progress, hull)
-        several = publication if told == hull else replace(publication, revision=0)
-        commit.show(sink.hot, moved, told, several, version)
+        if told != hull:
+            publication = replace(publication, revision=0)  # no revision is that of several epochs
+        commit.show(sink.hot, moved, told, publication, version)
         for piece in sink.slices:
             commit.update(piece.member.slice_update(sink.table.name, self._change_set))
         # Only a commit that changes what readers may have read writes the rewrite log. Readers require the log's

@@ -121,7 +121,7 @@ class _Mover:
             self._check()
             self._retry(self._seal)
             self._refuse_live()
-            self._retry(self._seal)  # anew: who has met live work meanwhile takes off no later seal
+            self._retry(self._seal)  # anew: a process that has met live work takes off no later seal
             self._end_compactions()
             self._retry(self._announce)
             self.led = self.led.files(self.target.formats, sorted({table.format for table in self._tables()}))

@@ -61,6 +61,7 @@ def records(reader: MetadataReader, domain: DomainName) -> Iterator[Stamped[Any]
 
 
 def contents(reader: MetadataReader, domain: DomainName) -> dict[Key[Any], tuple[Any, int | None]]:
+    """Return all records of a domain and its commits, each with its CSN, by key."""
     every = (*records(reader, domain), *pages(reader, domain, CommitRecord))
     return {stamped.key: (stamped.record, stamped.csn) for stamped in every}
 
