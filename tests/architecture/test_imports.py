@@ -212,8 +212,13 @@ print(len(os.listdir("/proc/self/task")) - threads, *sorted(set(sys.modules) - b
 """
 
 
-@pytest.mark.parametrize("component", ["dag-processor", "scheduler"])
-def test_the_dag_processor_loads_ahead_what_dag_files_import(component: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("component", "is_on", "is_ahead"),
+    [("dag-processor", True, True), ("dag-processor", False, False), ("scheduler", True, False)],
+)
+def test_the_dag_processor_loads_ahead_what_dag_files_import(
+    component: str, is_on: bool, is_ahead: bool, tmp_path: Path
+) -> None:
     """It starts no thread, which its forks would lack. Forks of the scheduler load the whole package from the disk."""
     done = subprocess.run(
         [sys.executable, "-c", _LOAD_PLUGINS, component],
@@ -221,13 +226,17 @@ def test_the_dag_processor_loads_ahead_what_dag_files_import(component: str, tmp
         text=True,
         cwd=ROOT,
         check=True,
-        env={**os.environ, "AIRFLOW_HOME": str(tmp_path)},
+        env={
+            **os.environ,
+            "AIRFLOW_HOME": str(tmp_path),
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PRE_IMPORT_MODULES": str(is_on),
+        },
     )
     threads, *loaded = done.stdout.splitlines()[-1].split()
     assert threads == "0"
     assert {"pyarrow", "numpy", "pyspark", "grpc"}.isdisjoint(word.split(".")[0] for word in loaded)
     own = {*DECLARING} - {"airflow_provider.operators.spark_cluster"}  # a task of a remote cluster imports it
-    assert own & set(loaded) == (own if component == "dag-processor" else set())
+    assert own & set(loaded) == (own if is_ahead else set())
 
 
 LIGHT = {
