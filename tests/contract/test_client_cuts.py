@@ -92,7 +92,7 @@ def test_tables_of_a_cut_in_every_form(world: World) -> None:
 @pytest.mark.parametrize("columns", [[], (), "value"])
 @pytest.mark.parametrize("filters", [None, [("value", ">", 0)]], ids=["all rows", "some rows"])
 def test_rows_without_columns_are_refused(world: World, columns: Any, filters: Any) -> None:
-    """There were none of them, so that whoever counted the rows counted zero."""
+    """There were none of them, so that a count of the rows was zero."""
     table = two_days(world).cut("d")["d"]
     for read in (table.to_arrow, table.to_pandas):
         with pytest.raises(InvalidInput, match="one or more of") as refused:

@@ -229,7 +229,7 @@ def test_a_query_over_an_input_that_has_no_columns_yet_has_not_passed(world: Wor
 
 
 def test_rows_of_a_table_that_was_made_anew_have_not_passed(table_world: World) -> None:
-    """R14, R32: nobody knows any more what their columns are called."""
+    """R14, R32: the names of their columns are gone."""
     world = table_world
     declared = job(world, not_null("flights", "id"))
     late = written(world, declared, GOOD)
@@ -454,7 +454,7 @@ def test_sql_takes_days_and_hours_in_utc(world: World, monkeypatch: pytest.Monke
 
 
 def test_sql_finds_rows_with_nan(world: World) -> None:
-    """R14: it is the greatest number in DuckDB as in Spark, so that a check finds the same whoever runs it."""
+    """R14: it is the greatest number in DuckDB as in Spark, so that a check finds the same in both."""
     attempt = world.begin(job(world, no_rows("SELECT * FROM {flights} WHERE miles > 5000")), day(1))
     write_rows(world.coordinator, attempt, "flights", pa.table({"miles": [1.0, float("nan")]}))
     with pytest.raises(CheckFailed, match="1 rows"):

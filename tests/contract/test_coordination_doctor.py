@@ -397,7 +397,7 @@ def test_orphans_are_reported_only_after_their_grace(world: World) -> None:
 
 
 def test_a_catalog_that_does_not_answer_is_no_finding(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R17: whoever asks is told to ask again, and not that something is wrong with the table."""
+    """R17: the answer is to ask again, and not that something is wrong with the table."""
     world.run(world.job("t"), day(1))
 
     def silent(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Drops that are refused, jobs of a commit group, and tables that nobody ever published (R39, R40)."""
+"""Drops that are refused, jobs of a commit group, and tables that were never published (R39, R40)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_nothing_is_left_of_a_table_that_its_job_has_left_before_its_first_commi
 
 
 def test_rows_of_another_program_do_not_go_with_a_table(table_world: World) -> None:
-    """R17, R39: nobody has asked for their end; the table stays as it is."""
+    """R17, R39: their end was not asked for; the table stays as it is."""
     world = table_world
     world.run(world.job("d"), day(1))
     commit(world, "d", "append", {1: [7]})
@@ -109,7 +109,7 @@ def test_nothing_else_begins_before_a_drop_has_ended(world: World) -> None:
 
 
 @pytest.mark.parametrize(("subject", "name"), [("job", "x"), ("table", "x"), ("domain", "cascade")])
-def test_a_name_that_nobody_has_registered_is_not_dropped(world: World, subject: str, name: str) -> None:
+def test_a_name_that_is_not_registered_is_not_dropped(world: World, subject: str, name: str) -> None:
     """R39."""
     if subject != "domain":
         world.run(world.job("d"), day(1))

@@ -117,7 +117,7 @@ def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> N
 
 
 def test_rows_that_come_while_columns_change_stop_the_change(table_world: World) -> None:
-    """R17, R32: they were there before it, and are nobody's to take along."""
+    """R17, R32: they were there before it, and the change does not take them along."""
     world = table_world
     world.run(world.job("t"), day(1), [1])
     changed = world.job("t", [world.table("t", column_changes=(add("more", "bigint"),))])

@@ -273,7 +273,7 @@ def test_a_gap_that_is_a_thousand_epochs_old_is_lacking_still(world: World) -> N
     assert row.overdue == found.at - (days.today - 1_098 * DAY)
 
 
-def test_a_table_that_nobody_has_registered_has_no_lag(world: World) -> None:
+def test_a_table_that_is_not_registered_has_no_lag(world: World) -> None:
     """R6: it is told with the one that is alike, and not left out of the answer."""
     world.coordinator.register(world.job("events"))
     with pytest.raises(UnknownName, match="'evnets' .*is 'events' meant"):

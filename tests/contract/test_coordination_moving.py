@@ -195,7 +195,7 @@ def test_a_move_that_has_begun_ends_before_another_begins(places: Places, state:
 def test_a_domain_that_is_not_whole_where_it_arrives_has_not_moved(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R33: somebody deletes a record of it in the target; the move is run again, and copies it."""
+    """R33: another program deletes a record of it in the target; the move is run again, and copies it."""
     run(places["first"], job("j", LEFT), 1, 1)
     lost, pointers = Delete(job_key(DOMAIN, JobName("j"))), _Mover._move_pointers
 

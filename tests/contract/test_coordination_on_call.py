@@ -167,7 +167,7 @@ def test_an_epoch_is_shown_with_inputs_output_and_attempts(world: World) -> None
         shown_epoch(world.store, DOMAIN, "clean", day(2))
 
 
-def test_an_epoch_of_a_job_that_nobody_has_registered_is_not_looked_for(world: World) -> None:
+def test_an_epoch_of_a_job_that_is_not_registered_is_not_looked_for(world: World) -> None:
     """R6: that it has not begun would be waited for."""
     world.coordinator.register(world.job("raw"))
     with pytest.raises(UnknownName, match="'row'"):

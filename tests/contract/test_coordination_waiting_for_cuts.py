@@ -69,7 +69,7 @@ def test_with_a_highest_age_a_later_barrier_serves_and_an_old_one_does_not(world
     assert "lag" in str(cut_readiness(world.store, DOMAIN, ["d"], barrier(1), old))
 
 
-def test_a_table_that_nobody_has_registered_is_waited_for(world: World) -> None:
+def test_a_table_that_is_not_registered_is_waited_for(world: World) -> None:
     domain(world)
     answer = cut_readiness(
         world.store, DOMAIN, ["d", "none"], barrier(1), cut_request(consistency="altogether")

@@ -327,7 +327,7 @@ def test_bounds_recorded_as_a_span_are_no_files() -> None:
         SourceReaders().check_unchanged(source, of_table)
 
 
-def test_a_catalog_that_nobody_has_configured_is_named() -> None:
+def test_a_catalog_that_is_not_configured_is_named() -> None:
     source = IcebergSource("prices", "nowhere.market.prices")
     with pytest.raises(InvalidInput, match=r"nowhere\.market\.prices.*PYICEBERG_CATALOG__NAME__URI"):
         SourceReaders().bounds(BoundsRequest(source=source, interval=day(1)))

@@ -234,7 +234,7 @@ PLANTED_IN_RUNS = (
         by="test_errors_survive_pickling_to_another_process",
     ),
     Mutant(
-        name="epochs below the beginning of a table are told when nobody reads them, and never again",
+        name="epochs below the beginning of a table are told before they can be read, and never again",
         rule="R35",
         file="domain/watermark.py",
         old="            low = min(low, after.origin)\n",
@@ -252,7 +252,7 @@ PLANTED_IN_RUNS = (
         by="test_epochs_beyond_those_that_are_rolled_back_are_told",
     ),
     Mutant(
-        name="epochs beyond a gap are told when nobody reads them, and never again",
+        name="epochs beyond a gap are told before they can be read, and never again",
         rule="R35",
         file="domain/watermark.py",
         old="            high = max(high, after.watermark)\n",

@@ -76,7 +76,7 @@ def test_content_that_cannot_be_decompressed_is_damage(tmp_path: Path, reader: s
 def test_a_store_that_does_not_answer_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, answers: list[int]
 ) -> None:
-    """R22: whoever asks tries again, also where it answers the question whether the file is damaged."""
+    """R22: it is tried again, also where it answers the question whether the file is damaged."""
     calls, open_root = count(), parquet_files._opened
 
     def at_times(root: str) -> Any:
