@@ -1,25 +1,35 @@
 """Make the pictures of the page in Airflow's UI for the docs: ``python -m tests.pictures [FOLDER]``.
 
-A real Airflow, a store with a week of the demo's tables and a restatement, and a browser. Run it when the page looks
-different.
+A real Airflow, a store with a week of the demo's tables, and a browser that takes a restatement from its plan to its
+way back. Run it when the page looks different.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from playwright.sync_api import ViewportSize, expect
+
 from airflow_provider import Cadence, CheckFailed, Interval, Job, Settings, Table, row_count, state
 from airflow_provider.coordination.service import EpochService
 from tests.restated_rides import Rides
-from tests.system.browser import Visitor, chromium
-from tests.system.page_world import PATIENT, begin, commit, page_world, write
+from tests.system.browser import LIMIT_MS, SCREENSHOTS, Visitor, chromium
+from tests.system.page_decisions import (
+    count_approve_and_publish,
+    open_from_a_plan,
+    revert_with_readers,
+    stage,
+)
+from tests.system.page_views import look, row
+from tests.system.page_world import PATIENT, RENTALS, begin, commit, page_world, write
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
-DOMAIN, RIDES = "nyc", "rides"
+DOMAIN = "nyc"
 ORIGIN = datetime(2013, 2, 2, tzinfo=UTC)
 WEEK = Cadence("@weekly")
 FLIGHTS, CARRIERS, ROUTES = (Table(name, DOMAIN) for name in ("flights", "carrier_daily", "route_daily"))
@@ -38,7 +48,7 @@ TELL = Job(
     **DAILY,
 )
 SUM_UP = Job("airport_week", inputs=[ROUTES], outputs=[WEEKLY], cadence=WEEK, origin=WEEK.floor(ORIGIN))
-WINDOW = {"width": 1440, "height": 1080}
+TALL: ViewportSize = {"width": 1440, "height": 1080}
 
 
 def fill(settings: Settings) -> None:
@@ -59,10 +69,7 @@ def fill(settings: Settings) -> None:
         commit(service, SUM_UP, week, dag="nyc_week", rows=3)
         write(service, begin(service, DELAY, _day(7), dag="nyc_delays"), DELAYS.name, rows=6)
         begin(service, LOAD, _day(8), dag="nyc_flights")
-        rides = Rides(service, RIDES)
-        rides.commit(1, 2, 3)
-        rides.open("harbour", needs_approval=True)
-        rides.stage("harbour", 1, 2, 3)
+        Rides(service, RENTALS).commit(1, 2, 3)
 
 
 def _day(number: int) -> Interval:
@@ -71,28 +78,33 @@ def _day(number: int) -> Interval:
 
 
 def main(folder: Path) -> None:
-    """Keep a light and a dark picture of each view in *folder*."""
+    """Keep a light and a dark picture of the grid, and of each step of a restatement, in *folder*."""
+    expect.set_options(timeout=LIMIT_MS)
+    os.environ[SCREENSHOTS] = str(folder)
     with (
         TemporaryDirectory(prefix="nyc-") as home,
         chromium() as browser,
-        page_world(Path(home), fill) as world,
+        page_world(Path(home), fill, makes_rows=False) as world,
+        Visitor.come(browser, world.base_url) as admin,
     ):
-        for scheme in ("light", "dark"):
-            with Visitor.come(browser, world.base_url, scheme=scheme) as visitor:
-                visitor.sign_in("admin", world.passwords["admin"])
-                page = visitor.page
-                page.set_viewport_size(WINDOW)  # type: ignore[arg-type]
-                page.goto(f"/plugin/epochs?domain={DOMAIN}")
-                row = page.get_by_role("group", name=f"Epochs of {REPORT.name}", exact=True)
-                row.get_by_role("button").nth(4).click()
-                page.get_by_role("region", name="Epoch").get_by_text("Next step").wait_for()
-                page.mouse.move(0, 0)
-                page.screenshot(path=folder / f"page-{scheme}.png")
-                page.goto(f"/plugin/epochs?domain={RIDES}&restatement=harbour")
-                page.get_by_role("button", name="Count rows").click()
-                page.get_by_role("table", name="Rows added and removed by table").wait_for()
-                page.mouse.move(0, 0)
-                page.screenshot(path=folder / f"restatement-{scheme}.png")
+        admin.sign_in("admin", world.passwords["admin"])
+        _look_at_the_week(admin)
+        name = open_from_a_plan(admin)
+        stage(world, name)
+        count_approve_and_publish(admin, name)
+        revert_with_readers(admin, world, name)
+
+
+def _look_at_the_week(admin: Visitor) -> None:
+    usual = admin.page.viewport_size
+    assert usual is not None
+    admin.page.set_viewport_size(TALL)
+    page = look(admin, domain=DOMAIN)
+    row(page, REPORT.name).get_by_role("button").nth(4).click()
+    page.get_by_role("region", name="Epoch").get_by_text("Next step").wait_for()
+    page.mouse.move(0, 0)
+    admin.pictures("page")
+    admin.page.set_viewport_size(usual)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.owner import Owner
 from airflow_provider.domain.topology import Job, Table, state
-from airflow_provider.testing.arrow_attempts import write_rows
+from airflow_provider.testing.arrow_attempts import read_rows, write_rows
 
 ORIGIN = datetime(2013, 2, 1, tzinfo=UTC)
 WHY = "the harbour sent a ride twice"
@@ -57,7 +57,7 @@ class Rides:
         )
 
     def stage(self, name: str, *numbers: int) -> None:
-        """Stage the members of *name* of both jobs for *numbers* of February, with a row less than is committed."""
+        """Stage the members of *name* of both jobs for *numbers* of February, with a ride less than is committed."""
         record = self.service.restatements.status(self.domain, name).record
         for number in numbers:
             for job in (self.load, self.count):
@@ -81,9 +81,16 @@ class Rides:
         """Return the digest of what *name* has staged."""
         return self.service.restatements.status(self.domain, name).output
 
-    def _write(self, attempt: Attempt, rows: int) -> None:
+    def _write(self, attempt: Attempt, rides: int) -> None:
+        """Write *rides* of a day, or the number of rows that the attempt reads."""
+        if attempt.job == self.load.name:
+            rows = pa.table({"station": ["Harbour"] * rides})
+        else:
+            (read,) = (read_rows(self.service, attempt, str(entry.table)) for entry in attempt.inputs)
+            assert read is not None
+            rows = pa.table({"station": ["Harbour"], "count": [read.num_rows]})
         for sink in attempt.sinks:
-            write_rows(self.service, attempt, sink.name, pa.table({"station": ["Harbour"] * rows}))
+            write_rows(self.service, attempt, sink.name, rows)
         self.service.complete(attempt)
 
 

@@ -39,7 +39,7 @@ DOMAIN = "city"
 OTHER_DOMAIN = "rail & <i>road"
 HARBOUR = "harbour"
 """Where people and retention have done what they can do."""
-RIDES, TANDEMS, FERRIES = "rides", "tandems", "ferries"
+RIDES, RENTALS, TANDEMS, FERRIES = "rides", "rentals", "tandems", "ferries"
 """Domains with a restatement that is staged, with one in each state, and with one that is closing."""
 FIRST = datetime(2013, 2, 1, tzinfo=UTC)
 SUNDAY = datetime(2013, 1, 27, tzinfo=UTC)
@@ -215,6 +215,7 @@ def fill(settings: Settings) -> None:
         rides.open("harbour", needs_approval=True)
         rides.stage("harbour", 1, 2, 3)
         service.leases.cut(RIDES, ["rides"], name="report", owner="reports/yesterday")
+        Rides(service, RENTALS).commit(1, 2, 3)
         fill_tandems(service)
         fill_ferries(service)
 
@@ -232,7 +233,7 @@ def fill_harbour(service: EpochService, settings: Settings) -> None:
     service.retire(HARBOUR, BARGES.name, reason="renamed", by="ada")
     commit(service, SUCCESSOR, day(2))
     commit(service, ROWBOATS, day(1))
-    service.retire(HARBOUR, ROWBOATS.name, reason="nobody rows any more", by="ada")
+    service.retire(HARBOUR, ROWBOATS.name, reason="the pier is closed", by="ada")
     service.register(WHARVES)
     with closing(open_store(settings.store_url, now=lambda: datetime(2013, 2, 4, tzinfo=UTC))) as long_ago:
         then = EpochService(long_ago, service.formats, defaults=PATIENT)

@@ -22,9 +22,10 @@ from benchmarks.page_world import HOUR, ORIGIN
 from tests.system.browser import LIMIT_MS, Visitor, chromium, profile
 from tests.system.page_decisions import (
     count_approve_and_publish,
-    look_at_a_plan,
     look_at_restatements,
+    open_from_a_plan,
     revert_with_readers,
+    stage,
 )
 from tests.system.page_views import faint, follow, log_of, look, row, said, tables
 from tests.system.page_world import (
@@ -36,6 +37,7 @@ from tests.system.page_world import (
     ODD_DAG,
     ODD_TABLE,
     OTHER_DOMAIN,
+    RENTALS,
     RIDES,
     SHIPS_STATES,
     STATES,
@@ -176,7 +178,7 @@ def test_page_tells_skips_failed_checks_and_retention(visit: Visit, scheme: str)
         expect(row(page, "wharves")).to_have_text("no epoch in this range")
         about = {name: page.locator(".ep-name", has_text=name) for name in ("ships", "rowboats", "pilots")}
         expect(about["ships"]).to_contain_text("daily, UTC · full table")
-        expect(about["rowboats"]).to_contain_text("retired: nobody rows any more (ada)")
+        expect(about["rowboats"]).to_contain_text("retired: the pier is closed (ada)")
         expect(about["pilots"]).to_contain_text("weekly, UTC")
         expect(about["pilots"]).to_contain_text("inactive since 2013-02-10 00:00")
         assert faint(page) == {}
@@ -270,7 +272,7 @@ def test_a_domain_is_chosen_and_the_address_can_be_passed_on(viewer: Visitor) ->
     page = look(viewer)
     choice = page.get_by_label("Domain")
     expect(choice.locator("option")).to_have_text(
-        [DOMAIN, "default", FERRIES, HARBOUR, OTHER_DOMAIN, RIDES, TANDEMS]
+        [DOMAIN, "default", FERRIES, HARBOUR, OTHER_DOMAIN, RENTALS, RIDES, TANDEMS]
     )
     choice.select_option(OTHER_DOMAIN)
     expect(page.locator(".ep-name b")).to_have_text(["trains"])
@@ -396,11 +398,12 @@ def test_who_may_not_decide_is_told_so(viewer: Visitor) -> None:
     expect(viewer.page.get_by_role("button", name="Count rows")).to_be_enabled()
 
 
-def test_restatement_is_counted_approved_published_and_reverted(visit: Visit, world: PageWorld) -> None:
+def test_restatement_is_planned_approved_published_and_reverted(visit: Visit, world: PageWorld) -> None:
     with visit("admin") as admin:
-        count_approve_and_publish(admin)
-        look_at_a_plan(admin)
-        revert_with_readers(admin, world)
+        name = open_from_a_plan(admin)
+        stage(world, name)
+        count_approve_and_publish(admin, name)
+        revert_with_readers(admin, world, name)
         assert admin.errors == []
         assert admin.hosts == {world.base_url}
 
