@@ -97,7 +97,7 @@ class Sharing:
         node.workerinput["end"] = str(self.end.parent)
 
     def pytest_testnodedown(self, error: object | None) -> None:
-        """End the others when a worker was killed: what it had to run is run by nobody."""
+        """End the others when a worker was killed: no worker runs what it had to run."""
         if error is not None:
             self.end.touch()
 

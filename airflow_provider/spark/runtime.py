@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
 
 from airflow_provider.spark import refusals
@@ -13,7 +15,7 @@ from airflow_provider.spark.columns import spark_columns
 from airflow_provider.spark.sinks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -55,7 +57,8 @@ def opens(spark: SparkSession, scheme: str) -> bool:
 def _has_runtime(spark: SparkSession) -> bool:
     """Ask for a table that is not there: a runtime for another version of Spark fails in other ways than this one."""
     try:
-        spark.read.format(RUNTIME).load(_NOWHERE).schema  # noqa: B018  (a Connect server is asked only now)
+        with _unlogged():
+            spark.read.format(RUNTIME).load(_NOWHERE).schema  # noqa: B018  (a Connect server is asked only now)
     except Exception as error:  # noqa: BLE001  (whatever a runtime that does not fit raises)
         if _NO_TABLE in str(error):
             return True
@@ -77,8 +80,9 @@ def cut_rows(spark: SparkSession, cut_file: CutFile, wanted: StructType) -> Data
     # wherever a temporary view of it is used, and fails when that is in MERGE (apache/spark#56515).
     version = str(cut_file.snapshot_id)
     try:
-        found = spark.read.format(RUNTIME).option("versionAsOf", version).load(cut_file.uri)
-        kinds = _kinds(found.schema)
+        with _unlogged():
+            found = spark.read.format(RUNTIME).option("versionAsOf", version).load(cut_file.uri)
+            kinds = _kinds(found.schema)
     except Exception as error:
         if missing := _lacks(error):
             log.warning(
@@ -93,6 +97,17 @@ def cut_rows(spark: SparkSession, cut_file: CutFile, wanted: StructType) -> Data
             return None
         raise
     return _filtered_by_spark(found) if kinds == _kinds(wanted) else None
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep errors of the block out of the log: Airflow turns on what pyspark leaves off, at ERROR and with a stack."""
+    logger = PySparkLogger.getLogger("pyspark.sql.connect.logging")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _has_unknown_type(error: Exception) -> bool:

@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType, StringType
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+from pyspark.logger import PySparkLogger
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
@@ -498,6 +501,20 @@ def test_a_runtime_that_does_not_work_is_told_once_and_left_alone(
             assert "FileScan" in _plan(epoch.read(EVENTS))
         epoch.write(SEEN, epoch.read(EVENTS))
     assert caplog.text.count("Iceberg's runtime does not work in this Spark session") == 1
+
+
+def test_a_missing_runtime_is_no_error_in_the_log(
+    connect_session: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Airflow's set-up of logs in a task turns pyspark's on."""
+    monkeypatch.setattr(runtime, "RUNTIME", "no-such-format")
+    monkeypatch.setattr(runtime, "_found", WeakKeyDictionary())
+    monkeypatch.setattr(PySparkLogger.getLogger("pyspark.sql.connect.logging"), "disabled", False)
+    assert not runtime.opens(connect_session, "file")
+    assert caplog.text == ""
+    with pytest.raises(SparkConnectGrpcException):
+        _ = connect_session.read.format("no-such-format").load("/nowhere").schema
+    assert "GRPC Error received" in caplog.text, "other errors are logged as before"
 
 
 @pytest.mark.usefixtures("runtime_jar")
