@@ -60,6 +60,7 @@ SPARK_MODULES = frozenset(
         "test_spark_reads",
         "test_spark_rest_catalog",
         "test_spark_restating",
+        "test_spark_runtime",
         "test_spark_sinks",
         "test_spark_views",
     }

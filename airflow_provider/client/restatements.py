@@ -44,7 +44,7 @@ class Restatement:
     def status(self) -> RestatementStatus:
         """Return how far it is: ``record``, the state of each of its ``members``, ``held``, ``output`` and ``csn``.
 
-        ``held`` are the epochs about which somebody has to decide before it is published: :meth:`join`,
+        ``held`` are the epochs that need a decision before it is published: :meth:`join`,
         :meth:`release`. ``output`` is the digest of what is staged, for :meth:`approve`; empty while a member is not
         staged.
         """

@@ -58,7 +58,7 @@ class OnUpstreamRevision(StrEnum):
     CASCADE = "cascade"
     """The reader is computed again with its input, and published by the same commit."""
     HOLD = "hold"
-    """The input is not published before somebody decides: the reader joins the restatement, or is released from it."""
+    """The input is not published before a decision: the reader joins the restatement, or is released from it."""
     IGNORE = "ignore"
     """The reader's rows stay, with a label."""
 

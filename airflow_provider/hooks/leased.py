@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaseOf:
-    """Name and owner of the lease of one try of a task: whoever ends the try, and however often, makes one lease."""
+    """Name and owner of the lease of one try of a task: one lease, whichever process ends the try, and how often."""
 
     name: str
     owner: str

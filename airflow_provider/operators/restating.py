@@ -58,7 +58,7 @@ def run_epochs(
 
     A run whose configuration names a restatement computes its members within it. It may have none: a backfill has the
     runs of all dates between its first and its last. Other epochs that are committed stay as they are, also after the
-    publish: nobody has asked for them. Airflow keeps the configuration when a task is cleared later: then members of a
+    publish: no request names them. Airflow keeps the configuration when a task is cleared later: then members of a
     restatement that was published are computed as by any other run.
 
     A run that names none, or one that has ended, joins open restatements: a task that was cleared, or another run, that

@@ -61,7 +61,7 @@ class Question:
         for answer in (self.first, self.ready):
             if not answer.done():
                 answer.set_exception(error)
-                answer.exception()  # whoever waits for the other one gets it
+                answer.exception()  # the caller that waits for the other one gets it
 
     def postpone(self, now: float) -> None:
         self.due = now + min(self.every, DEFAULTS.wait_poll_interval).total_seconds()
@@ -321,7 +321,7 @@ class Questions:
             question.postpone(now)
 
     def end(self, error: BaseException) -> None:
-        """Have all open questions raise *error*: nobody answers them any longer."""
+        """Have all open questions raise *error*: no answers come any longer."""
         for question in self._open:
             question.fail(error)
 

@@ -105,7 +105,7 @@ def test_restatement_is_looked_at_approved_and_published(world: World) -> None:
     assert {name: values_of(cut[name].to_arrow()) for name in cut} == {"b": [(1, 10)], "c": [(1, 10)]}
     assert cut.sql("SELECT max(value) AS value FROM c").to_pylist() == [{"value": 10}]
     assert world.rows("b") == {"b": [(1, 1), (2, 2)]}
-    with pytest.raises(InvalidInput, match="nobody has approved"):
+    with pytest.raises(InvalidInput, match="it has no approval"):
         found.publish()
     found.approve(output)
     csn = found.publish()

@@ -82,7 +82,7 @@ def test_what_is_staged_is_looked_at_first(table_world: World) -> None:
         "d": ([(1, 2)], [(1, 101)]),
         "t": ([(1, 3), (2, 7)], [(1, 102), (2, 106)]),
     }
-    with pytest.raises(InvalidInput, match="nobody has approved"):
+    with pytest.raises(InvalidInput, match="it has no approval"):
         published(world)
     output = operations.status(DOMAIN, NAME).output
     operations.approve(DOMAIN, NAME, output=output, by="boss")

@@ -276,7 +276,7 @@ def test_diff_shows_the_rows_of_each_table(restate: Restate) -> None:
 
 def test_output_is_approved_and_published_once(restate: Restate, complete: Path) -> None:
     """R29: what is computed again after an approval is not published by it."""
-    assert "nobody has approved" in restate("publish", "hours").stderr
+    assert "it has no approval" in restate("publish", "hours").stderr
     first = answer(restate("status", "hours", "-o", "json"))["output"]
     assert restate("approve", "hours", "--digest", first).returncode == 0
     with opened(complete) as service:
@@ -344,7 +344,7 @@ def test_an_operator_approves_publishes_and_tells_of_each_table(restate: Restate
     """R29, R35: what a person has looked at, in the person's name; a retry sends the same events."""
     seen = answer(restate("status", "hours", "-o", "json"))["output"]
     options = {"task_id": "publish", "restatement": "hours", "outlets": [asset_of(FLIGHTS)]}
-    with pytest.raises(AirflowFailException, match="nobody has approved"):
+    with pytest.raises(AirflowFailException, match="it has no approval"):
         PublishRestatementOperator(**options).execute(task_context())
     with pytest.raises(Conflict, match="was looked at"):
         PublishRestatementOperator(**options, digest="0" * 64).execute(task_context())

@@ -402,7 +402,7 @@ def test_restatement_is_approved_published_and_reverted(rides: Rides, ask: Ask, 
     assert unfinished.json()["next_step"]
     rides.stage("mend", 1, 2, 3)
     unapproved = decide("publish")
-    assert (unapproved.status_code, "nobody has approved it" in unapproved.json()["message"]) == (400, True)
+    assert (unapproved.status_code, "it has no approval" in unapproved.json()["message"]) == (400, True)
     other = decide("approve", output=NO_DIGEST)
     assert (other.status_code, other.json()["error"]) == (409, "Conflict")
     assert decide("approve", output="json").status_code == 400

@@ -7,15 +7,12 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType, StringType
-from pyspark.errors.exceptions.connect import SparkConnectGrpcException
-from pyspark.logger import PySparkLogger
 
 from airflow_provider.coordination.service import EpochService, Settings
 from airflow_provider.domain.epoch import Attempt
@@ -27,7 +24,6 @@ from airflow_provider.spark import file_systems, reads, runtime, session
 from airflow_provider.spark.epoch_run import epoch_run
 from airflow_provider.stores.base import CATALOG_NAME
 from airflow_provider.stores.factory import catalog_properties
-from airflow_provider.tables.cut_files import CutFile
 from airflow_provider.testing.arrow_attempts import write_rows
 
 if TYPE_CHECKING:
@@ -501,33 +497,6 @@ def test_a_runtime_that_does_not_work_is_told_once_and_left_alone(
             assert "FileScan" in _plan(epoch.read(EVENTS))
         epoch.write(SEEN, epoch.read(EVENTS))
     assert caplog.text.count("Iceberg's runtime does not work in this Spark session") == 1
-
-
-def test_a_missing_runtime_is_no_error_in_the_log(
-    connect_session: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Airflow's set-up of logs in a task turns pyspark's on."""
-    monkeypatch.setattr(runtime, "RUNTIME", "no-such-format")
-    monkeypatch.setattr(runtime, "_found", WeakKeyDictionary())
-    monkeypatch.setattr(PySparkLogger.getLogger("pyspark.sql.connect.logging"), "disabled", False)
-    assert not runtime.opens(connect_session, "file")
-    assert caplog.text == ""
-    with pytest.raises(SparkConnectGrpcException):
-        _ = connect_session.read.format("no-such-format").load("/nowhere").schema
-    assert "GRPC Error received" in caplog.text, "other errors are logged as before"
-
-
-@pytest.mark.usefixtures("runtime_jar")
-def test_tables_of_a_scheme_without_a_file_system_are_left_to_other_readers(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert runtime.opens(spark, "epochs-void")
-    cut_file = CutFile(
-        uri="epochs-void://b/t/metadata/v1.metadata.json", snapshot_id=1, rows=0, files=0, metadata={}
-    )
-    assert runtime.cut_rows(spark, cut_file, spark.range(1).schema) is None
-    assert not runtime.opens(spark, "epochs-void")
-    assert "Iceberg's runtime cannot open tables at epochs-void://" in caplog.text
 
 
 def through_python(monkeypatch: pytest.MonkeyPatch) -> None:

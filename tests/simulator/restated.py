@@ -134,6 +134,6 @@ class Restated:
                 for member, token in zip(members, tokens, strict=True)
             )
             approved = not record.needs_approval or record.approved == output
-            expect(approved, "R29", f"{name}: nobody has approved {output}, but {record.approved}")
+            expect(approved, "R29", f"{name}: {output} has no approval, but {record.approved!r} has")
             self.csns[name] = csn
         return ended[0][1] if ended else None

@@ -124,8 +124,7 @@ def surely_waits(reader: MetadataReader, domain: DomainName, record: Restatement
 def group_jobs(reader: MetadataReader, domain: DomainName, record: RestatementRecord) -> list[GroupJob]:
     """Return all jobs of the group's barrier *record*.
 
-    Whoever publishes by it requires the topology of before: registering and retiring write it. What is settled stays
-    so.
+    A publish by it requires the topology of before: registering and retiring write it. What is settled stays so.
     """
     keys: list[Key[Any]] = [
         key

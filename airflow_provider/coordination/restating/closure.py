@@ -3,8 +3,8 @@
 It is taken from the recorded reads, edge by edge, as publish judges dependents (R18). An epoch reads no later than its
 own end, so that one sweep in the order of time finds nearly all; sweeps are repeated until none finds more.
 
-Epochs that have read it by ``hold`` edges alone are no members: they keep it from being published until somebody
-decides about them.
+Epochs that have read it by ``hold`` edges alone are no members: they keep it from being published until they
+join it or are released.
 """
 
 from __future__ import annotations

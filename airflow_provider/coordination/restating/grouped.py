@@ -1,4 +1,4 @@
-"""Publishing of a group's barrier: by the member that is staged last, or by whoever comes after it (R40)."""
+"""Publishing of a group's barrier: by the member that is staged last, or by the next call after it (R40)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def refuse_kept_back(
 ) -> None:
     """Refuse to publish a restatement that committed epochs keep back.
 
-    :param new: those that are its members from now on. :param held: those that somebody has to decide about.
+    :param new: those that are its members from now on. :param held: those that need a decision.
     :param closing_until: until then no further epoch begins to read what it replaces.
     :raises NotReady: naming both.
     """

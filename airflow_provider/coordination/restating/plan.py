@@ -46,8 +46,8 @@ class Plan:
 
     :param asked: those that were asked for. :param members: these, and all committed ones that have read them.
     :param uncommitted: epochs of the range without a commit, which normal runs compute.
-    :param held: committed ones that have read them by ``hold`` edges: it is published once somebody has decided about
-        each. :param released: those of them that stay.
+    :param held: committed ones that have read them by ``hold`` edges: it is published once each has joined it or is
+        released. :param released: those of them that stay.
     :param obstacles: what keeps it from being opened, each with its way out; empty if nothing does.
     :param expected: time that the members took when they were computed last, one after the other, by a sample.
     """
@@ -127,7 +127,7 @@ def replanned(
 class Holding:
     """Epochs that have read by ``hold`` edges what an open restatement replaces.
 
-    :param held: those that somebody has to decide about. :param released: those that stay.
+    :param held: those that need a decision. :param released: those that stay.
     """
 
     held: tuple[HeldEpochs, ...] = ()

@@ -39,7 +39,7 @@ def refuse_unapproved(name: RestatementId, record: RestatementRecord, output: st
     """:raises InvalidInput: the restatement needs an approval of *output*, and has none."""
     if not record.needs_approval or record.approved == output:
         return
-    found = f"{record.approved_by} has approved other rows" if record.approved else "nobody has approved it"
+    found = f"{record.approved_by} has approved other rows" if record.approved else "it has no approval"
     raise InvalidInput(
         f"restatement {name!r} is published once approved, and {found}.",
         next_step=f"`airflow epochs restate diff {quote(name)}`, then `airflow epochs restate approve {quote(name)} "

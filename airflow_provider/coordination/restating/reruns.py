@@ -1,6 +1,6 @@
 """Runs that ask for committed epochs again which others have read: each DAG has a restatement for them (R28).
 
-Airflow tells a task neither which backfill it belongs to nor whether somebody has cleared it, and a run of a backfill
+Airflow tells a task neither which backfill it belongs to nor whether a user has cleared it, and a run of a backfill
 stays one for ever. So the DAG is what its cleared tasks, the runs of its backfill and others share. See
 docs/decisions/rerun.md.
 """

@@ -86,7 +86,7 @@ class RestatementStatus:
     """A restatement and its members as they stand.
 
     :param output: digest of what is staged; empty while members are missing. An approval names it.
-    :param held: committed epochs that keep it from being published until somebody decides about them.
+    :param held: committed epochs that keep it from being published until they join it or are released.
     :param csn: of its commit; None while it is not published.
     """
 

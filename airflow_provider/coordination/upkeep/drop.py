@@ -219,7 +219,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Finishing:
-    """The end of a drop after its commit; ``run`` may be interrupted anywhere, and repeated by anybody."""
+    """The end of a drop after its commit; ``run`` may be interrupted anywhere, and repeated by any process."""
 
     context: Context
     domain: DomainName

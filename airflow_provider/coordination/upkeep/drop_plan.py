@@ -344,6 +344,6 @@ def _foreign(formats: TableFormats, tables: tuple[Stamped[TableRecord], ...]) ->
         try:
             found = formats[ref.format].compare(as_recorded(stamped, ref), ref)
         except (TableDropped, TableRecreated, Unavailable):
-            continue  # nothing of it is in the catalog, or nobody can read it
+            continue  # nothing of it is in the catalog, or it cannot be read
         if found.status in (PointerStatus.FOREIGN, PointerStatus.AHEAD):
             yield TableName(stamped.key.item)

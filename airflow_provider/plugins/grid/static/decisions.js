@@ -12,7 +12,7 @@ const HINDERED = {
   approve: (one) => (one.output ? "" : "members are missing"),
   publish: (one) => {
     if (!one.output) return "members are missing";
-    if (one.is_held) return "epochs hold it; somebody decides about them by one of the commands above";
+    if (one.is_held) return "epochs hold it; decide about them by one of the commands above";
     if (one.states.staged < one.epochs) return "members are outdated";
     return one.needs_approval && !one.approved ? "it is not approved" : "";
   },

@@ -25,7 +25,7 @@ export function Facts({ facts }) {
     [h("dt", { key: name }, name), h("dd", { key: `${name}.` }, value)]));
 }
 
-/* Whoever works outside Airflow names itself where a DAG's id stands, by what no DAG can be called. */
+/* A program outside Airflow names itself where a DAG's id stands, by what no DAG can be called. */
 export function runLink(owner) {
   if (!/^[\p{L}\p{N}_.-]+$/u.test(owner.dag_id)) return `${owner.dag_id} / ${owner.run_id}`;
   const path = `dags/${encodeURIComponent(owner.dag_id)}/runs/${encodeURIComponent(owner.run_id)}`;

@@ -35,7 +35,7 @@ export function Plan({ plan, error, label, waiting, lead }) {
     h("p", null, lead(plan)),
     lines.length ? h("ul", null, lines.map((words) => h("li", { key: words }, words))) : null,
     plan.expected_s ? h("p", { className: "ep-hint" }, `They took ${count(plan.expected_s, "second")} when they were computed last.`) : null,
-    plan.is_held ? h("p", null, "Epochs hold it: somebody has to decide about them before it is published.") : null,
+    plan.is_held ? h("p", null, "Epochs hold it: decide about each before it is published.") : null,
     plan.obstacles.length ? h("div", { className: "ep-note ep-error", role: "alert" }, h("b", null, "In the way: "), h("ul", null, plan.obstacles.map((words) => h("li", { key: words }, words)))) : null,
     plan.may_decide ? null : h("p", { className: "ep-hint" }, `It is for users who may change runs of all DAGs that worked on these jobs${needs}.`));
 }

@@ -55,7 +55,7 @@ export async function decide(path, decision, title) {
 }
 
 /* Ask again whenever the question changes and, when wanted, some seconds after the last answer came: one request is under
-   way at a time, and one whose answer nobody waits for any more is given up. The last answer to a question stays while it is
+   way at a time, and one whose answer is no longer waited for is given up. The last answer to a question stays while it is
    asked again, also when that fails or brings nothing new; of another question nothing stays. Another turn asks at once. */
 export function useAnswer(path, query, refresh, turn = 0) {
   const [known, setKnown] = useState({});
