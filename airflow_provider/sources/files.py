@@ -27,6 +27,7 @@ from airflow_provider.sources.locations import (
     at_once,
     bad_location,
     formatted,
+    is_hidden,
     lies_at,
     location_of,
     matches,
@@ -80,13 +81,14 @@ class FileReader(SourceReader):
 
         The location may hold ``{start}`` and ``{end}`` with Python's format codes: ``{start:%Y-%m-%d}``. ``*``, ``?``
         and ``[…]`` match within one directory, ``**`` any number of directories; a directory that is written out
-        without them stands for all files in it. Names that begin with ``_`` or ``.`` are skipped.
+        without them stands for all files in it. Names that begin with ``_`` or ``.`` are skipped,
+        and copies under way (``._COPYING_``).
 
         :raises NotReady: a condition of the source is not met yet.
         :raises Unavailable: files came late and the source refuses them; or a file that another epoch read has changed.
         :raises InvalidInput: the location is invalid, is shared by too many epochs, is a folder without conditions, is
             a pattern of folders, or leaves out files at locations of parts of the epoch; or Spark would take a file's
-            name for a pattern.
+            name for a pattern, or passes over it.
         """
         source = self.source
         reason, files = _landed(source, asked.interval, asked.now)
@@ -429,6 +431,13 @@ def _bound(source: Source, prefix: str, info: pafs.FileInfo) -> BoundFile:
             value=info.path,
             expected="a name without { } [ ] * ? and \\, which Spark takes for a pattern",
             next_step="rename the file.",
+        )
+    if is_hidden(info.base_name):
+        raise InvalidInput(
+            field=f"file of source {source.name!r}",
+            value=info.path,
+            expected="a name without _ or . at its start, or ._COPYING_ at its end: Spark passes over such files",
+            next_step="rename the file; name one that says that others are complete in complete=marker(…).",
         )
     return BoundFile(uri=f"{prefix}{info.path}", size_bytes=info.size, modified=_modified(info))
 

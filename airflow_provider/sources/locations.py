@@ -27,13 +27,21 @@ Found = TypeVar("Found")
 def location_of(source: Source, interval: Interval) -> str:
     """Return the location of *source* for *interval*, as a URI.
 
-    :raises InvalidInput: the source has no location, or it is neither an absolute path nor a URI.
+    :raises InvalidInput: the source has no location, it is neither an absolute path nor a URI, or it has a pattern of
+        hidden names alone.
     """
     if not source.location:
         raise bad_location(source, "it has none")
     location = as_location(formatted(source, source.location, interval))
     if "://" not in location:
         raise bad_location(source, "it is neither an absolute path nor a URI")
+    parts = location.split("/")
+    varying = next((index for index, part in enumerate(parts) if WILD & set(part)), len(parts))
+    if none := next(filter(is_hidden, parts[varying:]), None):
+        raise bad_location(
+            source,
+            f"names like {none}, which begin with _ or . or end with ._COPYING_, are left out of patterns",
+        )
     return location
 
 
@@ -108,8 +116,8 @@ def within(store: pafs.FileSystem, folder: str) -> Iterator[pafs.FileInfo]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether patterns skip *name*."""
-    return name.startswith(("_", "."))
+    """Return whether patterns skip *name*: Spark returns no rows of a file with such a name, and no error."""
+    return name.startswith(("_", ".")) or name.endswith("._COPYING_")
 
 
 def _expanded(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider.domain.interval import micros
+from airflow_provider.sources.locations import is_hidden
 from airflow_provider.sources.reader import IcebergRows, ParquetRows
 from airflow_provider.spark import refusals, runtime
 from airflow_provider.spark.columns import arrow_columns, columns_by_id, named_by_id, no_rows, spark_columns
@@ -50,6 +51,7 @@ _OPTIONS = {
     "ignoreCorruptFiles": "false",
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
 }
 _MOST_TASKS = 1000
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
@@ -186,7 +188,7 @@ def files_dataframe(
     if not files:
         return spark.createDataFrame([], wanted)
     by_id = columns_by_id(arrow)
-    if not added and _known(spark, files, by_id):
+    if not added and not _passes_over(files) and _known(spark, files, by_id):
         found = _scan(spark, files, by_id)
     else:
         ids = ids_for(len(files), rows, size_bytes)
@@ -254,6 +256,11 @@ def _known(spark: SparkSession, files: Sequence[str], columns: StructType) -> bo
     """Return whether Spark itself can open *files*."""
     by_scheme = {uri.partition("://")[0]: uri for uri in files}
     return all(opens(spark, scheme, uri, columns) for scheme, uri in by_scheme.items())
+
+
+def _passes_over(files: Sequence[str]) -> bool:
+    """Return whether Spark would read one of *files* as if it had no rows, because of its name."""
+    return any(is_hidden(uri.rpartition("/")[2]) for uri in files)
 
 
 def _scan(spark: SparkSession, files: Sequence[str], by_id: StructType) -> DataFrame:

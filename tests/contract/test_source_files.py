@@ -92,6 +92,8 @@ def test_a_location_stands_for_files(
         ("/landing/{start:%Y", "only {start} and {end}"),
         ("/landing/{0}", "only {start} and {end}"),
         ("carrier-pigeon://loft/*.csv", "carrier-pigeon"),
+        ("/landing/_*.csv", "names like _*.csv"),
+        ("/landing/*/_x.csv", "names like _x.csv"),
     ],
 )
 def test_a_location_that_cannot_be_read_is_refused(location: str, problem: str) -> None:
@@ -110,6 +112,15 @@ def test_a_name_that_spark_takes_for_a_pattern_is_refused(landing: Path) -> None
     (landing / "weather" / "a{b}.csv").touch()
     with pytest.raises(InvalidInput, match="rename the file"):
         bounds_of(f"{landing}/weather/*.csv")
+
+
+@pytest.mark.parametrize("name", ["_x.csv", ".x.csv", "x.csv._COPYING_"])
+def test_a_name_that_spark_passes_over_is_left_out_by_patterns_and_refused(landing: Path, name: str) -> None:
+    """A1: Spark reads such a file as if it had no rows."""
+    (landing / "weather" / name).touch()
+    assert len(bounds_of(f"{landing}/weather/*csv*").files) == 2
+    with pytest.raises(InvalidInput, match="Spark passes over such files"):
+        bounds_of(f"{landing}/weather/{name}")
 
 
 def test_a_program_reads_its_files_by_itself(landing: Path) -> None:

@@ -567,6 +567,17 @@ def test_each_file_is_read_once_by_python(
         assert sorted(row.id for row in found.collect()) == [number for number in range(count) if number != 1]
 
 
+@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "x.parquet._COPYING_"])
+def test_a_file_that_spark_passes_over_has_its_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """R22: Spark's own reader returns none of them, and no error."""
+    ids = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    for each in (name, "y.parquet"):
+        pq.write_table(pa.table([[1, 2]], schema=pa.schema([ids])), tmp_path / each)
+    for names in ([name], [name, "y.parquet"]):
+        files = [f"file://{tmp_path}/{each}" for each in names]
+        assert reads.files_dataframe(spark, files, pa.schema([ids])).count() == 2 * len(names)
+
+
 def _plan(df: DataFrame) -> str:
     with redirect_stdout(StringIO()) as text:
         df.explain()
