@@ -10,10 +10,13 @@ import pytest
 
 from airflow_provider.coordination.commits import regroup
 from airflow_provider.coordination.upkeep import compact as compacting
-from airflow_provider.domain.errors import Conflict, Unavailable
+from airflow_provider.domain.errors import Conflict, ForeignCommit, Unavailable
+from airflow_provider.domain.topology import increment
 from airflow_provider.domain.version import HeldFile
 from tests.contract.coordination_world import DOMAIN, World, day, owner
+from tests.contract.restating import opened, published, restated
 from tests.contract.test_coordination_compacting import PAST_GRACE, compact, job_of, loaded, seen
+from tests.contract.test_coordination_foreign import commit
 
 
 def test_an_epoch_that_cannot_be_separated_from_others_is_not_replaced(
@@ -99,3 +102,20 @@ def test_a_vacuum_does_not_look_for_a_lost_file_without_end(
     with pytest.raises(Unavailable, match="a file is missing"):
         world.retention.vacuum(DOMAIN)
     assert len(calls) == 1
+
+
+def test_a_restatement_within_a_unit_says_what_another_program_has_added(file_world: World) -> None:
+    """R17, R28, R41: its epoch does not get files of its own from under rows that readers keep from being adopted."""
+    world = file_world
+    base = job_of(world, outputs=[world.table("t", on_foreign_commit="adopt")])
+    copy = job_of(world, "c", inputs=[increment(world.table("t"))])
+    loaded(world, base, copy)
+    compact(world)
+    opened(world, "t", 29)
+    for job in (base, copy):
+        restated(world, job, 29, [290])
+    commit(world, "t", "append", {29: [7]})
+    before = world.exactly()
+    with pytest.raises(ForeignCommit, match="another program wrote to it"):
+        published(world)
+    assert world.exactly() == before

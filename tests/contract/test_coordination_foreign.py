@@ -40,7 +40,7 @@ from tests.contract.coordination_world import (
 )
 from tests.contract.interruptions import Died, interrupted
 from tests.contract.outside_commits import add_plain_files, change_layout, commit_outside, upgrade
-from tests.contract.restating import NAME, WHY, opened, published, restated
+from tests.contract.restating import NAME, WHY, opened, published, restated, sound
 
 Slices = Mapping[int, Sequence[int]]
 
@@ -380,6 +380,48 @@ def test_rows_are_not_adopted_into_an_epoch_with_committed_readers(table_world: 
     with pytest.raises(DependentReaders) as refused:
         world.coordinator.publish(attempt)
     assert [reader.job for reader in refused.value.readers] == ["r"]
+    assert world.exactly() == before
+
+
+@pytest.mark.parametrize("call", ["", "table.compare", "table.prepare"])
+def test_a_restatement_replaces_what_its_members_keep_from_being_adopted(
+    table_world: World, call: str
+) -> None:
+    """R17, R18, R28: as the error of the publish before it advises; the table goes on. Or they come meanwhile."""
+    world = table_world
+    job, reader = world.job("t", [adopting(world)]), world.job("r", inputs=[world.table("t")])
+    for each in (job, reader):
+        world.run(each, day(1), [1])
+    if not call:
+        commit(world, "t", "append", {1: [7]})
+        with pytest.raises(DependentReaders):
+            world.run(job, day(2), [2])
+    opened(world, "t", 1)
+    for each in (job, reader):
+        restated(world, each, 1, [5])
+    come = interrupted(world, lambda: commit(world, "t", "append", {1: [7]}), call)
+    assert (come.restatements if call else world.coordinator.restatements).publish(DOMAIN, NAME) == 3
+    assert world.rows("t", "r") == {"t": [(1, 5)], "r": [(1, 5)]}
+    assert sound(world)
+    world.run(job, day(2), [2])
+    assert world.rows("t") == {"t": [(1, 5), (2, 2)]}
+    assert world.engine_rows("t") == [(1, 5), (2, 2)]
+
+
+def test_a_restatement_says_what_it_does_not_replace(table_world: World) -> None:
+    """R17, R28: rows beside its members, which committed readers keep from being adopted: no reader joins for them."""
+    world = table_world
+    job, reader = world.job("t", [adopting(world)]), world.job("r", inputs=[increment(world.table("t"))])
+    for number in (1, 2):
+        for each in (job, reader):
+            world.run(each, day(number), [number])
+    commit(world, "t", "append", {1: [7], 2: [8]})
+    opened(world, "t", 1)
+    for each in (job, reader):
+        restated(world, each, 1, [5])
+    before = world.exactly()
+    with pytest.raises(ForeignCommit, match="another program wrote to it"):
+        published(world)
     assert world.exactly() == before
 
 

@@ -19,7 +19,7 @@ from airflow_provider.coordination.attempts.member import (
 )
 from airflow_provider.coordination.attempts.published_together import PublishedTogether
 from airflow_provider.coordination.attempts.reserve import Race
-from airflow_provider.coordination.commits.adopt import adopt
+from airflow_provider.coordination.commits.adopt import adopt, replaced_version
 from airflow_provider.coordination.commits.catch_up import catch_up, is_torn
 from airflow_provider.coordination.commits.commit import CommitBuilder
 from airflow_provider.coordination.commits.dependents import ALONE, rewrite_requirements
@@ -45,12 +45,9 @@ from airflow_provider.domain.records import (
     topology_key,
 )
 from airflow_provider.domain.registration import refuse_not_own
-from airflow_provider.domain.restatement import (
-    as_committed,
-    change_set_of_restatement,
-)
+from airflow_provider.domain.restatement import RestatementRecord, as_committed, change_set_of_restatement
 from airflow_provider.domain.rewrites import with_rewrites
-from airflow_provider.domain.topology import OnForeignCommit, Table
+from airflow_provider.domain.topology import Table
 from airflow_provider.domain.version import RewriteLog, TableRecord, shown
 from airflow_provider.domain.watermark import merged
 from airflow_provider.stores.base import Exists, Put, Reading, RequirementFailed, Transaction
@@ -170,6 +167,10 @@ class Publish:
         return tuple({sink.name: sink for attempt in self.attempts for sink in attempt.sinks}.values())
 
     @property
+    def _within(self) -> RestatementRecord | None:
+        return None if self.together is None else self.together.stamped.record
+
+    @property
     def _change_set(self) -> ChangeSetId:
         if self.together is not None:
             return change_set_of_restatement(self.together.name, self.together.stamped.record.kind)
@@ -270,8 +271,7 @@ class Publish:
         """
         domain, own = self._domain, [sink.table.name for sink in sinks]
         store, topology = self.context.store, reading.of(topology_key(domain))
-        together, defaults = self.together, self.context.defaults
-        beside = ALONE if together is None else together.beside
+        beside = ALONE if self.together is None else self.together.beside
         return [
             required
             for commits, spans in _changed(sinks).items()
@@ -282,7 +282,7 @@ class Publish:
                 names,
                 span,
                 topology,
-                defaults=defaults,
+                defaults=self.context.defaults,
                 own=own,
                 commits=commits,
                 beside=beside,
@@ -318,29 +318,33 @@ class Publish:
         self, sinks: list[_Sink], commit: CommitBuilder
     ) -> list[tuple[Publication, Prepared]] | None:
         """Prepare every sink; None when another commit moved a table since it was read (R11: try again on it)."""
+        separated = False
         try:
             if any(self._separate(sink) for sink in sinks):
                 return None
+            separated = True
             return [self._prepare(sink, commit) for sink in sinks]
         except (ForeignCommit, TablesAhead, Unavailable) as error:
             if isinstance(error, ForeignCommit):  # an adoption moves the table: publish decides anew (R17)
+                if separated and any(self._replaced(sink) is not None for sink in sinks):
+                    return None  # they came after the version was decided
                 for sink in sinks:
-                    if sink.table.on_foreign_commit is OnForeignCommit.ADOPT:
-                        adopt(self.context, sink.table)
+                    adopt(self.context, sink.table, met=error, within=self._within)
             now = self.context.store.read(self._domain, [sink.hot.key for sink in sinks])
             if all(now.of(sink.hot.key).version == sink.hot.version for sink in sinks):
                 raise
             return None
 
+    def _replaced(self, sink: _Sink) -> int | None:
+        return replaced_version(self.context, sink.table, sink.hot.record, sink.replaced, self._within)
+
     def _separate(self, sink: _Sink) -> bool:
         """Take the epochs that are replaced out of files with the rows of others; return whether there were any."""
-        by = str(self.attempts[0].owner)
-        return separate(self.context, sink.hot, sink.replaced, by=by)
+        return separate(self.context, sink.hot, sink.replaced, by=str(self.attempts[0].owner))
 
     def _prepare(self, sink: _Sink, commit: CommitBuilder) -> tuple[Publication, Prepared]:
         before = sink.hot.record
-        after = before.progress.adding(*sink.intervals)
-        shows = shown(before, after, self.context.store.format)
+        shows = shown(before, before.progress.adding(*sink.intervals), self.context.store.format)
         last = sink.slices[-1].member
         publication = replace(
             commit.next_version(sink.table, before.ref, shows, self._change_set),
@@ -351,6 +355,7 @@ class Publish:
                 for committable in piece.member.output[sink.table.name]
             ),
             pointed=is_pointed(commit.reading, sink.table),
+            adopts=self._replaced(sink),
             revision=last.attempt.revision if len(sink.slices) == 1 else 0,
             token=last.record.output_token,
         )

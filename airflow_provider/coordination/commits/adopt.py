@@ -7,6 +7,7 @@ while committed epochs have read them, and an attempt that is about to publish o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from airflow_provider.coordination.commits.commit import CommitBuilder
@@ -15,12 +16,13 @@ from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
-from airflow_provider.domain.errors import Conflict
+from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import rewrite_log_key, table_key, topology_key
+from airflow_provider.domain.restatement import RestatementRecord
 from airflow_provider.domain.rewrites import with_rewrite
-from airflow_provider.domain.topology import Table
+from airflow_provider.domain.topology import OnForeignCommit, Table
 from airflow_provider.domain.version import TableRecord, shown
 from airflow_provider.stores.base import Put
 from airflow_provider.tables.base import Publication
@@ -28,17 +30,53 @@ from airflow_provider.tables.pointer_status import Compared, PointerStatus
 from airflow_provider.tables.projection import foreign_commit
 
 
-def adopt(context: Context, table: Table) -> bool:
-    """Make another program's rows in *table* part of the epochs that they name; return whether there were any.
+def adopt(
+    context: Context,
+    table: Table,
+    *,
+    met: ForeignCommit | None = None,
+    within: RestatementRecord | None = None,
+) -> bool:
+    """Make another program's rows in *table* part of the epochs that they name, if its job declares it.
 
+    :return: whether there were any.
+    :param met: error of the publish that has met the rows. :param within: the restatement or group that it is of. A
+        restatement takes readers in for what it replaces, and would do so in vain for an adoption: *met* is raised
+        in place of DependentReaders.
     :raises ForeignCommit: the rows name an epoch that is not committed, do not descend from a published version, or
         lie in files that cuts do not read.
     :raises DependentReaders: committed epochs have read what they change.
     """
-    return context.retry(
-        _Adoption(context, table).run,
-        Conflict.of_others(f"table {table.name!r}", "committing to it"),
-    )
+    if table.on_foreign_commit is not OnForeignCommit.ADOPT:
+        return False
+    lost = Conflict.of_others(f"table {table.name!r}", "committing to it")
+    try:
+        return context.retry(_Adoption(context, table).run, lost)
+    except DependentReaders as readers:
+        if met is None or within is None or within.is_group:
+            raise
+        raise met from readers
+
+
+def replaced_version(
+    context: Context,
+    table: Table,
+    record: TableRecord,
+    replaced: Iterable[Interval],
+    within: RestatementRecord | None,
+) -> int | None:
+    """Return another program's version of *table* that changes no epochs but those *replaced*; None without one.
+
+    A restatement is published on top of it: an adoption before would change what its members have read (R18).
+
+    :param within: the restatement; a revert replaces no rows of another program (R30), and what is none adopts them.
+    """
+    if within is None or within.reverts is not None or table.on_foreign_commit is not OnForeignCommit.ADOPT:
+        return None
+    found = context.formats[table.format].compare(table, record.ref)
+    if found.status is not PointerStatus.FOREIGN or found.foreign.obstacle:
+        return None
+    return found.version if {span.end for span in replaced}.issuperset(found.foreign.epochs) else None
 
 
 def foreign_span(table: Table, record: TableRecord, found: Compared) -> Interval:
