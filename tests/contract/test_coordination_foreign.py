@@ -335,6 +335,28 @@ def test_an_open_revert_takes_no_rows_away_that_were_adopted_since(
     assert world.rows("t") == {"t": [(1, 5), (2, 6), (2, 7)]}
 
 
+@pytest.mark.parametrize("adopts", ["the publish", "another process"])
+def test_a_revert_looks_again_for_rows_that_come_while_it_is_published(
+    table_world: World, adopts: str
+) -> None:
+    """R17, R30: they come after it has looked, and before its commit."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    opened(world, "t", 1)
+    restated(world, job, 1, [5])
+    published(world)
+
+    def come() -> None:
+        commit(world, "t", "append", {1: [7]})
+        if adopts != "the publish":
+            recover(world.coordinator.context, DOMAIN)
+
+    with pytest.raises(TopologyError, match=r"t .2024-01-01.* has rows of another program .*CSN 3"):
+        interrupted(world, come, "table.prepare").restatements.revert(DOMAIN, NAME, **WHY)
+    assert world.rows("t") == {"t": [(1, 5), (1, 7)]}
+
+
 def test_rows_adopted_into_other_epochs_stay_when_a_restatement_is_taken_back(table_world: World) -> None:
     """R17, R30: and so do those that the epoch had before."""
     world = table_world

@@ -16,7 +16,7 @@ from airflow_provider.domain.errors import Conflict
 from airflow_provider.domain.identifiers import DomainName, JobName, RestatementId, TableName
 from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.lease import LeaseRecord
-from airflow_provider.domain.records import Stamped, lease_key, topology_key
+from airflow_provider.domain.records import Stamped, lease_key, table_key, topology_key
 from airflow_provider.domain.restatement import (
     REVERTIBLE,
     RestatementRecord,
@@ -39,6 +39,7 @@ class PublishedTogether:
     :param stamped: its record. :param epochs: its members, without those of a group that are committed already.
     :param staged: these by the table that they write, by time.
     :param topology: version of the domain's record at which no other member of a group was waited for.
+    :param looked: CSN of the head before the tables of a revert were looked at: whether its copies may be published.
     """
 
     name: RestatementId
@@ -46,6 +47,7 @@ class PublishedTogether:
     epochs: frozenset[tuple[JobName, Interval]]
     staged: Mapping[TableName, Sequence[StagedEpoch]]
     topology: int | None = None
+    looked: int | None = None
 
     @classmethod
     def of(
@@ -54,6 +56,7 @@ class PublishedTogether:
         stamped: Stamped[RestatementRecord],
         members: Iterable[tuple[Attempt, StagedEpoch]],
         topology: int | None = None,
+        looked: int | None = None,
     ) -> PublishedTogether:
         staged: dict[TableName, list[StagedEpoch]] = {}
         published = [*members]
@@ -63,7 +66,14 @@ class PublishedTogether:
         for found in staged.values():
             found.sort(key=_end)
         epochs = ((epoch.job, epoch.interval) for _, epoch in published)
-        return cls(name=name, stamped=stamped, epochs=frozenset(epochs), staged=staged, topology=topology)
+        return cls(
+            name=name,
+            stamped=stamped,
+            epochs=frozenset(epochs),
+            staged=staged,
+            topology=topology,
+            looked=looked,
+        )
 
     @property
     def beside(self) -> Beside:
@@ -106,10 +116,14 @@ class PublishedTogether:
         """Refuse to publish a restatement that is over, or has other members than were read.
 
         :raises InvalidInput: it is over. :raises Conflict: others have changed it.
-        :raises DomainMoved: the domain is elsewhere. :raises ReadAgain: a group may wait for other jobs by now.
+        :raises DomainMoved: the domain is elsewhere. :raises ReadAgain: a group may wait for other jobs by now, or the
+            tables of a revert may have rows that were not there when it was looked.
         """
         refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
         if self.topology not in (None, reading.of(topology_key(self._domain)).version):
+            raise ReadAgain
+        tables = (reading.of(table_key(self._domain, name)) for name in self.staged)
+        if self.looked is not None and any((table.csn or 0) > self.looked for table in tables):
             raise ReadAgain
         stamped = reading.of(self.stamped.key)
         refuse_closed(self.name, stamped.record, incarnation=reading.head.incarnation, now=reading.now)

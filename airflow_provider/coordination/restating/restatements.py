@@ -412,7 +412,7 @@ class Restatements:
         now = self._now(domain, name)
         reading = self.reader.read(now.domain, [])
         refuse_closed(now.name, now.record, incarnation=reading.head.incarnation, now=reading.now)
-        return now
+        return replace(now, head=reading.head.csn)
 
     def _restatement_now(self, domain: str, name: str, what: str) -> MembersNow:
         """:raises InvalidInput: it is over, or the barrier of a group, which has no *what*."""

@@ -71,13 +71,18 @@ class StagedMember:
 
 @dataclass(frozen=True, slots=True)
 class MembersNow:
-    """Reader of the members of the restatement *name*. :param stamped: its record. :param ttl: of their locks."""
+    """Reader of the members of the restatement *name*.
+
+    :param stamped: its record. :param ttl: of their locks. :param head: CSN of the domain's head when it was read to
+        be published.
+    """
 
     reader: MetadataReader
     domain: DomainName
     name: RestatementId
     stamped: Stamped[RestatementRecord]
     ttl: timedelta = DEFAULTS.lock_ttl
+    head: int | None = None
 
     @property
     def record(self) -> RestatementRecord:
@@ -136,9 +141,9 @@ class MembersNow:
 
         :param topology: version of the domain's record before they were found to be all that a group waits for.
         """
-        return PublishedTogether.of(
-            self.name, self.stamped, [(member.attempt, member.staged) for member in staged], topology
-        )
+        members = [(member.attempt, member.staged) for member in staged]
+        looked = None if self.record.reverts is None else self.head
+        return PublishedTogether.of(self.name, self.stamped, members, topology, looked)
 
     def output(self, staged: Sequence[StagedMember]) -> str:
         """Return the digest of what is staged: what an approval is about."""
