@@ -527,6 +527,20 @@ def test_two_publishes_adopt_once(table_world: World) -> None:
     assert [stamped.record.by for stamped in world.commits()].count("another program") == 1
 
 
+def test_rows_that_come_during_an_adoption_are_adopted_with_the_others(table_world: World) -> None:
+    """R17: the other program writes twice in a row, and the second commit meets an adoption of the first."""
+    world = table_world
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    commit(world, "t", "append", {1: [7]})
+    again = interrupted(world, lambda: commit(world, "t", "append", {1: [8]}), "table.prepare", 1)
+    again.publish(attempt)
+    assert world.rows("t") == {"t": [(1, 1), (1, 7), (1, 8), (2, 2)]}
+    assert len(world.commits()) == 3
+
+
 @pytest.mark.parametrize("call", ["table.compare", "store.transact", "table.published", "table.prepare"])
 def test_interrupted_adoption_is_finished_by_the_next_publish(table_world: World, call: str) -> None:
     """R15, R17: the next publish of the attempt adopts, or finds that it is done."""

@@ -16,6 +16,7 @@ from airflow_provider.coordination.commits.places import refuse_elsewhere
 from airflow_provider.coordination.commits.sealed import refuse_sealed
 from airflow_provider.coordination.commits.table_commits import ADOPTED_BY, prepared_or_moved, written_out
 from airflow_provider.coordination.context import Context
+from airflow_provider.coordination.retrying import ReadAgain
 from airflow_provider.domain.errors import Conflict, DependentReaders, ForeignCommit
 from airflow_provider.domain.identifiers import ChangeSetId, DomainName
 from airflow_provider.domain.interval import Interval
@@ -108,7 +109,7 @@ class _Adoption:
         return self.table.domain
 
     def run(self) -> bool:
-        """:raises RequirementFailed: a record that it read has changed meanwhile."""
+        """:raises RequirementFailed: a record that it read has changed meanwhile. :raises ReadAgain: the table has."""
         name, domain = self.table.name, self._domain
         own, of_log, of_domain = table_key(domain, name), rewrite_log_key(domain, name), topology_key(domain)
         reading = self.context.store.read(domain, [own, of_log, of_domain])
@@ -124,7 +125,12 @@ class _Adoption:
         topology = reading.of(of_domain)
         commit.require(*rewrite_requirements(store, domain, [name], span, topology, defaults=defaults))
         publication = self._publication(commit, stamped.record, found)
-        prepared = prepared_or_moved(store, formats, publication, stamped)
+        try:
+            prepared = prepared_or_moved(store, formats, publication, stamped)
+        except ForeignCommit as error:
+            if formats[self.table.format].compare(self.table, stamped.record.ref).version == found.version:
+                raise
+            raise ReadAgain from error  # the other program has written again since
         commit.show(stamped, written_out(stamped), span, publication, prepared)
         log = reading.of(of_log)
         commit.hold(log)
