@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,9 +14,15 @@ from airflow_provider.coordination.upkeep.recover import recover
 from airflow_provider.domain.columns import rename
 from airflow_provider.domain.defaults import DEFAULTS
 from airflow_provider.domain.errors import NotReady
-from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, values_of
+from airflow_provider.domain.topology import Job, previous
+from tests.contract.coordination_world import DOMAIN, World, barrier, day, owner, rows, values_of
+from tests.contract.draft_engine import PyicebergEngine
 from tests.contract.interruptions import Died, interrupted
+from tests.contract.test_coordination_foreign import commit
 from tests.services.catalog_server import application, connected, served
+
+if TYPE_CHECKING:
+    from airflow_provider.tables.iceberg.format import IcebergFormat
 
 PAST_GRACE = DEFAULTS.retention_grace * 2
 
@@ -178,3 +185,29 @@ def test_cat2_engine_with_the_address_of_a_cut(file_world: World) -> None:
             world.run(job, day(1), [number * 10], owner(f"again {number}"))
         assert loaded == {"d": [(1, 1)], "e": [(1, 1)]}
         assert values_of(connected(uri, DOMAIN).load_table((DOMAIN, "e")).scan().to_arrow()) == [(3, 3)]
+
+
+def test_compaction_does_not_stop_statements_that_begin_with_its_rows(file_world: World) -> None:
+    """R17, R24: the next slice shares files of before, which the head lacks; they stay as long as the slice does."""
+    world = file_world
+    job = world.job("t", [world.table("t", kind="full")], inputs=[previous(world.table("t", kind="full"))])
+    for number in (1, 2):
+        drafted(world, job, number)
+    commit(world, "t", "replace", {2: [1, 2]})
+    drafted(world, job, 3)
+    world.clock.advance(timedelta(days=2))
+    world.keeper().vacuum(DOMAIN)
+    assert world.rows("t") == {"t": [(3, 1), (3, 2), (3, 3)]}
+    assert world.rows("t", at=barrier(2)) == {"t": [(2, 1), (2, 2)]}
+    assert as_a_cut(world, "t") == {"t": [(3, 1), (3, 2), (3, 3)]}
+
+
+def drafted(world: World, job: Job, number: int) -> None:
+    """Compute one epoch of a full table by a statement that adds a row to those of the epoch before."""
+    attempt, tables = world.begin(job, day(number)), cast("IcebergFormat", world.formats["iceberg"])
+    info = world.coordinator.columns(attempt, "t") or tables.create(attempt.sinks[0], rows([]).schema)
+    base, _ = world.coordinator.input(attempt, "t")
+    draft = tables.open_draft(world.coordinator.place(attempt, "t"), info, base if base.ref else None)
+    PyicebergEngine().insert(draft, rows([number]).to_batches()[0])
+    world.coordinator.written(attempt, "t", tables.describe_draft(draft))
+    world.coordinator.publish(attempt)

@@ -78,6 +78,7 @@ def prepare(
     head = metadata.current_snapshot()
     pointed = [] if head is None else manifests.live(lists(head.manifest_list))
     every = manifests.live(slices(publication.base, metadata, pointed, lists))
+    _refuse_lost_files(publication, layout, [*every, *_left(publication.base, metadata, lists)])
     added_parts.refuse_wrong(publication, layout, every, str(metadata.table_uuid))
     after, changed_rows = _next_manifests(publication, layout, every, pointed, snapshot_id)
     files, listed = _lists(metadata, layout.directory, after, snapshot_id)
@@ -188,6 +189,16 @@ def slices(
     return [*hidden, *pointed]
 
 
+def _left(base: TableRef | None, metadata: TableMetadata, lists: Lists) -> list[ManifestFile]:
+    """Return the manifests of the base if another program has compacted it since, and the head lacks its files.
+
+    No retention deletes these before the next version is published, which holds those that it names.
+    """
+    if base is None or base.version == metadata.current_snapshot_id:
+        return []
+    return manifests.live(lists(base.location))
+
+
 def _next_manifests(
     publication: Publication,
     layout: manifests.Layout,
@@ -199,7 +210,6 @@ def _next_manifests(
 
     Shown and hidden manifests are folded separately, so that a slice is shown or hidden without being rewritten.
     """
-    _refuse_lost_files(publication, layout, every)
     removed = spans.Removed.of(publication.removes)
     kept = list(manifests.without(layout, every, removed, snapshot_id)) if publication.removes else every
     units.refuse_within(publication, layout, kept)
@@ -241,10 +251,10 @@ def _lists(
     return files, listed
 
 
-def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head: list[ManifestFile]) -> None:
-    """Refuse a slice whose shared files have left the head: retention may delete files that no version holds.
+def _refuse_lost_files(publication: Publication, layout: manifests.Layout, held: list[ManifestFile]) -> None:
+    """Refuse a slice whose shared files have left the table: retention may delete files that no version holds.
 
-    :raises Unavailable: names one of those files.
+    :param held: manifests of the head and of the base. :raises Unavailable: names one of those files.
     """
     for part in (part for _, output in publication.adds for part in output.parts):
         barrier = manifests.carried_barrier(part)
@@ -252,7 +262,7 @@ def _refuse_lost_files(publication: Publication, layout: manifests.Layout, head:
             continue
         entries = manifest_files.entries(layout.io, manifests.staged(part, 0))
         own = {entry.data_file.file_path for entry in entries}
-        lost = own - {file.file_path for _, file in manifests.slice_of(layout.io, head, barrier)}
+        lost = own - {file.file_path for _, file in manifests.slice_of(layout.io, held, barrier)}
         if lost:
             raise Unavailable(
                 f"{min(lost)}, which this slice of table {publication.table.name!r} shares with that of "
