@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.mutant import RACES, REWRITES, Mutant
+from tests.mutants.outside import PLANTED_BY_OTHERS
 
 BEGINNING = "coordination/attempts/begin.py"
 CALENDARS = "tests/contract/test_coordination_calendars.py"
@@ -415,4 +416,5 @@ OF_PUBLISHING = (
         tests=(FORMATS,),
         by="test_a_snapshot_says_what_it_changes",
     ),
+    *PLANTED_BY_OTHERS,
 )
