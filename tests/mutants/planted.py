@@ -404,7 +404,7 @@ PLANTED = (
         name="engines without cuts see what the table had before the commit",
         rule="R17",
         file=PUBLISHING,
-        old="shows = shown(before, after, self.context.store.format)",
+        old="shows = shown(before, before.progress.adding(*sink.intervals), self.context.store.format)",
         new="shows = shown(before, before.progress, self.context.store.format)",
         tests=(ENGINES,),
         by="test_cat1_current_version",
