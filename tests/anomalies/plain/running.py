@@ -42,7 +42,7 @@ NO_STORE = (
     "Airflow's own database is not asked by those who write."
 )
 NO_TOKENS = "There are no attempts and no tokens: both children write, as in ATT1."
-NO_RECORD = "There is no lock and no record of one that could be damaged: whoever comes writes, as in ATT2."
+NO_RECORD = "There is no lock and no record of one that could be damaged: any program may write, as in ATT2."
 ONE_STATE = "It keeps no versions: the table has one state, of which nothing can go."
 NO_INCARNATION = (
     "There is no store beside the tables that could come back older than they are. Tables that come back from a "
