@@ -110,7 +110,7 @@ def correct_with_epochs(stack: DemoStack, say: Say, *, period_s: float) -> Corre
 
 
 def correct_the_twin(stack: DemoStack, say: Say, dags: Sequence[str], *, period_s: float) -> ReadCounts:
-    """Correct the twin's first day at the source, and clear the tasks of all its runs, while readers read.
+    """Correct the twin's days at the source, and clear the tasks of all its runs, while readers read.
 
     :param dags: in the order in which data flows.
     """
@@ -118,10 +118,11 @@ def correct_the_twin(stack: DemoStack, say: Say, dags: Sequence[str], *, period_
     until = _Reads(stack.reads, TWIN, readers)
     until.have_read(LEAST_READS)
     stack.correct(stack.plan.twin_corrected)
+    say(f"Corrected the flights of {' and '.join(map(str, stack.plan.twin_corrected))} at the source.")
     runs = [(dag, str(run["dag_run_id"])) for dag in dags for run in rest.dag_runs(dag)]
     for dag, run in runs:
         rest.clear(dag, run)
-    say(f"Cleared the tasks of {len(runs)} runs of the twin, whose first day was corrected at the source.")
+    say(f"Cleared the tasks of {len(runs)} runs of the twin.")
     next_line_at = time.monotonic() + LINE_EVERY_S
     while left := sum(run["state"] not in FINISHED for dag in dags for run in rest.dag_runs(dag)):
         stack.check()

@@ -34,6 +34,12 @@ class Moment:
     notes: tuple[str, ...]
 
 
+def clock(started: float) -> str:
+    """Return the minutes and seconds since *started*, of ``time.monotonic()``."""
+    minutes, seconds = divmod(int(time.monotonic() - started), 60)
+    return f"{minutes:02d}:{seconds:02d}"
+
+
 class Progress:
     """Shows moments, on a terminal as a grid that is redrawn.
 
@@ -72,7 +78,7 @@ class Progress:
             self._line(moment)
 
     def _grid(self, moment: Moment) -> Table:
-        grid = Table(title=f"{self._clock()}  {moment.title}", title_justify="left")
+        grid = Table(title=f"{clock(self._started)}  {moment.title}", title_justify="left")
         grid.add_column("DAG")
         for day in self._days:
             grid.add_column(f"{day:%d %b}", justify="center")
@@ -95,8 +101,4 @@ class Progress:
         facts = [f"{done}/{sum(map(len, self._dags.values()))} runs done", *moment.notes]
         if running:
             facts.append("running " + ", ".join(running[:4]))
-        self._console.print(f"{self._clock()} {moment.title}: " + "; ".join(facts), soft_wrap=True)
-
-    def _clock(self) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
-        return f"{minutes:02d}:{seconds:02d}"
+        self._console.print(f"{clock(self._started)} {moment.title}: " + "; ".join(facts), soft_wrap=True)

@@ -22,7 +22,7 @@ from demo.correction import Corrected, correct_the_twin, correct_with_epochs
 from demo.faults import Aim
 from demo.figures import Figures, ReadCounts, budgets_s
 from demo.phase import Outcome, Phase, Pipeline
-from demo.progress import Progress
+from demo.progress import Progress, clock
 from demo.published import Published, cuts_there, published
 from demo.source import Days
 from demo.stack import DemoStack, Plan
@@ -143,7 +143,7 @@ _STAGES = {
     "epochs": "with epochs",
     "correction": "to correct past days, and to take that back",
     "twin": "of the naive twin",
-    "twin_correction": "to correct the twin's first day",
+    "twin_correction": "to correct the twin's days",
     "stop": "to stop everything",
 }
 
@@ -230,18 +230,22 @@ def _both_halves(
     settings = stack.store.settings
     found = published(settings, DOMAIN), published(settings, WORDS_DOMAIN).epochs
     there = cuts_there(settings, DOMAIN, days=plan.epochs.ends, a_day=EPOCHS_A_DAY, besides=WEEKLY_JOBS)
+
+    def say(words: str) -> None:
+        console.print(f"{clock(started)} {words}", soft_wrap=True)
+
     corrected, twin, twin_corrected = None, None, None
     if plan.corrected and not epochs.failed_runs:
         with stages.measured("correction"):
             period_s = READ_PERIOD_S / stack.warehouse.pace
-            corrected = correct_with_epochs(stack, console.print, period_s=period_s)
+            corrected = correct_with_epochs(stack, say, period_s=period_s)
     if plan.twin:
         with stages.measured("twin"):
             twin = _half(stack, console, started, _twin(plan.twin, stack.warehouse.pace), tuple)
         if plan.twin_corrected and not twin.failed_runs:
             with stages.measured("twin_correction"):
                 period_s = TWIN_READ_PERIOD_S / stack.warehouse.pace
-                twin_corrected = correct_the_twin(stack, console.print, TWIN_DAGS[:-1], period_s=period_s)
+                twin_corrected = correct_the_twin(stack, say, TWIN_DAGS[:-1], period_s=period_s)
     return Result(
         epochs=epochs,
         twin=twin,

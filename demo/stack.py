@@ -87,8 +87,8 @@ class Plan:
 
     @property
     def twin_corrected(self) -> tuple[date, ...]:
-        """The same for the twin: its first day of several."""
-        return (self.twin.first,) if self.twin and self.twin.count > 1 else ()
+        """The same for the twin: two of its days, if it has several."""
+        return tuple(self.twin)[:2] if self.twin and self.twin.count > 1 else ()
 
     def save(self, home: Path) -> None:
         """Keep it in a home, so that ``make up`` starts the same again."""
