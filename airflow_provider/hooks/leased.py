@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaseOf:
-    """Name and owner of the lease of one try of a task: one lease, whichever process ends the try, and how often."""
+    """Name and owner of the lease of a try of a task: one, however often and by which process the try is ended."""
 
     name: str
     owner: str

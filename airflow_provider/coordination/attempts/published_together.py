@@ -39,7 +39,7 @@ class PublishedTogether:
     :param stamped: its record. :param epochs: its members, without those of a group that are committed already.
     :param staged: these by the table that they write, by time.
     :param topology: version of the domain's record at which no other member of a group was waited for.
-    :param looked: CSN of the head before the tables of a revert were looked at: whether its copies may be published.
+    :param looked: CSN of the head before a revert looked for rows that its copies would take away.
     """
 
     name: RestatementId
@@ -117,7 +117,7 @@ class PublishedTogether:
 
         :raises InvalidInput: it is over. :raises Conflict: others have changed it.
         :raises DomainMoved: the domain is elsewhere. :raises ReadAgain: a group may wait for other jobs by now, or the
-            tables of a revert may have rows that were not there when it was looked.
+            tables of a revert may have rows that the look at them did not find.
         """
         refuse_sealed(self._domain, reading.get(topology_key(self._domain)))
         if self.topology not in (None, reading.of(topology_key(self._domain)).version):

@@ -70,7 +70,7 @@ def replaced_version(
 
     A restatement is published on top of it: an adoption before would change what its members have read (R18).
 
-    :param within: the restatement; a revert replaces no rows of another program (R30), and what is none adopts them.
+    :param within: the restatement; a revert replaces no rows of another program (R30), and other commits adopt them.
     """
     if within is None or within.reverts is not None or table.on_foreign_commit is not OnForeignCommit.ADOPT:
         return None
