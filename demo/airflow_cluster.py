@@ -99,7 +99,7 @@ class AirflowCluster:
     def wait_until_healthy(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until every component says that it is healthy, to this cluster's own API server.
 
-        :raises PortInUseError: when somebody else has taken the API server's port meanwhile.
+        :raises PortInUseError: when another process has taken the API server's port meanwhile.
         :raises ProcessFailedError: when one ends, or the time is over, before that.
         """
         deadline = time.monotonic() + timeout_s
@@ -192,7 +192,7 @@ class AirflowCluster:
 
 
 def own_environment(python_path: list[Path]) -> dict[str, str]:
-    """Give this process's environment without Airflow's and Spark's settings of somebody else.
+    """Give this process's environment without settings of Airflow and Spark that it was started with.
 
     The interpreter's own folder leads PATH, since Airflow's hook starts ``spark-submit`` by name.
     """

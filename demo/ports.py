@@ -1,8 +1,8 @@
 """The ports that a demo needs: free before it starts, kept from other demos while it runs, and its own servers' then.
 
-A server takes its port seconds after the demo has looked, and whoever asks at that address meanwhile may be answered
-by somebody else's. So a demo holds the UDP port of the same number from its first second on: no other demo gets that,
-from whichever folder it starts, and the system frees it at the demo's end, however it ends.
+A server takes its port seconds after the demo has looked, and a client that asks at that address meanwhile may be
+answered by another server. So a demo holds the UDP port of the same number from its first second on: no other demo
+gets that, from whichever folder it starts, and the system frees it at the demo's end, however it ends.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Endpoint:
     def wait_for(self, process: ManagedProcess, *, timeout_s: float) -> None:
         """Wait until a process listens on it.
 
-        :raises PortInUseError: the process ended, and somebody else listens.
+        :raises PortInUseError: the process ended, and another one listens.
         :raises ProcessFailedError: it ended, or the time is over, before it listened.
         """
         try:

@@ -159,7 +159,7 @@ def owned_by(home: Path) -> list[psutil.Process]:
 
 
 def end_owned_by(home: Path, *, grace_s: float = STOP_GRACE_S) -> int:
-    """End every process that carries a home's mark, whoever its parent is.
+    """End every process that carries a home's mark, whichever its parent is.
 
     :returns: how many there were.
     """
@@ -174,7 +174,7 @@ def end_owned_by(home: Path, *, grace_s: float = STOP_GRACE_S) -> int:
 
 
 def wait_for_port(process: ManagedProcess, port: int, *, timeout_s: float) -> None:
-    """Wait until a process listens on a port; that somebody else answers there is no sign of it.
+    """Wait until a process listens on a port; that another one answers there is no sign of it.
 
     :raises ProcessFailedError: when it ends, or the time is over, before that.
     """

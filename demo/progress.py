@@ -90,7 +90,7 @@ class Progress:
         return grid
 
     def _line(self, moment: Moment) -> None:
-        """Print a line now and then, also when nothing has changed: whoever waits sees that it goes on."""
+        """Print a line now and then, also when nothing has changed: the user sees that it goes on."""
         if time.monotonic() < self._next_line_at:
             return
         self._next_line_at = time.monotonic() + LINE_EVERY_S

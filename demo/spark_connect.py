@@ -103,7 +103,7 @@ class SparkConnectServer:
     def wait_until_ready(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until it takes connections.
 
-        :raises PortInUseError: when somebody else has taken its port meanwhile.
+        :raises PortInUseError: when another process has taken its port meanwhile.
         :raises ProcessFailedError: when it ends, or the time is over, before that.
         """
         self.endpoint.wait_for(self.process, timeout_s=timeout_s)

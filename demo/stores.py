@@ -172,7 +172,7 @@ class PostgresqlStore(ServerStore):
         try:
             self._server.stop()
         except ServerFailedError:
-            if self._server.running:  # else somebody else has stopped it at the same time
+            if self._server.running:  # else another thread has stopped it at the same time
                 raise
 
     def check(self) -> None:
