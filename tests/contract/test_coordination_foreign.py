@@ -99,6 +99,15 @@ def adopting(world: World, name: str = "t") -> Table:
     return world.table(name, on_foreign_commit="adopt")
 
 
+def written_after_a_commit(world: World) -> Attempt:
+    """Return an attempt of the second day that has written, of an adopting table whose first day is committed."""
+    job = world.job("t", [adopting(world)])
+    world.run(job, day(1), [1])
+    attempt = world.begin(job, day(2))
+    world.write(attempt, [2])
+    return attempt
+
+
 def test_compaction_disturbs_neither_writer_nor_readers(table_world: World) -> None:
     """R17: neither the writer of the table, nor who reads it; it is no commit and no rewrite."""
     world = table_world
@@ -450,10 +459,7 @@ def test_a_restatement_says_what_it_does_not_replace(table_world: World) -> None
 def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
     """R17, I1: they would be in nobody's slice, or in that of an epoch that is yet to come."""
     world = table_world
-    job = world.job("t", [adopting(world)])
-    world.run(job, day(1), [1])
-    attempt = world.begin(job, day(2))
-    world.write(attempt, [2])
+    attempt = written_after_a_commit(world)
     commit(world, "t", "append", {2: [7]})
     with pytest.raises(ForeignCommit, match=r"no committed epoch .* ends at 2024-01-03"):
         world.coordinator.publish(attempt)
@@ -463,10 +469,7 @@ def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
 def test_rows_without_column_ids_are_not_adopted(file_world: World) -> None:
     """R17, I1: whatever is declared, since cuts would read nulls; the table goes on when they have been rewritten."""
     world = file_world
-    job = world.job("t", [adopting(world)])
-    world.run(job, day(1), [1])
-    attempt = world.begin(job, day(2))
-    world.write(attempt, [2])
+    attempt = written_after_a_commit(world)
     commit(world, "t", "add_files", {1: [7]})
     before = world.exactly()
     with pytest.raises(ForeignCommit, match="files without column ids"):
@@ -530,10 +533,7 @@ def test_two_publishes_adopt_once(table_world: World) -> None:
 def test_rows_that_come_during_an_adoption_are_adopted_with_the_others(table_world: World) -> None:
     """R17: the other program writes twice in a row, and the second commit meets an adoption of the first."""
     world = table_world
-    job = world.job("t", [adopting(world)])
-    world.run(job, day(1), [1])
-    attempt = world.begin(job, day(2))
-    world.write(attempt, [2])
+    attempt = written_after_a_commit(world)
     commit(world, "t", "append", {1: [7]})
     again = interrupted(world, lambda: commit(world, "t", "append", {1: [8]}), "table.prepare", 1)
     again.publish(attempt)
@@ -545,10 +545,7 @@ def test_rows_that_come_during_an_adoption_are_adopted_with_the_others(table_wor
 def test_interrupted_adoption_is_finished_by_the_next_publish(table_world: World, call: str) -> None:
     """R15, R17: the next publish of the attempt adopts, or finds that it is done."""
     world = table_world
-    job = world.job("t", [adopting(world)])
-    world.run(job, day(1), [1])
-    attempt = world.begin(job, day(2))
-    world.write(attempt, [2])
+    attempt = written_after_a_commit(world)
     commit(world, "t", "append", {1: [7]})
 
     def die() -> None:
