@@ -116,7 +116,7 @@ def within(store: pafs.FileSystem, folder: str) -> Iterator[pafs.FileInfo]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether patterns skip *name*: Spark returns no rows of a file with such a name, and no error."""
+    """Return whether patterns skip *name*. Spark returns no rows of files with nearly all such names, and no error."""
     return name.startswith(("_", ".")) or name.endswith("._COPYING_")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -101,13 +102,17 @@ def cut_rows(spark: SparkSession, cut_file: CutFile, wanted: StructType) -> Data
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep errors of the block out of the log: Airflow turns on what pyspark leaves off, at ERROR and with a stack."""
-    logger = PySparkLogger.getLogger("pyspark.sql.connect.logging")
-    before, logger.disabled = logger.disabled, True
+    """Keep this thread's errors out of the log: Airflow turns on what pyspark leaves off, at ERROR, with a stack."""
+    logger, own = PySparkLogger.getLogger("pyspark.sql.connect.logging"), threading.get_ident()
+
+    def is_of_others(record: logging.LogRecord) -> bool:
+        return record.thread != own
+
+    logger.addFilter(is_of_others)
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.removeFilter(is_of_others)
 
 
 def _has_unknown_type(error: Exception) -> bool:
