@@ -1,6 +1,6 @@
 """A real Airflow on this machine: API server, scheduler, DAG processor and triggerer, each a process.
 
-Its home holds everything it writes: metadata database (SQLite), secrets, logs.
+Its home holds everything it writes: secrets, logs, and the metadata database unless a server has it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class AirflowCluster:
     :param dags: folder of the DAG files.
     :param port: of the API server and the UI.
     :param parallelism: tasks that run at the same time.
+    :param database: SQLAlchemy's URL of the metadata database; None for SQLite in *home*.
     :param quick: as a demo wants it: a scheduler that looks more often, and has imported what its tasks need; False
         for Airflow's defaults.
     :param environment: added to every component's environment, and so to every task's.
@@ -60,6 +61,7 @@ class AirflowCluster:
         dags: Path,
         port: int,
         parallelism: int = 12,
+        database: str | None = None,
         quick: bool = True,
         environment: Mapping[str, str] | None = None,
         python_path: list[Path] | None = None,
@@ -70,6 +72,7 @@ class AirflowCluster:
         self.endpoint = Endpoint(number=port, purpose="Airflow's API server and UI", setting="DEMO_PORT")
         self.base_url = f"http://127.0.0.1:{port}"
         self.rest = AirflowRest(self.base_url)
+        self._database = database
         self._secret = self._kept_secret()
         self._warm = WARM if quick else {}
         self.environment = {
@@ -88,6 +91,8 @@ class AirflowCluster:
         self.airflow_home.mkdir(parents=True, exist_ok=True)
         self._keep_secret()
         self._process("db", ["migrate"], log="airflow-db-migrate").run()
+        if self._database is not None:
+            return
         with closing(sqlite3.connect(self.airflow_home / "airflow.db")) as database:
             database.execute("PRAGMA journal_mode=WAL")
 
@@ -170,8 +175,7 @@ class AirflowCluster:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__API__SECRET_KEY": self._secret,
-            # SQLite's own five seconds are over on a busy machine, and a scheduler ends when its database is locked.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout=60",
+            **self._database_settings(),
             # Airflow 3.3.2 marks waiting tasks failed when a late message arrives; this makes it rare.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             # A busy machine's API server may answer a task late; the default of 5 s fails it.
@@ -179,6 +183,15 @@ class AirflowCluster:
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
         }
+
+    def _database_settings(self) -> dict[str, str]:
+        if self._database is None:
+            # SQLite's own five seconds are over on a busy machine, and a scheduler ends when its database is locked.
+            url = f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout=60"
+            return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url}
+        # Airflow would take another driver for what it does asynchronously: psycopg serves both.
+        names = ("SQL_ALCHEMY_CONN", "SQL_ALCHEMY_CONN_ASYNC")
+        return {f"AIRFLOW__DATABASE__{name}": self._database for name in names}
 
     def _kept_secret(self) -> str:
         """Give the secret that all components share: the home's, or a new one that :meth:`migrate` keeps there."""

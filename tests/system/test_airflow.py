@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from demo.spark_connect import write_configuration
 from tests.airflow_versions import AIRFLOW
 from tests.documents import HOW_TO, blocks
 from tests.servers.ports import free_port
+from tests.servers.postgresql import PostgresqlServer
 from tests.system.browser import Visitor, chromium
 from tests.system.page_decisions import approve_and_publish
 
@@ -36,12 +35,18 @@ PROGRAM = Path(__file__).parent / "epoch_program.py"
 
 
 class World:
-    """An Airflow and its store."""
+    """An Airflow and its store.
 
-    def __init__(self, cluster: AirflowCluster, settings: Settings) -> None:
+    :param database: Airflow's own, on *server*.
+    """
+
+    def __init__(
+        self, cluster: AirflowCluster, settings: Settings, server: PostgresqlServer, database: str
+    ) -> None:
         self.cluster = cluster
         self.rest = cluster.rest
         self.settings = settings
+        self.server, self.database = server, database
 
     def epoch(self, job: str, day: int) -> EpochRecord:
         with EpochService.open(self.settings) as service:
@@ -128,7 +133,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, postgresql: PostgresqlServer) -> Iterator[World]:
+    """Start Airflow on PostgreSQL: on SQLite its own `backfill create` fails while the scheduler writes."""
     home = tmp_path_factory.mktemp("airflow")
     write_configuration(home / "conf")
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
@@ -145,9 +151,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         block for block in blocks(HOW_TO / "correct-a-day.md") if block.file == "publish_restatement.py"
     ]
     (dags / page.file).write_text(page.text.replace("poke_interval=60", "poke_interval=10"), encoding="utf-8")
+    database = postgresql.create_database()
     cluster = AirflowCluster(
         home=home,
         dags=dags,
+        database=postgresql.url(database),
         port=free_port(),
         python_path=[ROOT],
         environment={
@@ -165,7 +173,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         cluster.rest.wait_for_dags(names)
         for dag_id in sorted(names):
             cluster.rest.unpause(dag_id)
-        yield World(cluster, settings)
+        yield World(cluster, settings, postgresql, database)
     finally:
         cluster.stop()
 
@@ -443,11 +451,12 @@ def _wait_until_asked(world: World) -> None:
 
 def _nothing_secret_is_written_down(world: World) -> None:
     """Triggers keep names only; logs name no launch spec file."""
-    with closing(sqlite3.connect(world.cluster.airflow_home / "airflow.db")) as database:
-        (rendered,) = database.execute(
-            "SELECT group_concat(rendered_fields) FROM rendered_task_instance_fields"
-        ).fetchone()
-    assert "store.db" not in rendered
+    with world.server.connect(world.database) as connection:
+        found = connection.execute(
+            "SELECT rendered_fields::text FROM rendered_task_instance_fields"
+        ).fetchall()
+    assert found
+    assert not any("store.db" in str(fields) for (fields,) in found)
     logs = [path for path in world.cluster.airflow_home.glob("logs/dag_id=*/**/*.log") if path.is_file()]
     assert logs
     assert not any("launch-spec-" in path.read_text() for path in logs)
