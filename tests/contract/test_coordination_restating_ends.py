@@ -428,7 +428,7 @@ def test_open_and_expire_at_once(world: World, first: str) -> None:
 
 def test_a_domain_with_an_open_restatement_is_not_moved(backend: Backend) -> None:
     """R28: staged output is of this store's epochs; the move waits for the end, and changes nothing."""
-    world, target = backend.world(), backend.world()
+    world, target = backend.world(), Backend("sqlite", backend.directory, backend.template).world()
     renewed(target)  # worlds on files are copies of one empty store
     ready(world)
     world.clock.advance(PAST_TTL)
