@@ -166,6 +166,25 @@ def test_a_group_reserves_the_head_although_the_topology_changes(world: World) -
     assert committed(world)[-1] == ["b", "d", "t"]
 
 
+def test_a_revert_reserves_the_head_although_its_table_grows(world: World) -> None:
+    """R11, R30: it looks again whether it has all that it takes back, and what it has lost until then counts on."""
+    quick, told = Quick(world), {"reason": "wrong", "by": "ada"}
+    quick.commit()
+    world.coordinator.restatements.open(
+        DOMAIN, ["quick"], Interval(ORIGIN, ORIGIN + HOUR), name="fix", **told
+    )
+    attempt = world.coordinator.begin_within("fix", quick.job, Interval(ORIGIN, ORIGIN + HOUR), owner("fix"))
+    assert isinstance(attempt, Attempt)
+    world.write(attempt, [7])
+    world.coordinator.complete(attempt)
+    world.coordinator.stage(attempt)
+    world.coordinator.restatements.publish(DOMAIN, "fix")
+    worker, store = preparing(world, quick.commit)
+    worker.restatements.revert(DOMAIN, "fix", **told)
+    assert (quick.waits, store.prepared) == (1, LOST_BEFORE_RESERVING + 1)
+    assert world.rows("quick") == {"quick": [(0, number) for number in range(quick.commits)]}
+
+
 def test_liv1_slow_ones_beside_each_other(world: World) -> None:
     """R11: each of several waits without preparing anything while another has reserved the head."""
     attempts = [written(world, f"slow{number}") for number in range(3)]

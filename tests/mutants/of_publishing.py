@@ -254,6 +254,15 @@ OF_PUBLISHING = (
         by="test_liv1_slow_beside_quick",
     ),
     Mutant(
+        name="a restatement forgets what it has lost when it looks again, and never reserves the head",
+        rule="R11",
+        file="coordination/restating/restatements.py",
+        old="races.of(attempts[0])",
+        new="Races(self.context).of(attempts[0])",
+        tests=(SLOW_PUBLISHERS,),
+        by="test_a_revert_reserves_the_head_although_its_table_grows",
+    ),
+    Mutant(
         name="what was prepared before a reservation does not lose to it",
         rule="R11",
         file="coordination/attempts/reserve.py",

@@ -35,12 +35,16 @@ class Event(StrEnum):
     UNAPPROVED = "publish of a restatement refused, not approved"
     DEADLINE_PASSED = "deadline of a restatement passed"
     HELD = "epoch held by a restatement"
+    LET_GO = "epoch begun after the end of the restatement that held it"
     RESTATEMENT_REFUSED = "restatement refused"
     STAGED_READ = "staged cut read and checked"
+    STAGED_GONE = "staged rows gone while read"
     SIDE_BY_SIDE = "restatement opened beside another"
     RESTATEMENT_HELD = "restatement held"
     CLOSING = "begin waited for the publish of a restatement"
     REVERTED = "restatement taken back"
+    REVERTED_WITH_READERS = "restatement taken back with later readers"
+    REVERT_ANEW = "abandoned revert opened anew"
     REVERT_REFUSED = "revert refused"
     HALF_REVERTED = "crash within a revert"
     HOLD_JOINED = "held epochs joined"
@@ -64,8 +68,6 @@ class Event(StrEnum):
     INPUT_TAKEN_BACK = "publish refused, inputs rolled back"
     COMMITTED_ANEW = "epoch computed again after a rollback"
     # Beside those that the project promises: what shows that the generator reaches its corners.
-    REVERTED_WITH_READERS = "restatement taken back with later readers"
-    REVERT_ANEW = "abandoned revert opened anew"
     CRASH_BEFORE = "crash before a call"
     CRASH_AFTER = "crash after a call"
     REQUEST_LOST = "request lost"
@@ -84,8 +86,6 @@ class Event(StrEnum):
     CUT_READ = "cut read and checked"
     CUT_READ_AGAIN = "cut read again after other commits"
     MEMBER_REFUSED = "member refused by its checks"
-    STAGED_GONE = "staged rows gone while read"
-    LET_GO = "epoch begun after the end of the restatement that held it"
     COPIED = "skipped epoch copied anew within a restatement"
     SESSION_TAKEN_BACK = "session refused after a rollback"
     ROLLBACK_REPEATED = "rollback repeated after a lost reply"
@@ -172,12 +172,16 @@ PROMISED = (
     Event.UNAPPROVED,
     Event.DEADLINE_PASSED,
     Event.HELD,
+    Event.LET_GO,
     Event.RESTATEMENT_REFUSED,
     Event.STAGED_READ,
+    Event.STAGED_GONE,
     Event.SIDE_BY_SIDE,
     Event.RESTATEMENT_HELD,
     Event.CLOSING,
     Event.REVERTED,
+    Event.REVERTED_WITH_READERS,
+    Event.REVERT_ANEW,
     Event.REVERT_REFUSED,
     Event.HALF_REVERTED,
     Event.HOLD_JOINED,

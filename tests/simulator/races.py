@@ -45,7 +45,8 @@ class Races:
     """Counts what each publisher has lost: one attempt, since the next one of its epoch has a publish of its own.
 
     A preparation that took longer than its reservation counts for nothing: another may have reserved the head since.
-    So does what a process lost before one of its messages was lost: then it begins to publish again.
+    So does what a process lost before one of its messages was lost, or in an earlier command: then it begins to publish
+    again.
 
     A commit that read the head before there was any reservation does not require that there is none. It requires the
     head as it read it, so that the first commit after the first reservation may be such a commit, and no other.
@@ -54,8 +55,8 @@ class Races:
     newest: Reservation | None = None
     _is_unseen: bool = False
     _took: dict[str, Reservation] = field(default_factory=dict)
-    _lost: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
-    _beaten: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
+    _lost: Counter[tuple[str, str, int, int, int]] = field(default_factory=Counter)
+    _beaten: Counter[tuple[str, str, int, int, int]] = field(default_factory=Counter)
 
     def applied(self, transaction: Transaction, receipt: Receipt, line: Line) -> None:
         """Take a transaction that the store has applied.
@@ -88,7 +89,8 @@ class Races:
         if transaction.number is None or not _publishes(transaction):
             return
         name, token = line.process.name, _token(transaction)
-        race = name, str(transaction.number.commit.change_set), token, line.troubles
+        change_set = str(transaction.number.commit.change_set)
+        race = name, change_set, token, line.process.commands, line.troubles
         took = self._took.pop(name, None)
         if took is None or not took.is_of(name, token):
             self._lost[race] += 1

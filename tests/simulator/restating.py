@@ -81,7 +81,7 @@ class Correction:
         job, span = epoch.job, epoch.interval
         longer = random.random() < 0.3
         fate = random.random()
-        forgotten = fate < 0.3 and job != "keeper"
+        forgotten = fate < 0.33 and job != "keeper"
         return cls(
             name=f"correction-{number}",
             job=job,
@@ -100,15 +100,15 @@ class Correction:
             name=f"{regretted.name}-reverted",
             job=regretted.job,
             span=regretted.span,
-            until=random.randrange(1, 4) if random.random() < 0.7 else None,
+            until=random.randrange(1, 4) if random.random() < 0.5 else None,
             forgotten=False,
             needs_approval=False,
             lifetime=timedelta(days=7),
             clears=0,
             reverts=regretted.name,
             copied=frozenset(members),
-            with_readers=random.random() < 0.8,
-            rests=random.choice((0, 200, 200, 200)),
+            with_readers=random.random() < 0.9,
+            rests=random.choice((0, 400, 400, 400, 400, 400)),
         )
 
     @classmethod
@@ -156,6 +156,7 @@ class Restating:
             self.process.sleep(
                 timedelta(seconds=self._random.uniform(5, 15 if self.correction.ready else 40))
             )
+            self.process.commands += 1
             try:
                 self._go_on()
             except _TRY_AGAIN:
@@ -174,7 +175,10 @@ class Restating:
         elif not restated.is_open(correction.name):
             self._end()
         elif self._is_lost():
-            self._abandon("nothing will come of it")
+            if correction.forgotten and self._random.random() < 0.9:
+                correction.settled = True  # others compute its members in other ways
+            else:
+                self._abandon("nothing will come of it")
         else:
             self._work()
 
@@ -249,6 +253,7 @@ class Restating:
             correction.clears -= 1
             task = correction.tasks[min(staged, key=lambda place: (place[1], place[0]))]
             task.generation, task.done = task.generation + 1, False
+            self._look()
         elif correction.forgotten and len(staged) >= (correction.until or 0):
             correction.settled = self.quiet() and self._random.random() < 0.5
         elif whole and not correction.ready:
@@ -328,7 +333,7 @@ class Restating:
         if restated.is_open(correction.name):
             if self._is_lost():
                 self._abandon("it is right after all")
-                correction.settled, correction.until = self._random.random() < 0.2, None
+                correction.settled, correction.until = self._random.random() < 0.1, None
                 return
             self._ask_for_all()
             for place in self.model.unstaged(correction.name) & set(correction.tasks):
@@ -340,14 +345,11 @@ class Restating:
 
     def _revert(self, reverts: str) -> None:
         correction, restated = self.correction, self.model.restated
-        was_abandoned = correction.name in restated.records and not restated.is_open(correction.name)
         try:
             csn = self._operations.revert(
                 DOMAIN, reverts, reason="it was right", by=_BY, with_readers=correction.with_readers
             )
         except NotReady as error:
-            if was_abandoned:
-                self.count(Event.REVERT_ANEW)
             if "hold it" in error.message:
                 self._decide()
             raise
@@ -355,7 +357,7 @@ class Restating:
             expect(not correction.with_readers, "R30", f"{correction.name} is refused with its readers")
             self.count(Event.REVERT_REFUSED)
             correction.with_readers = True
-            correction.settled = self._random.random() < 0.3
+            correction.settled = self._random.random() < 0.1
         except (TopologyError, Unavailable):
             self.count(Event.REVERT_REFUSED)
             if restated.is_open(correction.name):
@@ -387,12 +389,17 @@ class Restating:
 
     def _look(self) -> None:
         """A cut has the staged rows in place of the committed ones, and so have the differences (R29)."""
-        name, tables = self.correction.name, self._random.choice(CUTS)
+        name = self.correction.name
         staged = self.model.staged(name)
+        outputs = {str(output.name) for job, _ in staged for output in JOBS[job].job.outputs}
+        changed = [tables for tables in CUTS if outputs & set(tables)]
+        tables = self._random.choice(changed or CUTS)
         try:
             cut = self._operations.cut(DOMAIN, name, tables)
             if self.model.staged(name) != staged:
                 return
+            if self._random.random() < 0.8:
+                self.process.sleep(timedelta(seconds=self._random.uniform(1, 90)))
             for table in cut.states:
                 expected = self.model.state_with(str(table), cut.barrier, cut.csn, staged)
                 found = rows_of(self.coordinator.cuts.read(cut, table))

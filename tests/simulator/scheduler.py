@@ -29,13 +29,15 @@ class Stopped(BaseException):
 class Process:
     """A program that runs while it has the baton.
 
-    :ivar wakes: when it may run again. :ivar seen: when it last ran.
+    :ivar wakes: when it may run again. :ivar seen: when it last ran. :ivar commands: number that its body has begun,
+        each of which may publish.
     :ivar error: what its body raised, other than :class:`Stopped`.
     """
 
     def __init__(self, scheduler: Scheduler, name: str, body: Callable[[Process], None]) -> None:
         self.name = name
         self.wakes = self.seen = scheduler.clock.now()
+        self.commands = 0
         self.error: Exception | None = None
         self._scheduler = scheduler
         self._body = body

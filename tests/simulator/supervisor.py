@@ -40,12 +40,16 @@ _REFUSED_LONGER = 15
 _OFTEN_LATE = "loose"
 """A job for which only cuts of the whole domain wait, until it is inactive."""
 _LATER_S = 5400
-"""Seconds after which the second half of the hours is computed in every second domain, and that job's in twice as many:
-it is inactive then, and cuts of the whole domain go on without it."""
+"""Seconds after which three of four domains compute the second half of the hours, and that job in twice as many: it is
+inactive then, and cuts of the whole domain go on without it."""
 _AT_ONCE = 3
 """Restatements that people work on at the same time."""
-_OPENED = 0.005
-"""Share of the looks after which somebody finds any committed epoch wrong."""
+_OPENED = 0.03
+"""Share of the looks after which a person finds a committed epoch wrong."""
+_GIVEN_UP = 0.8
+"""Share of these epochs that a restatement holds which is over, where there are any."""
+_NEWEST = 0.9
+"""Share of the others that were committed last."""
 _TAKEN_BACK = 0.9
 """Share of the published restatements that are taken back."""
 _RESTATES = 0.5
@@ -85,7 +89,7 @@ class Supervisor:
             for job, run in (*((simulated, _SCHEDULED) for simulated in JOBS.values()), (SLOWED, _SLOWED))
             for interval in job.epochs(length)
         ]
-        second_half_s = random.choice((0, _LATER_S))
+        second_half_s = random.choice((0, _LATER_S, _LATER_S, _LATER_S))
         for task in self.tasks:
             task.patient, task.restates = random.random() < _PATIENT, random.random() < _RESTATES
             stray = task.name == "pace" and task.job is not SLOWED and task.interval.end > SLOWED_AT
@@ -329,7 +333,7 @@ class Supervisor:
         """Let people go on with what they correct, and others begin."""
         committed = self.world.model.committed
         if committed and self.random.random() < _OPENED:
-            self._correct(self.random.choice(sorted(committed)))
+            self._correct(self.random.choice(self._given_up() or self._newest() or sorted(committed)))
         known = {correction.name for correction, _ in self.corrections}
         for name, record in self.world.model.restated.records.items():
             if record.rerun_of and name not in known:
@@ -341,6 +345,26 @@ class Supervisor:
                     correction,
                     self._spawn(correction.name, partial(self._restate, correction)),
                 )
+
+    def _given_up(self) -> list[Epoch]:
+        """Return, mostly, the committed epochs that a restatement holds which is over: its attempts were not ended."""
+        if self.random.random() >= _GIVEN_UP:
+            return []
+        model, now = self.world.model, self.world.scheduler.clock.now()
+        held = {place: model.epochs[place].attempt for place in model.committed if place in model.epochs}
+        names = {place: attempt.restated_by for place, attempt in held.items() if attempt is not None}
+        return sorted(
+            place
+            for place, name in names.items()
+            if name in model.restated.records and model.restated.is_over(name, now)
+        )
+
+    def _newest(self) -> list[Epoch]:
+        """Return, mostly, the epochs that were committed last: others will read them."""
+        if self.random.random() >= _NEWEST:
+            return []
+        committed = self.world.model.committed
+        return sorted(committed, key=lambda place: (committed[place].csn, place))[-5:]
 
     def _regretted(self) -> Iterator[Correction]:
         """Yield the reverts of corrections that turn out wrong. Drawn apart: other draws are the same without them."""
@@ -355,10 +379,17 @@ class Supervisor:
                 yield Correction.of_revert(random, correction, restated.members(correction.name))
 
     def _correct(self, place: Epoch) -> None:
-        """Somebody finds a committed epoch wrong, unless enough are being corrected."""
-        at_work = sum(not correction.settled for correction, _ in self.corrections)
+        """A person finds a committed epoch wrong, unless enough are being corrected.
+
+        A revert that waits for later readers is no work yet.
+        """
+        restated = self.world.model.restated
+        at_work = sum(
+            not correction.settled and (correction.reverts is None or restated.is_open(correction.name))
+            for correction, _ in self.corrections
+        )
         idle = self.quiet or self._paused
-        if not idle and len(self.corrections) < self.hours and at_work < _AT_ONCE:
+        if not idle and len(self.corrections) < 2 * self.hours and at_work < _AT_ONCE:
             epoch = self.world.model.committed[place]
             drawn = Correction.drawn(self.random, len(self.corrections), epoch)
             self.corrections.append((drawn, None))

@@ -14,7 +14,7 @@ from tests.simulator.events import PROMISED, Event
 from tests.simulator.outcome import Outcome
 from tests.simulator.run import simulate
 
-WHOLE_RUN = 220_000
+WHOLE_RUN = 250_000
 """Faults of a run that proves something: it meets each promised event fifty times."""
 _TIMES_IN_A_WHOLE_RUN = 50
 

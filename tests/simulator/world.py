@@ -113,7 +113,8 @@ class World(Site):
     def _event_of_restatement(self, name: str, now: RestatementRecord, *, lost: bool) -> None:
         restated = self.model.restated
         published, abandoned = RestatementState.PUBLISHED, RestatementState.ABANDONED
-        known = restated.records[name].decisions if name in restated.records else ()
+        before = restated.records.get(name)
+        known = () if before is None else before.decisions
         made = {decision.decision for decision in now.decisions[len(known) :]}
         happened = {
             Event.RESTATED: now.state is published,
@@ -122,9 +123,12 @@ class World(Site):
             Event.ABANDONED: now.state is abandoned,
             Event.HOLD_JOINED: Decision.JOINED in made,
             Event.HOLD_RELEASED: Decision.RELEASED in made,
-            Event.RERUN_RESTATED: bool(now.rerun_of) and name not in restated.records,
-            Event.RERUN_JOINED: name in restated.records and now.asked != restated.records[name].asked,
-            Event.SIDE_BY_SIDE: name not in restated.records and any(map(restated.is_open, restated.records)),
+            Event.RERUN_RESTATED: bool(now.rerun_of) and before is None,
+            Event.RERUN_JOINED: before is not None and now.asked != before.asked,
+            Event.SIDE_BY_SIDE: before is None and any(map(restated.is_open, restated.records)),
+            Event.REVERT_ANEW: before is not None
+            and before.state is abandoned
+            and now.state is not abandoned,
         }
         for event in (kind for kind, did in happened.items() if did):
             self.count(event)

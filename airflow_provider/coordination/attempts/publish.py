@@ -91,12 +91,12 @@ def publish_together(
 
 
 def publish_members(
-    context: Context, attempts: Sequence[Attempt], together: PublishedTogether, race: Race | None = None
+    context: Context, attempts: Sequence[Attempt], together: PublishedTogether, race: Race
 ) -> tuple[Published, ...]:
     """Make the slices of all members of a restatement visible at one CSN, or nothing of them (R28).
 
     :param attempts: of all members, staged.
-    :param race: of the first attempt: it counts what earlier calls for the same attempts have lost; None counts anew.
+    :param race: of the first attempt: it counts what earlier calls for the same attempts have lost.
     :raises Conflict: a member has read other output of the members. Others are those of :func:`publish`.
     """
     return context.retry(partial(Publish(context, tuple(attempts), together).run, race))

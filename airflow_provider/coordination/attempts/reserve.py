@@ -20,7 +20,8 @@ from airflow_provider.coordination.context import Context
 from airflow_provider.domain.clock import Clock
 from airflow_provider.domain.epoch import Attempt
 from airflow_provider.domain.errors import Conflict, EpochError
-from airflow_provider.domain.identifiers import DomainName
+from airflow_provider.domain.identifiers import DomainName, JobName
+from airflow_provider.domain.interval import Interval
 from airflow_provider.domain.records import Key, Stamped, fence_of, reservation_key
 from airflow_provider.domain.reservation import ReservationRecord, is_unlucky, reserved_for, time_left
 from airflow_provider.stores.base import (
@@ -209,6 +210,24 @@ class Race:
     def _is_own(self, record: ReservationRecord) -> bool:
         attempt = self.attempt
         return not record.ended and (record.token, record.owner) == (attempt.token, attempt.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Races:
+    """Races of one command, by attempt.
+
+    A command decides anew when others have changed what it reads. It takes no lost race back then: else it would never
+    reserve the head.
+    """
+
+    context: Context
+    _known: dict[tuple[JobName, Interval, int], Race] = field(default_factory=dict, repr=False)
+
+    def of(self, attempt: Attempt) -> Race:
+        """Return the race of *attempt*, with what it has lost so far."""
+        return self._known.setdefault(
+            (attempt.job, attempt.interval, attempt.token), Race(self.context, attempt)
+        )
 
 
 def await_unreserved(reader: MetadataReader, domain: DomainName, clock: Clock, random: Random) -> None:

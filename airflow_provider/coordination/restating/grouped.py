@@ -8,7 +8,7 @@ from datetime import datetime
 from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
-from airflow_provider.coordination.attempts.reserve import Race
+from airflow_provider.coordination.attempts.reserve import Races
 from airflow_provider.coordination.commits.groups import group_jobs, surely_waits, unknown_step
 from airflow_provider.coordination.commits.open_restatements import open_restatements
 from airflow_provider.coordination.context import Context
@@ -159,7 +159,7 @@ def _settled(
 def _publish(context: Context, now: MembersNow) -> int | None:
     """Publish the barrier, or close it where no job has anything to publish; return the CSN, None for a closed one."""
     domain, name = now.domain, now.name
-    races: dict[tuple[JobName, int], Race] = {}
+    races = Races(context)
 
     def operation() -> int | None:
         # The topology before the members: a job that registers or retires meanwhile makes publish decide anew.
@@ -177,10 +177,8 @@ def _publish(context: Context, now: MembersNow) -> int | None:
             return None
         together = current.together(staged, topology.of(topology_key(domain)).version)
         attempts = [member.attempt for member in staged]
-        # A topology that changes again and again takes no lost race back: else the head would never be reserved.
-        race = races.setdefault((attempts[0].job, attempts[0].token), Race(context, attempts[0]))
         try:
-            return publish_members(context, attempts, together, race)[0].csn
+            return publish_members(context, attempts, together, races.of(attempts[0]))[0].csn
         except Fenced as error:  # a member is computed again, or another caller has published
             raise ReadAgain from error
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from shlex import quote
 
 from airflow_provider.coordination.attempts.publish import publish_members
+from airflow_provider.coordination.attempts.reserve import Races
 from airflow_provider.coordination.commits.declare import registered
 from airflow_provider.coordination.commits.pointers import follow
 from airflow_provider.coordination.commits.sealed import refuse_sealed
@@ -307,6 +308,7 @@ class Restatements:
         :raises Conflict: what members have read has changed: compute them again. Others are those of publish, but for
             :class:`DependentReaders`.
         """
+        races = Races(self.context)
 
         def operation() -> int:
             now = self._now(domain, name)
@@ -320,14 +322,14 @@ class Restatements:
             refuse_overtaken_copies(self.context, now)
             staged = self._all_staged(now)
             refuse_unapproved(now.name, now.record, now.output(staged))
+            attempts = [member.attempt for member in staged]
             try:
-                published = publish_members(
-                    self.context, [member.attempt for member in staged], now.together(staged)
-                )
+                return publish_members(self.context, attempts, now.together(staged), races.of(attempts[0]))[
+                    0
+                ].csn
             except DependentReaders as error:
                 extend(self.context, now, error)
                 raise ReadAgain from error  # these readers keep it back no more
-            return published[0].csn
 
         return self.context.retry(operation, Conflict.of_others(f"restatement {name!r}", "changing it"))
 
