@@ -116,7 +116,9 @@ class Attempting:
         except DependentReaders:
             self.count(Event.READERS_REFUSED)
             self.task.done = self.task.has_readers = True
-        except (NotReady, EpochBusy, Conflict, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
+        except Conflict as error:
+            self.task.done = self._has_stalled(error)
+        except (NotReady, EpochBusy, StoreUnavailable, OutcomeUnknown, WarehouseUnavailable):
             return
         except CheckFailed:
             self.task.done = True
@@ -222,10 +224,16 @@ class Attempting:
         try:
             self.coordinator.stage(attempt)
         except Conflict as error:
-            if not (self.of_group and "is staged, and not published" in error.message):
+            if not self._has_stalled(error):
                 raise
-            self.count(Event.GROUP_STALLED)
         self.task.done = True
+
+    def _has_stalled(self, error: Conflict) -> bool:
+        """Whether the task fails for members of its group that are outdated: people clear these, and this task, too."""
+        if not (self.of_group and "is staged, and not published" in error.message):
+            return False
+        self.count(Event.GROUP_STALLED)
+        return True
 
     def _linger(self, attempt: Attempt) -> None:
         """Take so long that what was read is restated, or rolled back, more often than not, before it is published."""
