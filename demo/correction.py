@@ -7,6 +7,7 @@ Airflow's documentation has it.
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -89,13 +90,13 @@ def correct_with_epochs(stack: DemoStack, say: Say, *, period_s: float) -> Corre
         "2",
         "--yes",
     ]
-    with _telling(say, lambda: f"Computing them again, {until.count()} reads until now."):
-        swapped = json.loads(_typed(stack, "backfill", *words, "-o", "json"))
+    with _telling(say, lambda: f"Computing them again, {until.told()}."):
+        swapped = json.loads(_typed(stack, say, "backfill", *words))
     say(
         f"Computed {swapped['epochs']} epochs of {len(swapped['dags'])} DAGs again: visible at CSN {swapped['csn']}."
     )
     until.have_read(LEAST_READS, since=int(swapped["csn"]))
-    reverted = json.loads(_typed(stack, "restate", "revert", NAME, "--reason", "to show it", "-o", "json"))
+    reverted = json.loads(_typed(stack, say, "restate", "revert", NAME, "--reason", "to show it"))
     say(f"Taken back: the former rows are visible again at CSN {reverted['csn']}.")
     stack.take_back(days)
     until.have_read(LEAST_READS, since=int(reverted["csn"]))
@@ -120,14 +121,15 @@ def correct_the_twin(stack: DemoStack, say: Say, dags: Sequence[str], *, period_
     stack.correct(stack.plan.twin_corrected)
     say(f"Corrected the flights of {' and '.join(map(str, stack.plan.twin_corrected))} at the source.")
     runs = [(dag, str(run["dag_run_id"])) for dag in dags for run in rest.dag_runs(dag)]
-    for dag, run in runs:
-        rest.clear(dag, run)
+    with _telling(say, lambda: f"Clearing the tasks of {len(runs)} runs of the twin, {until.told()}."):
+        for dag, run in runs:
+            rest.clear(dag, run)
     say(f"Cleared the tasks of {len(runs)} runs of the twin.")
     next_line_at = time.monotonic() + LINE_EVERY_S
     while left := sum(run["state"] not in FINISHED for dag in dags for run in rest.dag_runs(dag)):
         stack.check()
         if time.monotonic() >= next_line_at:
-            say(f"{len(runs) - left} of {len(runs)} runs of the twin are done again.")
+            say(f"{len(runs) - left} of {len(runs)} runs of the twin are done again, {until.told()}.")
             next_line_at += LINE_EVERY_S
         time.sleep(POLL_S)
     _stopped(readers)
@@ -171,6 +173,11 @@ class _Reads:
                 return
             time.sleep(1.0)
 
+    def told(self) -> str:
+        """Return the number of reads, and of the wrong ones, as text."""
+        counts = count_reads(self.folder, self.family)
+        return f"{counts.reads} reads until now, {counts.bad} of them wrong or failed"
+
     def count(self, *, since: int = 0) -> int:
         """Return how many reads were of CSN *since* or later."""
         return sum((read["csn"] or 0) >= since for read in _lines(self.folder, self.family))
@@ -188,14 +195,16 @@ def _stopped(readers: list[ManagedProcess]) -> None:
     end(readers, grace_s=RETRY_FOR_S + 5)
 
 
-def _typed(stack: DemoStack, *words: str) -> str:
-    """Run ``airflow epochs`` as a user would; return what it prints.
+def _typed(stack: DemoStack, say: Say, *words: str) -> str:
+    """Run ``airflow epochs`` as a user would; say the command, and return what it prints as JSON.
 
     :raises CorrectionFailedError: its exit code is not 0.
     """
-    done = stack.airflow.run("epochs", *words, "--domain", DOMAIN)
+    command = ("epochs", *words, "--domain", DOMAIN)
+    say(f"$ airflow {shlex.join(command)}")
+    done = stack.airflow.run(*command, "-o", "json")
     if done.returncode:
-        raise CorrectionFailedError(f"airflow epochs {' '.join(words)}: {done.stderr[-2000:]}")
+        raise CorrectionFailedError(f"airflow {shlex.join(command)}: {done.stderr[-2000:]}")
     return done.stdout
 
 
