@@ -82,7 +82,7 @@ class SqlitePointers(StoreCatalog):
 
 
 def execute(path: Path, statement: str, parameters: tuple[object, ...]) -> list[Any]:
-    """Run one statement on a SQLite file, behind everybody's back."""
+    """Run one statement on a SQLite file, behind the package's back."""
     with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
         return connection.execute(statement, parameters).fetchall()
 
@@ -322,7 +322,7 @@ class World:
             execute(self.path, "UPDATE epochs_store SET incarnation = ?", ("restored",))
 
     def lose(self, uri: str) -> None:
-        """Delete one file behind everybody's back."""
+        """Delete one file behind the package's back."""
         if self.warehouse is not None:
             Path(uri.removeprefix("file://")).unlink()
         else:

@@ -29,7 +29,7 @@ TABLE_CALLS = frozenset(
 
 
 class Died(BaseException):
-    """The process ends here: nothing that it had in mind happens, nobody catches it."""
+    """The process ends here: nothing that it had in mind happens, no handler catches this."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Requests with values that nobody means, against a real store: a typed error each, and nothing is written."""
+"""Requests with values that no user means, against a real store: a typed error each, and nothing is written."""
 
 from __future__ import annotations
 

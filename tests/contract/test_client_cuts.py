@@ -314,7 +314,7 @@ def test_a_lease_holds_its_cut_for_the_block(quick_world: World) -> None:
 
 
 def test_a_block_that_failed_keeps_the_cut_for_its_retry(quick_world: World) -> None:
-    """Of an owner who was named: nobody else could ask for it."""
+    """Only where its owner was named: without the name no retry could ask for it."""
     epochs = two_days(quick_world)
     with pytest.raises(ZeroDivisionError), epochs.lease("e", name="report", owner="run") as lease:
         _ = 1 / 0

@@ -210,7 +210,7 @@ def test_att2_pause_beyond_the_ttl(world: World) -> None:
 
 
 def test_att2_silence_alone_ends_no_attempt(world: World) -> None:
-    """R10: who was silent beyond its lock, and was overtaken by nobody, publishes."""
+    """R10: an attempt that was silent beyond its lock, and that no other has overtaken, publishes."""
     attempt = world.begin(world.job("d"), day(1))
     world.clock.advance(10 * PAST_TTL)
     world.coordinator.heartbeat(attempt)
@@ -390,7 +390,7 @@ def test_att10_adopted_output_passes_from_try_to_try(world: World) -> None:
 
 
 def test_att10_output_that_was_adopted_twice_is_published(world: World) -> None:
-    """R16: what the third try publishes is the first one's, and nobody has deleted it on the way."""
+    """R16: what the third try publishes is the first try's, and no try has deleted it on the way."""
     job = world.job("d")
     dead = world.begin(job, day(1))
     world.write(dead, [1])
@@ -515,6 +515,6 @@ def test_an_abort_after_the_own_commit_deletes_nothing(world: World) -> None:
     world.coordinator.publish(attempt)
     before = world.exactly()
     world.coordinator.abort(attempt, "too late")
-    assert world.coordinator.heartbeat(attempt) == attempt.ttl, "nobody is fenced by the own commit"
+    assert world.coordinator.heartbeat(attempt) == attempt.ttl, "its own commit does not fence an attempt"
     assert world.exactly() == before
     assert world.rows("d") == {"d": [(1, 1)]}

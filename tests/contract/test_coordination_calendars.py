@@ -271,7 +271,7 @@ def test_a_changed_job_is_declared_anew_and_goes_to_a_successor(world: World) ->
 
 
 def test_computed_day_keeps_its_calendar(world: World) -> None:
-    """R7: nobody makes hours of a day that is committed, or open."""
+    """R7: no declaration makes hours of a day that is committed, or open."""
     with pytest.raises(TopologyError, match=r"cannot change at 2024-01-04.* 2024-01-05"):
         changed(world, 4)
     attempt = world.begin(world.job("e"), day(4))
@@ -505,7 +505,7 @@ def test_chg2_a_day_that_ends_with_an_hour_that_failed(table_world: World) -> No
 
 
 def test_chg2_publish_notices_a_missing_file(table_world: World) -> None:
-    """I6: whoever deleted it; nothing is published, and the epoch is computed again."""
+    """I6: whatever deleted it; nothing is published, and the epoch is computed again."""
     world = table_world
     job = world.job("d", [world.table("d"), world.table("e")])
     world.run(job, day(1))

@@ -487,7 +487,7 @@ def test_a_fenced_attempt_fails_no_check(world: World) -> None:
 
 
 def test_an_aborted_attempt_fails_no_check(world: World) -> None:
-    """R14, R10: its output was given up while its checks ran; nobody is told that it is kept."""
+    """R14, R10: its output was given up while its checks ran; the log does not say that it is kept."""
     attempt = written(world, job(world, row_count("flights", at_least=9)), GOOD)
     world.coordinator.abort(attempt, "given up")
     log = explain(world.store, DOMAIN, "flights", day(1)).log

@@ -181,7 +181,7 @@ def test_an_older_declaration_goes_on_with_its_columns(table_world: World) -> No
 
 
 def test_a_name_goes_when_no_epoch_is_open(world: World) -> None:
-    """R32: a rename waits for open attempts, unless they are silent; what is only added waits for nobody."""
+    """R32: a rename waits for open attempts, unless they are silent; what is only added waits for no attempt."""
     old = declared(world)
     ran(world, old, day(1), A)
     world.begin(old, day(2), owner("open"))
@@ -363,7 +363,7 @@ def test_two_tables_of_a_job_change_before_its_epoch(table_world: World) -> None
 
 
 def test_racing_begins_and_publishes_change_columns_once(world: World) -> None:
-    """R11, R32: of several that find a change missing one makes it, and nobody's rows are lost."""
+    """R11, R32: of several that find a change missing one makes it, and no attempt's rows are lost."""
     old = declared(world)
     ran(world, old, day(1), A)
     early = world.begin(old, day(2), owner("early"))
@@ -388,7 +388,7 @@ def test_racing_begins_and_publishes_change_columns_once(world: World) -> None:
 
 @pytest.mark.parametrize("call", ["table.prepare", "store.transact"])
 def test_another_epoch_publishes_while_columns_change(table_world: World, call: str) -> None:
-    """R11, R32: nobody wrote outside of the protocol; the change is made on what was published."""
+    """R11, R32: no program wrote outside of the protocol; the change is made on what was published."""
     world = table_world
     ran(world, declared(world), day(1), A)
     early = world.begin(declared(world), day(2), owner("early"))

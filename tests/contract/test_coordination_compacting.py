@@ -84,7 +84,7 @@ def sound(world: World) -> bool:
 
 
 def test_a_month_comes_into_one_file(file_world: World) -> None:
-    """R41: every cut has its rows, as engines by the catalog have; no row has come or left for anybody."""
+    """R41: every cut has its rows, as engines by the catalog have; no row has come or left for any reader."""
     world = file_world
     loaded(world)
     before = world.cut("t")
@@ -143,7 +143,7 @@ def test_rows_that_came_to_an_empty_epoch_of_a_unit_are_told(file_world: World) 
 
 
 def test_an_epoch_of_a_unit_is_computed_again(file_world: World) -> None:
-    """R41: it gets files of its own first; nobody sees both its old and its new rows."""
+    """R41: it gets files of its own first; no reader sees both its old and its new rows."""
     world = file_world
     loaded(world)
     compact(world)
@@ -389,7 +389,7 @@ class Died(BaseException):
     """The process ends here."""
 
 
-def test_whoever_dies_leaves_nothing_that_stays(file_world: World) -> None:
+def test_a_compaction_that_dies_leaves_nothing_that_stays(file_world: World) -> None:
     """R41: at each call; a vacuum of the day after deletes the files, and a repetition compacts."""
     world = file_world
     loaded(world)

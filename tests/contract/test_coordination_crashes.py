@@ -61,7 +61,7 @@ def finish(own: EpochService, attempt: Attempt) -> Published:
     return own.publish(attempt)
 
 
-def nobody_before(_world: World, _pair: Job) -> Owner:
+def no_try_before(_world: World, _pair: Job) -> Owner:
     return owner()
 
 
@@ -84,7 +84,7 @@ def another_run_before(world: World, pair: Job) -> Owner:
     return owner("manual")
 
 
-BEFORE = [nobody_before, a_dead_try_before, a_complete_try_before, another_run_before]
+BEFORE = [no_try_before, a_dead_try_before, a_complete_try_before, another_run_before]
 Successor = Callable[[Owner], Owner]
 READS = frozenset({"store.read", "store.scan", "store.changes", "table.describe", "table.read"})
 
@@ -157,8 +157,8 @@ class Case:
 
 THOROUGH = [
     *(("memory", prepare, another_run) for prepare in BEFORE),
-    ("sqlite", nobody_before, next_try),
-    ("memory elsewhere", nobody_before, next_try),
+    ("sqlite", no_try_before, next_try),
+    ("memory elsewhere", no_try_before, next_try),
     ("sqlite elsewhere", a_complete_try_before, another_run),
 ]
 MATRIX = [

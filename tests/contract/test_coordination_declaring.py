@@ -50,7 +50,7 @@ REFUSED: dict[str, tuple[Callable[[World], Job], Interval]] = {
     "an input that is not there": (late_input, day(2)),
     "a table of another job": (taken_over, day(2)),
     "a new job": (lambda world: world.job("new", inputs=[increment(world.table("d"))]), day(2)),
-    "a table that nobody has": (lambda world: world.job("new", inputs=[increment(world.table("x"))]), day(1)),
+    "a table of no job": (lambda world: world.job("new", inputs=[increment(world.table("x"))]), day(1)),
     "no epoch of it": (lambda world: world.job("new"), Interval(barrier(0), barrier(2))),
     "before its origin": (lambda world: world.job("new", origin=barrier(3)), day(2)),
     "an earlier epoch of another job": (taken_over, day(1)),
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[World], Job], Interval]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refused_begin_changes_nothing(world: World, case: str) -> None:
-    """R6: neither who owns a table, nor what the domain knows, nor what anybody waits for."""
+    """R6: neither who owns a table, nor what the domain knows, nor what any job waits for."""
     committed(world)
     declare, interval = REFUSED[case]
     job = declare(world)

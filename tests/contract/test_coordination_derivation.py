@@ -41,7 +41,7 @@ def test_der5_cadence_skew(world: World) -> None:
 
 
 def test_der5_a_reader_waits_for_all_that_it_lists(world: World) -> None:
-    """check and wait_for say which table lags; a table that nobody owns yet is one of them."""
+    """check and wait_for say which table lags; a table that no job owns yet is one of them."""
     hourly = world.job("d", cadence="@hourly")
     world.run(hourly, Interval(barrier(0), barrier(0) + HOUR))
     answer = check(world.store, DOMAIN, ["d", "e"], barrier(1))
@@ -92,7 +92,7 @@ def test_wait_for_ends_by_the_callers_clock(world: World) -> None:
 
 
 def test_att17_a_wait_that_airflow_fails_costs_a_retry(world: World) -> None:
-    """R3: nothing hangs on a wait: whoever waits again asks the store, and who never waited is not ready by begin."""
+    """R3: nothing hangs on a wait: a task that waits again asks the store; begin refuses a task that did not wait."""
     world.coordinator.register(world.job("d"))
     reader = world.job("e", inputs=[world.table("d")])
 
@@ -283,7 +283,7 @@ def test_der14_racing_registrations_that_do_not_meet_all_win(world: World) -> No
 
 
 def test_previous_needs_an_origin(world: World) -> None:
-    """R12: without an origin nobody can tell "nothing before" from "not yet"."""
+    """R12: without an origin no job can tell "nothing before" from "not yet"."""
     d = world.table("d")
     with pytest.raises(TopologyError, match="origin"):
         world.coordinator.register(world.job("d", origin=None, inputs=[previous(d)]))
@@ -338,7 +338,7 @@ def test_explain_follows_an_epoch(world: World) -> None:
 
 
 def test_a_table_that_comes_later_begins_after_all_that_is_there(world: World) -> None:
-    """R7: also after what lies beyond a gap; what is explained is the first epoch that nobody has computed."""
+    """R7: also after what lies beyond a gap; what is explained is the first epoch that no job has computed."""
     for number in (1, 3):
         world.run(world.job("d"), day(number))
     both = world.job("d", [world.table("d"), world.table("d2")])

@@ -58,7 +58,7 @@ def test_a_healthy_domain_has_no_symptom(table_world: World) -> None:
 
 
 def test_doctor_reports_foreign_commits(table_world: World) -> None:
-    """R17: a compaction is told, and needs nobody; other rows need somebody, unless they can be adopted."""
+    """R17: a compaction is told, and needs no user; other rows need a user, unless they can be adopted."""
     world = table_world
     job = world.job("t", [world.table("left"), adopting(world, "right")])
     world.run(job, day(1), [1])
@@ -123,7 +123,7 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
 
 
 def test_attempts_that_ended_or_fell_silent(world: World) -> None:
-    """I9: whoever waits for them is told by what they wait."""
+    """I9: doctor tells a user who waits for them what has become of each."""
     silent, failed = world.job("silent"), world.job("failed")
     check_failed = world.job("v", checks=[in_range(world.table("v"), "value", at_most=1)])
     world.begin(silent, day(1))
@@ -234,7 +234,7 @@ def test_waits_for_inactive_jobs_and_expired_states_are_reported(world: World) -
 
 
 def test_a_table_that_its_job_has_left_is_looked_at(table_world: World) -> None:
-    """R17: nobody declares it, and readers read it still."""
+    """R17: no job declares it, and readers read it still."""
     world = table_world
     world.run(world.job("j", [world.table("left"), world.table("right")]), day(1), [1])
     world.coordinator.register(world.job("j", [world.table("right")]))
@@ -245,7 +245,7 @@ def test_a_table_that_its_job_has_left_is_looked_at(table_world: World) -> None:
 
 
 def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
-    """And one that has arrived needs nobody."""
+    """And a domain that has arrived needs no user."""
     world.run(world.job("t"), day(1))
     key = topology_key(DOMAIN)
     for state, urgent in ((MoveState.ARRIVED, 0), (MoveState.GONE, 1)):
@@ -257,7 +257,7 @@ def test_a_domain_that_has_moved_says_where_it_is(world: World) -> None:
 
 
 def test_orphans_and_ended_leases_are_reported_and_vacuumed(table_world: World) -> None:
-    """R16, R23: a zombie's files and a lease that has ended need nobody: the next vacuum takes them."""
+    """R16, R23: a zombie's files and a lease that has ended need no user: the next vacuum takes them."""
     world = table_world
     job = world.job("t")
     zombie = world.begin(job, day(1))

@@ -384,7 +384,7 @@ def test_a_restatement_of_what_was_dropped_is_not_taken_back(world: World) -> No
 
 
 def test_an_entry_of_another_program_stays_in_the_catalog(table_world: World) -> None:
-    """R17, R39: a table that somebody made anew under the name is not the package's to remove."""
+    """R17, R39: a table that another program made anew under the name is not the package's to remove."""
     world = table_world
     job = world.job("d")
     world.run(job, day(1), [1])
@@ -403,7 +403,7 @@ def test_an_entry_of_another_program_stays_in_the_catalog(table_world: World) ->
 
 
 def test_a_drop_that_dies_anywhere_is_ended_by_the_next(backend: Backend) -> None:
-    """R15, R39: readers have lost all of it or nothing; until its end nobody takes a name; no old row stays."""
+    """R15, R39: readers have lost all of it or nothing; until its end no job takes a name; no old row stays."""
 
     def prepare(world: World) -> None:
         pipeline(world, 1)

@@ -40,7 +40,7 @@ def test_a_job_of_a_commit_group_is_not_dropped_alone(world: World, ended: bool)
 
 
 def test_the_jobs_of_a_commit_group_are_dropped_together(world: World) -> None:
-    """R39, R40: and are published together again, at the same barriers; one that is retired is nobody's obstacle."""
+    """R39, R40: and are published together again, at the same barriers; a job that is retired is no obstacle."""
     group = Group("flights", jobs=["a", "d"])
     jobs = [world.job("a", group=group), world.job("d", group=group)]
     for _ in range(2):

@@ -129,7 +129,7 @@ def test_explain_tells_an_epoch_that_was_taken_back_as_one_that_is_to_be_run(wor
 
 
 def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> None:
-    """Section 10: job, DAG and run, also of the open epoch itself; a name that nobody knows is asked about."""
+    """Section 10: job, DAG and run, also of the open epoch itself; an unknown name is asked about."""
     orders = world.job("orders")
     world.run(orders, day(1))
     world.begin(orders, day(2), owner("marked"))
@@ -147,7 +147,7 @@ def test_explain_names_job_dag_and_run_of_the_awaited_epoch(world: World) -> Non
 
 
 def test_a_job_waits_for_nothing_of_its_own_tables_where_it_begins(world: World) -> None:
-    """R12: for none of them, and nobody has registered any."""
+    """R12: for none of them, and none of them is registered yet."""
     tables = [world.table("one"), world.table("two")]
     job = world.job("own", tables, inputs=[previous(table) for table in tables])
     assert check_inputs(world.store, DOMAIN, JobInputs.of(job, day(1))).ready
@@ -183,7 +183,7 @@ def test_a_time_within_an_expired_epoch_is_no_barrier(world: World) -> None:
 
 
 def test_an_epoch_from_before_a_table_came_lacks_nothing(world: World) -> None:
-    """R7: nobody has to compute it again for a table that begins later."""
+    """R7: no run has to compute it again for a table that begins later."""
     for number in (1, 2):
         world.run(world.job("d"), day(number))
     world.run(world.job("d", [world.table("d"), world.table("late")]), day(3))
@@ -192,7 +192,7 @@ def test_an_epoch_from_before_a_table_came_lacks_nothing(world: World) -> None:
 
 
 def test_an_epoch_that_is_not_over_is_waited_for(world: World) -> None:
-    """Section 10: time is what it waits for; nobody is told to run it."""
+    """Section 10: time is what it waits for; no user is told to run it."""
     job = world.job("d")
     world.coordinator.register(job)
     now = world.store.read(DOMAIN, []).now
@@ -226,7 +226,7 @@ def test_all_that_an_epoch_waits_for_is_told(world: World) -> None:
 
 
 def test_explain_tells_epochs_of_a_retired_job(world: World) -> None:
-    """R7, R24: an epoch that it committed waits for nothing, one that it did not for nobody; a barrier may be gone."""
+    """R7, R24: an epoch that it committed waits for nothing, any other waits in vain; a barrier may be gone."""
     full = world.table("f", kind=TableKind.FULL)
     for number in (1, 2, 3):
         world.run(world.job("f", [full]), day(number))
@@ -294,7 +294,7 @@ def test_a_job_that_begins_before_its_input_is_told_which_origin_to_declare(worl
 
 
 def test_doctor_names_an_epoch_that_later_ones_have_passed(world: World) -> None:
-    """R12: nobody has begun it, and a job that reads its own past waits for it for good."""
+    """R12: no run has begun it, and a job that reads its own past waits for it for good."""
     total = world.table("total")
     for number in (1, 3):
         world.run(world.job("add_up", [total]), day(number))

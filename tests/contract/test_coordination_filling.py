@@ -163,7 +163,7 @@ def test_a_fill_of_other_rows_is_refused(world: World) -> None:
 
 @pytest.mark.parametrize("determinism", ["keep_first", "replace_cascade"])
 def test_nondeterministic_job_without_readers_recomputes_all_tables(world: World, determinism: str) -> None:
-    """R7: then all of its tables are computed again together, where nobody has read them."""
+    """R7: then all of its tables are computed again together, where no job has read them."""
     new = rolled_back(world, determinism=determinism)
     with pytest.raises(DependentReaders):
         world.begin(new, day(4), owner("cleared"))

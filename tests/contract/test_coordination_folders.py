@@ -53,7 +53,7 @@ def test_a_folder_that_is_not_there_is_no_empty_epoch(world: World, tmp_path: Pa
 
 
 def test_a_missing_folder_is_named_before_the_marker_in_it(world: World, tmp_path: Path) -> None:
-    """I11: also where something is waited for that nobody will ever bring there."""
+    """I11: also where the job waits for a marker that no program will ever put there."""
     job = loading(world, f"{tmp_path}/lading/{{start:%Y-%m-%d}}/*", marker())
     with pytest.raises(NotReady, match=f"there is no folder {tmp_path}/lading: "):
         world.begin(job, day(1), sources=FILES)

@@ -87,7 +87,7 @@ def catalog_of(world: World) -> SqlCatalog:
 
 
 def point(world: World, table: str, pointer: str) -> None:
-    """Let the catalog's pointer name something, behind everybody's back."""
+    """Let the catalog's pointer name something, behind the package's back."""
     if isinstance(world.pointers, SqlitePointers):
         statement = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?"
         world.pointers.execute(statement, (pointer, table))
@@ -457,7 +457,7 @@ def test_a_restatement_says_what_it_does_not_replace(table_world: World) -> None
 
 
 def test_rows_of_no_committed_epoch_are_not_adopted(table_world: World) -> None:
-    """R17, I1: they would be in nobody's slice, or in that of an epoch that is yet to come."""
+    """R17, I1: they would be in no epoch's slice, or in that of an epoch that is yet to come."""
     world = table_world
     attempt = written_after_a_commit(world)
     commit(world, "t", "append", {2: [7]})
@@ -483,7 +483,7 @@ def test_rows_without_column_ids_are_not_adopted(file_world: World) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World, number: int) -> None:
-    """R13, R17: whoever has read the first, the last, or one between them, begins again."""
+    """R13, R17: a job that has read the first, the last, or the epoch between them begins again."""
     world = table_world
     for each in (1, 2, 3, 4):
         world.run(world.job("t", [adopting(world)]), day(each), [each])
@@ -500,7 +500,7 @@ def test_rows_of_several_epochs_are_a_rewrite_of_all_of_them(table_world: World,
 
 
 def test_declaration_of_a_retired_job_does_not_decide_adoption(table_world: World) -> None:
-    """R7, R17: what its successor declares counts, and nobody declares anything where there is none."""
+    """R7, R17: what its successor declares counts, and where there is none no job declares anything."""
     world = table_world
     for name in ("left", "taken"):
         world.run(world.job(f"old {name}", [adopting(world, name)]), day(1), [1])

@@ -95,7 +95,7 @@ def test_cell_tells_the_newest_attempts_progress_and_the_readable_revision(world
 
 
 def test_a_row_ends_where_the_domain_is_and_goes_a_week_back(world: World) -> None:
-    """At the latest barrier that a table has or tries to reach; epochs that nobody began are shown between."""
+    """At the latest barrier that a table has or tries to reach; epochs that no run began are shown between."""
     world.begin(world.job("e"), day(1))
     assert shown(world).shown.end == barrier(1), "before anything is committed"
     world.clock.advance(PAST_TTL)

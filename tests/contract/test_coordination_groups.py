@@ -166,7 +166,7 @@ def test_an_attempt_of_a_group_is_not_published_by_itself(world: World) -> None:
 
 
 @pytest.mark.parametrize("retried", [0, 1, 2])
-def test_whoever_comes_publishes_what_is_staged(
+def test_the_next_job_publishes_what_is_staged(
     world: World, monkeypatch: pytest.MonkeyPatch, retried: int
 ) -> None:
     """R40: the last member was interrupted between its staging and the commit."""

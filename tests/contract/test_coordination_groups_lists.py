@@ -69,7 +69,7 @@ def test_all_jobs_of_a_group_are_dropped_together(world: World) -> None:
 
 
 def test_a_staged_epoch_is_one_that_is_begun(world: World) -> None:
-    """R7, R40: it has no lock, and would be published by nobody."""
+    """R7, R40: it has no lock, and no job would publish it."""
     group = Group("flights", jobs=["b", "c"])
     base, apart = world.job("b", group=group), world.job("c", group=group)
     chain = Chain(world, (base, apart, apart))

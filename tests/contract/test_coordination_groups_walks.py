@@ -89,7 +89,7 @@ class Walk:
         return self.generations
 
     def look(self) -> None:
-        """Each day is shown whole or not at all, and never changes, unless somebody has skipped a part of it."""
+        """Each day is shown whole or not at all, and never changes, unless a user has skipped a part of it."""
         for number in DAYS:
             found = self._seen(number)
             if found and number not in self.alone:

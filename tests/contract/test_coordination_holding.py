@@ -1,4 +1,4 @@
-"""Edges that hold: what they have read is not replaced before somebody decides about their epochs (R18, R28)."""
+"""Edges that hold: what they have read is not replaced before a user decides about their epochs (R18, R28)."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_fill_of_a_held_epoch_reads_the_inputs_of_its_commit(world: World, *, re
 
 @pytest.mark.parametrize("released", [False, True])
 def test_fill_of_a_released_epoch_whose_inputs_are_gone_is_refused(world: World, *, released: bool) -> None:
-    """I7: the newest version has other rows, unless nobody was released: then the commit has kept them."""
+    """I7: the newest version has other rows, unless no epoch was released: then the commit has kept them."""
     new = lacking_a_table(world, released=released)
     other = world.table("s", column_changes=[add("note", "string")])
     world.begin(world.job("s", [other]), day(4))

@@ -171,7 +171,7 @@ def test_what_a_revert_needs_stays_for_its_seven_days(world: World) -> None:
 
 @pytest.mark.parametrize("end", ["seven days later", "given up"])
 def test_what_no_revert_needs_any_more_is_expired(world: World, end: str) -> None:
-    """R24, R30: its seven days are over, or somebody has given the revert up."""
+    """R24, R30: its seven days are over, or a user has given the revert up."""
     restated_once(world)
     if end == "given up":
         lease = world.leases.find(DOMAIN, lease_of_restatement(RestatementId(NAME)))

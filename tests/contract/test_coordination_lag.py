@@ -133,7 +133,7 @@ def test_the_attempt_at_the_epoch_tells_its_state(
     assert held.since >= days.today
 
 
-def of_nobody(_: Days) -> str:
+def of_no_job(_: Days) -> str:
     return "absent"
 
 
@@ -144,7 +144,7 @@ def of_an_ended_job(days: Days) -> str:
     return "ends"
 
 
-@pytest.mark.parametrize("waits_for", [of_nobody, of_an_ended_job])
+@pytest.mark.parametrize("waits_for", [of_no_job, of_an_ended_job])
 def test_what_waits_in_vain_holds_its_readers_back_itself(
     world: World, waits_for: Callable[[Days], str]
 ) -> None:

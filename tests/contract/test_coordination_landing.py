@@ -222,7 +222,7 @@ def test_left_source_keeps_its_bounds_and_declaration(world: World, tmp_path: Pa
 
 @pytest.mark.parametrize("late", ["ignore", "next"])
 def test_src1_ignored_files_are_counted(world: World, tmp_path: Path, late: str) -> None:
-    """A metric tells how many files within the window of a source nobody will read."""
+    """A metric tells how many files within the window of a source no epoch will read."""
     source = FileSource(
         "landing", f"{tmp_path}/{PATTERN}", late, complete=none_needed(), late_window=timedelta(days=2)
     )

@@ -99,7 +99,7 @@ def test_lea4_reader_with_an_ended_lease_gets_an_error(world: World) -> None:
     renewed = world.leases.renew(lease)
     world.clock.advance(timedelta(microseconds=1))
     assert world.rows_of(lease.cut) == world.rows_of(renewed.cut), (
-        "whoever holds the cut profits from the renewal"
+        "the holder of the cut profits from the renewal"
     )
     with pytest.raises(LeaseExpired, match="was readable until"):
         world.cuts.read(plain, "d")
@@ -127,7 +127,7 @@ def test_lea4_the_lease_ends_while_rows_are_read(world: World) -> None:
 
 
 def test_lea5_a_retry_finds_the_lease_of_a_killed_reader(world: World) -> None:
-    """R23: by the id that task, epoch, revision and input generation give; nobody else gets it before its end."""
+    """R23: by the id that task, epoch, revision and input generation give; no other owner gets it before its end."""
     cascade(world)
     name = derived_id("dag.report", day(2), revision=1, input_generation=1)
     lease = leased(world, name)
@@ -200,7 +200,7 @@ def test_r20_a_held_cut_is_not_given_to_a_session_that_has_seen_more(world: Worl
     ],
 )
 def test_r23_bad_requests_are_refused(world: World, given: dict[str, object], field: str) -> None:
-    """R23: a lease that nobody could end, or find, is refused by name, and nothing is written."""
+    """R23: a lease that no user could end, or find, is refused by name, and nothing is written."""
     cascade(world)
     before = world.exactly()
     with pytest.raises(InvalidInput) as refused:
@@ -210,7 +210,7 @@ def test_r23_bad_requests_are_refused(world: World, given: dict[str, object], fi
 
 
 def test_r23_unpublished_output_cannot_be_leased(world: World) -> None:
-    """R23: nobody keeps output that is not published."""
+    """R23: a lease keeps no output that is not published."""
     cascade(world)
     dirty = world.cut("d", level=Level.READ_UNCOMMITTED)
     with pytest.raises(InvalidInput, match="read_uncommitted"):
@@ -411,7 +411,7 @@ def sealed(world: World, state: MoveState) -> None:
 
 
 def test_nothing_is_claimed_of_a_domain_that_is_moved(world: World) -> None:
-    """Whoever holds a lease may read in peace, and a move has looked for leases already: there can be no new one."""
+    """The owner of a lease may read in peace, and a move has looked for leases already: there can be no new one."""
     world.run(world.job("t"), day(1))
     cut = world.cut("t")
     kept = world.leases.acquire(cut, name="before", owner="me")

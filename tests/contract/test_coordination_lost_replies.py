@@ -171,7 +171,7 @@ def before(world: World, operation: Operation) -> Iterator[tuple[World, Any]]:
 def test_every_lost_message_is_settled(
     backend: Backend, operation: Operation, before: tuple[World, Any]
 ) -> None:
-    """R15: the request or the reply of each call is lost, alone or with the one after it; nobody can tell."""
+    """R15: the request or the reply of each call is lost, alone or with the one after it; no caller can tell."""
     whole = tried(backend, *before, operation, lambda _: None)
     for call in whole.calls:
         plans = {str(fault): at(call.number, fault) for fault in Fault}

@@ -167,7 +167,7 @@ def test_moved_domain_stays_moved_when_its_job_is_declared_again(places: Places)
 
 
 def test_moved_domain_stays_moved_when_a_further_move_is_refused(places: Places) -> None:
-    """R23: a lease keeps it where it is, as if nobody had asked."""
+    """R23: a lease keeps it where it is, as if no user had asked."""
     run(places["first"], job("j", LEFT), 1, 1)
     moved(places, "first", "second")
     second = places["second"]

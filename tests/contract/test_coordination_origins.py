@@ -46,7 +46,7 @@ def running_total(world: World, job: Job, number: int) -> int:
 
 
 def test_a_cut_of_tables_that_begin_at_different_times_says_so(world: World) -> None:
-    """R7, section 6: a backfill has reached one table and not yet the other, whose origin nobody has declared."""
+    """R7, section 6: a backfill has reached one table and not yet the other, whose origin no job has declared."""
     d = world.job("d", origin=None)
     e = world.job("e", inputs=[increment(world.table("d"))], origin=None)
     for number in (11, 12):
@@ -84,7 +84,7 @@ def test_chg1_earlier_origin_before_the_first_commit(world: World, kind: str) ->
 
 @pytest.mark.parametrize("reads", ["its own past", "another table"])
 def test_chg1_earlier_origin_that_was_read(world: World, reads: str) -> None:
-    """R7: what has read "nothing before" would be wrong, whoever it is; nothing is changed, and it is named."""
+    """R7: what has read "nothing before" would be wrong, whichever job it is; nothing is changed, and it is named."""
     table = world.table("balance")
     own = [previous(table)] if reads == "its own past" else []
     world.run(world.job("j", [table], inputs=own, origin=barrier(5)), day(6))

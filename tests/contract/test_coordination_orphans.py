@@ -1,4 +1,4 @@
-"""What attempts leave that nobody begins again, and what zombies write after they were fenced (R16)."""
+"""What attempts leave whose epochs no run begins again, and what zombies write after they were fenced (R16)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_orphans_of_a_former_owner_are_vacuumed(table_world: World) -> None:
 
 
 def test_output_of_an_abandoned_epoch_is_vacuumed(table_world: World) -> None:
-    """R16: complete output, too; the attempt is fenced first, so that nobody adopts what is gone."""
+    """R16: complete output, too; the attempt is fenced first, so that no try adopts what is gone."""
     world = table_world
     dead = world.begin(world.job("t"), day(1))
     world.write(dead, [1])
@@ -159,7 +159,7 @@ def test_adopted_output_is_no_orphan_after_the_next_revision(table_world: World)
 
 
 def test_own_output_of_an_adopting_try_is_vacuumed(table_world: World) -> None:
-    """R16: the commit of adopted output ends the try that adopted, and what it wrote besides is nobody's."""
+    """R16: the commit of adopted output ends the try that adopted, and what it wrote besides belongs to no epoch."""
     world = table_world
     dead, adopting = adopted(world, world.job("t"))
     stage_rows(world.coordinator, adopting, "t", rows([99], adopting.token))
@@ -199,7 +199,7 @@ def test_adopted_output_that_failed_a_check_stays(table_world: World) -> None:
 
 
 def test_output_unknown_to_the_store_is_not_vacuumed(table_world: World) -> None:
-    """R16, R33: a token that it has not given out, or an epoch that nobody began, may be of a lost history."""
+    """R16, R33: a token that it has not given out, or an epoch that no run began, may be of a lost history."""
     world = table_world
     job = world.job("t")
     world.run(job, day(1), [1])
@@ -217,7 +217,7 @@ def test_output_unknown_to_the_store_is_not_vacuumed(table_world: World) -> None
 
 
 def test_orphans_are_vacuumed_after_a_compaction(table_world: World) -> None:
-    """R16, R17: store and catalog agree on the rows, so that what no commit names is nobody's."""
+    """R16, R17: store and catalog agree on the rows, so that what no commit names is an orphan."""
     world = table_world
     job = world.job("t")
     zombie = world.begin(job, day(1))
@@ -267,7 +267,7 @@ def test_a_publish_while_a_vacuum_looks_keeps_it_from_nothing(
 
 
 def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
-    """R16: each place goes once, and nobody is in the other's way."""
+    """R16: each place goes once, and no process is in another's way."""
     world = table_world
     job = world.job("t")
     zombies = [world.begin(job, day(number)) for number in (1, 2, 3)]
@@ -290,7 +290,7 @@ def test_two_vacuums_and_a_publish_at_once(table_world: World) -> None:
 
 
 def test_replaced_published_output_is_not_an_orphan(table_world: World) -> None:
-    """R16, R24: it goes as a version that nobody claims, not as what an attempt has left."""
+    """R16, R24: it goes as a version that nothing claims, not as what an attempt has left."""
     world = table_world
     job = world.job("t")
     world.run(job, day(1), [1])
@@ -317,7 +317,7 @@ def test_an_epoch_that_is_computed_again_and_again_keeps_no_orphan(table_world: 
 
 
 def test_orphans_in_a_left_table_are_vacuumed(table_world: World) -> None:
-    """R7, R16: nobody declares it any more, and the store knows it."""
+    """R7, R16: no job declares it any more, and the store knows it."""
     world = table_world
     t, u = world.table("t"), world.table("u")
     zombie = world.begin(world.job("t", [t, u]), day(1))

@@ -93,7 +93,7 @@ def test_att15_siblings(table_world: World) -> None:
 
 
 def test_att15_siblings_of_a_retry_that_wrote_in_full(world: World) -> None:
-    """R10: the first try had WRITTEN everything; its retry replaces it, and nobody publishes what it replaces."""
+    """R10: the first try had WRITTEN everything; its retry replaces it, and what it replaces is not published."""
     attempt = begin(world)
     for number in range(MAPPED):
         world.write(world.coordinator.join(attempt, number, owner()), [number])
@@ -145,7 +145,7 @@ def test_a_retry_that_joins_before_the_failed_check_is_heard(world: World) -> No
 
 
 def test_a_failed_check_names_the_places_of_the_newest_tries(world: World) -> None:
-    """R10, R14: what a retry has replaced is deleted, so that nobody can look at it."""
+    """R10, R14: what a retry has replaced is deleted, so that no user can look at it."""
     job = world.job("j", [world.table("d")], checks=[row_count("d", at_least=9)])
     attempt = world.begin(job, day(1), participants=2)
     for number, try_number in ((0, 1), (1, 1), (1, 2)):
@@ -262,7 +262,7 @@ def test_an_abort_deletes_staged_output_of_all_participants(world: World) -> Non
 
 
 def test_a_participant_ends_nothing_for_the_others(world: World) -> None:
-    """R10: to abort, check, complete and publish is for whoever began; no participant writes without having joined."""
+    """R10: only the task that began aborts, checks, completes and publishes; a participant joins before it writes."""
     attempt = begin(world)
     writer = world.coordinator.join(attempt, 0, owner())
     world.write(writer, [1])
@@ -400,7 +400,7 @@ def resume_open(world: World, job: Job, name: Begun) -> Attempt:
 
 
 def test_attempt_with_ended_claims_is_resumed_and_its_heartbeat_refused(world: World) -> None:
-    """R10, R23: nobody has begun the epoch again, so that it is not over; its first heartbeat is refused."""
+    """R10, R23: no try has begun the epoch again, so that it is not over; its first heartbeat is refused."""
     job = world.job("j", [world.table("d")])
     name = Begun.of(world.begin(job, day(1), participants=2, shared_ttl=SHARED_TTL))
     world.clock.advance(SHARED_TTL)

@@ -97,7 +97,7 @@ def test_every_form_of_a_finer_location(
 
 
 def test_midnight_in_the_names_of_daily_files_is_read(world: World, tmp_path: Path) -> None:
-    """I11: the format alone does not tell: one file a day may carry its hour; what lies elsewhere disturbs nobody."""
+    """I11: the format alone does not tell: one file a day may carry its hour; what lies elsewhere disturbs nothing."""
     job = loading(world, f"{tmp_path}/{{start:%Y-%m-%dT%H}}*.csv")
     land(tmp_path, "2024-01-01T00-a.csv", "2024-01-01T00-b.csv", "2024-01-02T00.csv", "2024-01-01T07.json")
     land(tmp_path, "2024-01-01T31.csv", "_2024-01-01T07.csv", ".2024-01-01T07.csv", "2024-01-01T07/a.csv")

@@ -124,7 +124,7 @@ def test_repeated_publish_after_a_lost_reply_moves_the_pointers(world: World) ->
 
 
 def test_epochs_publish_while_pointers_lag(world: World) -> None:
-    """R17: nobody needs the pointer: each version is made from what the store recorded."""
+    """R17: no publish needs the pointer: each version is made from what the store recorded."""
     job = world.job("t")
     attempts = [world.begin(job, day(number)) for number in range(1, 5)]
     for number, attempt in enumerate(attempts, 1):
@@ -162,7 +162,7 @@ def test_recover_dies_at_any_call_and_is_repeated(world: World) -> None:
         recover(interrupted(world, die, "table.project", 1).context, DOMAIN)
     assert (reached(world, "left"), reached(world, "right")) == (True, False)
     with suppress(Died):
-        recover(interrupted(world, die, "store.read", 3).context, DOMAIN)  # all is done, and nobody is told
+        recover(interrupted(world, die, "store.read", 3).context, DOMAIN)  # all is done, no caller is told
     assert (reached(world, "left"), reached(world, "right")) == (True, True)
     assert [table.moved for table in recover(world.coordinator.context, DOMAIN).tables] == [False, False]
 
@@ -189,7 +189,7 @@ def test_recover_names_the_table_that_it_cannot_repair(world: World) -> None:
 
 
 def test_recover_repairs_the_tables_of_a_retired_job(world: World) -> None:
-    """R7, R17: nobody declares them any more, and their readers go on."""
+    """R7, R17: no job declares them any more, and their readers go on."""
     dies_after_its_commit(world, 1, "left", "right")
     world.coordinator.retire(DOMAIN, "job", reason="replaced", by="ada")
     found = recover(world.coordinator.context, DOMAIN).tables
@@ -229,7 +229,7 @@ def test_an_epoch_begins_and_publishes_while_the_pointer_was_moved_by_others(ice
 
 @contextmanager
 def catalog_away(world: World) -> Iterator[None]:
-    """Let nobody open the catalog's database."""
+    """Let no process open the catalog's database."""
     assert isinstance(world.pointers, SqlitePointers)
     path, aside = world.pointers.path, world.pointers.path.with_suffix(".aside")
     world.formats.close()
@@ -309,7 +309,7 @@ def test_a_service_may_insist_on_one_transaction(tmp_path: Path) -> None:
 
 
 def test_zookeeper_is_refused_where_one_transaction_is_wanted(tmp_path: Path) -> None:
-    """By name, before anything is opened: nobody is there."""
+    """By name, before anything is opened: no server is there."""
     settings = Settings(
         store_url="zookeeper://nowhere.invalid/epochs",
         warehouse=f"{tmp_path}/warehouse",

@@ -150,7 +150,7 @@ EDGES: dict[str, Callable[[Table], Edge]] = {
 
 @pytest.mark.parametrize("kind", EDGES)
 def test_a_jobs_wait_is_over_when_its_begin_would_be_ready(world: World, kind: str) -> None:
-    """R6: of each kind of edge, whatever of its table is there; nobody who waited is told to wait."""
+    """R6: of each kind of edge, whatever of its table is there; no task that waited is told to wait."""
     source, table = world.job("a"), world.table("a")
     job = world.job("r", inputs=[EDGES[kind](table)])
     for committed in range(4):
@@ -176,7 +176,7 @@ def test_a_jobs_wait_is_over_when_its_begin_would_be_ready(world: World, kind: s
 def test_a_job_waits_for_epochs_before_a_tables_first_one(
     world: World, first: float, early: int, late: int
 ) -> None:
-    """R6: without a declared origin nobody can tell "nothing there" from "not yet": its begin is not ready either."""
+    """R6: without a declared origin no job can tell "nothing there" from "not yet": its begin is not ready either."""
     table, quarters = world.table("a"), Cadence("0 */6 * * *")
     source = world.job("a", cadence=quarters, origin=None)
     for epoch in quarters.split(Interval(barrier(first - 1), barrier(5))):
@@ -214,7 +214,7 @@ def test_a_job_that_reads_its_own_past_waits_for_the_run_before(world: World) ->
     def ready(of: Interval) -> bool:
         return check_inputs(world.store, DOMAIN, JobInputs.of(job, of)).ready
 
-    assert ready(first), "there is nothing before it, and nobody has registered the table yet"
+    assert ready(first), "there is nothing before it, and no job has registered the table yet"
     assert not ready(second)
     (missing,) = check_inputs(world.store, DOMAIN, JobInputs.of(job, second)).missing
     assert (missing.table, missing.wanted) == ("t", barrier(2))

@@ -266,7 +266,7 @@ def test_der4_missing_derived(world: World) -> None:
     assert world.cuts.cut(DOMAIN, ["d"], at=barrier(1), consistency="altogether").barrier == barrier(1)
     world.coordinator.register(world.job("new"))
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(2), (
-        "a job without any commit holds nobody back"
+        "a job without any commit holds no reader back"
     )
     world.run(e, day(3), [30])
     assert world.cuts.cut(DOMAIN, ["d"], consistency="altogether").barrier == barrier(3)

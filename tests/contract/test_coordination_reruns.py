@@ -116,7 +116,7 @@ def test_att11_replay_cascade(world: World) -> None:
 @pytest.mark.parametrize(
     ("runs", "options", "number"),
     [
-        pytest.param([owner("first")], {}, 2, id="nobody has committed it"),
+        pytest.param([owner("first")], {}, 2, id="no run has committed it"),
         pytest.param([CLEARED], {}, 1, id="a retry"),
         pytest.param([owner("first", generation=2)], {}, 1, id="overtaken by a newer try"),
         pytest.param([CLEARED, owner("second")], {}, 1, id="another run has committed it since"),
@@ -137,7 +137,7 @@ def test_a_run_that_needs_no_restatement_opens_none(
     assert world.content() == before
 
 
-def test_an_epoch_that_nobody_has_read_is_published_by_its_run(world: World) -> None:
+def test_an_unread_epoch_is_published_by_its_run(world: World) -> None:
     """R28: as before; in one request with one that was read it is taken in, so that both become visible together."""
     base, daily = world.job("b"), world.job("d", inputs=[increment(world.table("b"))])
     for number in (1, 2, 3):
@@ -301,7 +301,7 @@ def test_a_restatement_that_a_person_has_opened_wins(world: World) -> None:
 
 @pytest.mark.parametrize("end", ["abandoned", "published", "over"])
 def test_a_run_after_the_end_of_its_restatement_opens_another_one(world: World, end: str) -> None:
-    """R28: what is committed is as it was; a name that has ended keeps nobody from asking again."""
+    """R28: what is committed is as it was; a name that has ended keeps no user from asking again."""
     base, daily, total = three_days(world)
     first = taken_in(world, base, 2)
     restated(world, base, 2, [1000], CLEARED, name=first)

@@ -29,7 +29,7 @@ def computes(world: World, job: Job, numbers: Sequence[int], asked: Sequence[Int
 def test_no_epoch_before_the_table_begins_by_the_event_of_a_restatement(
     world: World, origin: int | None
 ) -> None:
-    """R37: nobody asks for it. It would be refused, or a table would begin there, and lack all until its first one."""
+    """R37: no run asks for it. It would be refused, or a table would begin there, and lack all until its first one."""
     maker = world.job("a")
     start = None if origin is None else barrier(origin)
     follower = world.job("d", inputs=[increment(world.table("a"))], origin=start)

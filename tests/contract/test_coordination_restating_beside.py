@@ -258,7 +258,7 @@ def test_after_the_publish_members_have_readers(table_world: World) -> None:
 
 @pytest.mark.parametrize("by", ["first", "restate", "other"])
 def test_begin_after_the_publish(world: World, by: str) -> None:
-    """R15, R28: whoever has computed it, normally or within, is told that it is committed."""
+    """R15, R28: a run that has computed it, normally or within, is told that it is committed."""
     _, daily, _ = ready(world)
     csn = published(world)
     if by != "other":

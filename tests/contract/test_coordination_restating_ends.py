@@ -328,7 +328,7 @@ def test_what_a_late_writer_leaves_in_an_abandoned_member_goes(table_world: Worl
 
 @pytest.mark.parametrize("over", ["abandon was interrupted", "past its deadline"])
 def test_vacuum_takes_what_is_left_of_a_restatement_that_is_over(world: World, over: str) -> None:
-    """R16: nobody publishes it any more, and nobody may come to begin its epochs or to repeat the abandon."""
+    """R16: no process publishes it any more, and perhaps none comes to begin its epochs or to repeat the abandon."""
     ready(world)
 
     def die() -> None:

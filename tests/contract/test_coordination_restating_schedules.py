@@ -143,7 +143,7 @@ def test_res6_cumulative_tail(table_world: World) -> None:
 
 @pytest.mark.parametrize("decision", ["join", "release"])
 def test_res7_hold(table_world: World, decision: str) -> None:
-    """R18, R28: nothing is published while nobody decides, however long, and everything else goes on."""
+    """R18, R28: nothing is published while no user decides, however long, and everything else goes on."""
     world = table_world
     base, daily, _ = cascade(world)
     report = world.job("h", inputs=[state(world.table("b"), on_upstream_revision="hold")])

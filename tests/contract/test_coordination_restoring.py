@@ -60,7 +60,7 @@ def test_restore_check_includes_tables_of_retired_jobs(world: World) -> None:
 
 
 def test_commit_of_another_attempt_with_the_same_token_is_not_taken_for_its_own(world: World) -> None:
-    """R33: the restored store gives a lost token out again; whoever had it before is told that it is over."""
+    """R33: the restored store gives a lost token out again; the attempt that had it before is told that it is over."""
     known = world.store.read(DOMAIN, []).head.incarnation
     renewed(world)
     job = world.job("t")

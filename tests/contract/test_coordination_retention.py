@@ -203,7 +203,7 @@ def test_lea8_shared_files(world: World) -> None:
     vacuumed = world.retention.vacuum(DOMAIN)
     assert world.rows_of(first.cut) == {"d": [(1, 1)]}
     assert world.rows_of(last.cut) == {"d": [(1, 1), (2, 21)]}
-    assert len(before - world.data()) == 1, "only the rows 20 were nobody's"
+    assert len(before - world.data()) == 1, "only the rows 20 were unclaimed"
     assert vacuumed.claimed == 2
 
 
@@ -437,7 +437,7 @@ def test_r24_a_job_reads_an_incremental_table_where_a_barrier_is_expired(world: 
 
 
 def test_r24_explain_names_expired_states(world: World) -> None:
-    """R24: of the epoch's own tables, and of what an epoch that nobody began would read."""
+    """R24: of the epoch's own tables, and of what an epoch that no run began would read."""
     full_job(world, 4)
     reader = world.job("r", inputs=[state(world.table("f", kind=TableKind.FULL))], inactive_after=1)
     world.run(reader, day(1))
@@ -521,7 +521,7 @@ def test_r19_such_a_read_keeps_the_files_that_it_shares_with_older_versions(
 
 
 def test_r23_a_claim_that_cannot_be_read_stops_the_sweep(world: World) -> None:
-    """R23: nothing is deleted while nobody can say what is claimed."""
+    """R23: nothing is deleted while vacuum cannot tell what is claimed."""
     job = world.job("d")
     world.run(job, day(1), [1])
     held(world, "d")

@@ -491,7 +491,7 @@ def test_an_old_owner_is_refused_before_it_computes(world: World) -> None:
 
 @pytest.mark.parametrize("by_another", [False, True])
 def test_a_table_that_its_job_has_left_holds_no_retention_back(world: World, by_another: bool) -> None:
-    """R7, R24: how far it came is nobody's next epoch any more, or that of another job, which reads other tables."""
+    """R7, R24: how far it came is no job's next epoch any more, or that of another job, which reads other tables."""
     full = world.table("f", kind=TableKind.FULL)
     d, d2 = world.table("d"), world.table("d2")
     for number in (1, 2, 3):
@@ -520,7 +520,7 @@ def test_an_origin_does_not_move_forward_in_two_steps(world: World) -> None:
 
 
 def test_bad_requests_write_nothing(world: World) -> None:
-    """R7: nobody retires what is not there, or without a word."""
+    """R7: a user cannot retire what is not there, nor retire without a word."""
     world.coordinator.register(world.job("d"))
     before = world.exactly()
     with pytest.raises(UnknownName):

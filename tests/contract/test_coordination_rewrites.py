@@ -178,7 +178,7 @@ def test_reader_with_a_lag_is_named(world: World) -> None:
     with pytest.raises(DependentReaders) as refused:
         world.begin(job, day(1), owner("manual"))
     assert readers_of(refused) == [("r", day(2))]
-    assert world.begin(job, day(2), owner("manual")).revision == 2, "nobody has read it yet"
+    assert world.begin(job, day(2), owner("manual")).revision == 2, "no job has read it yet"
 
 
 def test_a_reader_that_reads_it_no_more_is_named(world: World) -> None:

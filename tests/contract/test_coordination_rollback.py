@@ -255,7 +255,7 @@ OWNERS = {
 @pytest.mark.parametrize("run", OWNERS)
 @pytest.mark.parametrize("on_rerun", ["keep", "new_revision", "fail"])
 def test_an_epoch_that_was_rolled_back_is_not_committed(world: World, run: str, on_rerun: str) -> None:
-    """RES9, R30: whoever asks for it computes it, whatever the job says of committed epochs."""
+    """RES9, R30: each run that asks for it computes it, whatever the job says of committed epochs."""
     job = world.job("b", on_rerun=on_rerun)
     csn = run_days(world, (job,), range(1, 3))
     old = world.begin(job, day(3))

@@ -144,7 +144,7 @@ def test_inputs_and_checks_hold_no_skip_back(world: World) -> None:
 
 
 def test_skip_keeps_the_state_of_a_full_table(table_world: World) -> None:
-    """R5: nobody declares a whole state empty; a job that builds on its past goes on from there."""
+    """R5: no skip declares a whole state empty; a job that builds on its past goes on from there."""
     world = table_world
     full = world.table("f", kind=TableKind.FULL)
     job = world.job("f", [full], inputs=[previous(full)])
@@ -289,7 +289,7 @@ def test_a_skip_that_died_leaves_no_inputs_to_the_run_after_it(world: World) -> 
 
 BAD: dict[str, tuple[Any, str]] = {
     "no reason": (lambda world: world.coordinator.skip(DOMAIN, "d", day(1), " ", by="ada"), "reason"),
-    "nobody": (lambda world: world.coordinator.skip(DOMAIN, "d", day(1), WHY, by=""), "by"),
+    "no author": (lambda world: world.coordinator.skip(DOMAIN, "d", day(1), WHY, by=""), "by"),
     "half an epoch": (lambda world: skip(world, Interval(barrier(0), barrier(0.5))), "end"),
     "before the origin": (lambda world: skip(world, day(0)), "interval"),
     "the future": (lambda world: skip(world, day(100_000)), "interval"),
@@ -358,7 +358,7 @@ def test_a_lost_reply_to_a_skip_is_settled(world: World, lost: int) -> None:
 
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_skip_that_hears_nothing_says_so_and_is_finished_by_the_next(world: World, sent: bool) -> None:
-    """R5, R15: nobody is told that it is done, and what may have been published is not taken back."""
+    """R5, R15: no user is told that it is done, and what may have been published is not taken back."""
     world.run(world.job("d"), day(2), [2])
     silent: list[Call] = []
 

@@ -117,7 +117,7 @@ def test_a_source_that_does_not_answer_leaves_nothing(world: World, lake: Lake, 
 
 
 def test_bounds_that_leave_a_gap_are_refused(world: World) -> None:
-    """I11: whoever proposes them."""
+    """I11: whatever proposes them."""
     job = world.job("a", inputs=[IcebergSource("prices", "lake.market.prices")])
 
     def proposed(span: Span | None) -> dict[str, SourceBounds]:

@@ -64,7 +64,7 @@ def test_und1_rows_of_a_dead_try_are_not_added_twice(world: World) -> None:
 
 
 def test_und2_the_first_slice_of_a_dead_try_leaves_nothing(world: World) -> None:
-    """R4, R16: the table and its first partition are made and written, then the crash: nobody sees either."""
+    """R4, R16: the table and its first partition are made and written, then the crash: no reader sees either."""
     job = world.job("d", [world.table("d", partition_by=["by"])])
     world.write(world.begin(job, day(1)), [1, 2])
     with pytest.raises(Exception, match="no common barrier"):
@@ -161,7 +161,7 @@ def test_output_of_a_dead_try_in_a_left_table_is_deleted(world: World) -> None:
 
 
 class NoDeletion:
-    """A table format whose warehouse lets nobody delete."""
+    """A table format whose warehouse lets no process delete."""
 
     def __init__(self, inner: TableFormat) -> None:
         self._inner = inner
@@ -224,7 +224,7 @@ def test_interrupted_rollback_in_a_left_table_is_finished(world: World) -> None:
 
 
 def drop(world: World, table: str) -> None:
-    """Let the catalog forget a table, behind everybody's back."""
+    """Let the catalog forget a table, behind the package's back."""
     if hasattr(world.pointers, "execute"):
         world.pointers.execute("DELETE FROM iceberg_tables WHERE table_name = ?", (table,))
     else:

@@ -1,4 +1,4 @@
-"""Retention of histories that nobody has vacuumed for long: in pages, each step whole (R24)."""
+"""Retention of histories that no user has vacuumed for long: in pages, each step whole (R24)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def commit_bare(world: World, numbers: Iterable[int]) -> None:
 def test_liv2_the_first_vacuum_of_thousands_of_commits_works(
     world: World, commits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R24: nobody has ever vacuumed, and no record grows with what there is to vacuum."""
+    """R24: no user has ever vacuumed, and no record grows with what there is to vacuum."""
     job = world.job("t")
     world.run(job, day(1), [1])
     commit_bare(world, range(commits))

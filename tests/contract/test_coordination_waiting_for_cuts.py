@@ -20,7 +20,7 @@ HALF_DAYS = [barrier(half / 2) for half in range(1, 8)]
 
 
 def domain(world: World) -> None:
-    """Make a fast table, a full one that is slower, and one that nobody asks for and that is slower still."""
+    """Make a fast table, a full one that is slower, and one that no reader asks for and that is slower still."""
     fast = world.job("d", cadence="0 */12 * * *")
     for half in range(6):
         world.run(fast, Interval(ORIGIN + half * 12 * HOUR, ORIGIN + (half + 1) * 12 * HOUR), [half])

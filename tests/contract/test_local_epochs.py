@@ -217,7 +217,7 @@ def test_rows_that_do_not_fit_the_table_are_told_and_leave_nothing_open(local_ep
         with pytest.raises(SchemaMismatch):
             local_epochs.commit(LOAD, "2024-05-02", {RIDES: rows})
     assert csn(local_epochs) == 1
-    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})  # nobody holds the epoch
+    local_epochs.commit(LOAD, "2024-05-02", {RIDES: ONE})  # no attempt holds the epoch
     with pytest.raises(NotReady):
         local_epochs.rows(RIDES, at=DAY.start)
 

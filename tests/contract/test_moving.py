@@ -1,4 +1,4 @@
-"""A domain moves from SQLite to PostgreSQL: nothing is lost or done twice, and nobody writes to the old one."""
+"""A domain moves from SQLite to PostgreSQL: nothing is lost or done twice, and no process writes to the old one."""
 
 from __future__ import annotations
 

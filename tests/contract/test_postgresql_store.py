@@ -39,7 +39,7 @@ SOON_S = 12.0
 
 @pytest.fixture(scope="module")
 def template(postgresql: PostgresqlServer) -> str:
-    """A database with the schema and nothing in it, to which nobody connects."""
+    """A database with the schema and nothing in it, to which no process connects."""
     name = postgresql.create_database()
     upgrade_schema(postgresql.url(name))
     return name
@@ -356,7 +356,7 @@ def test_client_stopped_in_a_transaction_blocks_others_only_briefly(
 
 
 def test_absence_is_safe_also_when_nothing_is_made(store: SqlStore, url: str) -> None:
-    """Somebody makes the key between our look and our commit: we fail, or they come after us."""
+    """Another process makes the key between our look and our commit: we fail, or it comes after us."""
     key, mark = counter_key(DOMAIN, "absent"), counter_key(DOMAIN, "mark")
     dialect = store._dialect
     request = checked(

@@ -1,4 +1,4 @@
-"""PublishQueues: those who publish side by side come one after the other, and nobody can stop the others."""
+"""PublishQueues: processes that publish side by side come in turn, and none can stop the others."""
 
 from __future__ import annotations
 

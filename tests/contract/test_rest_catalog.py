@@ -160,7 +160,7 @@ def test_states_differ_by_their_snapshots(world: World, client: TestClient) -> N
 # --- which tables --------------------------------------------------------------------------------------------
 
 
-def test_tables_that_nobody_computes_hold_no_cut_back(world: World, client: TestClient) -> None:
+def test_tables_that_no_job_computes_hold_no_cut_back(world: World, client: TestClient) -> None:
     """R9: without `tables` an address means what running jobs compute; the others can be named."""
     two_tables(world)
     old = world.job("old")

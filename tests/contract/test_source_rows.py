@@ -72,7 +72,7 @@ class Shop:
 
 
 class Asking:
-    """Somebody who asks for bounds while others write."""
+    """A thread that asks for bounds while others write."""
 
     def __init__(self, shop: Shop, source: Source) -> None:
         self.found: list[SourceBounds] = []

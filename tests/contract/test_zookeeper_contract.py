@@ -29,7 +29,7 @@ class ZookeeperBackend(StoreBackend):
 
     @functools.cached_property
     def client(self) -> KazooClient:
-        """Whoever acts behind the store's back."""
+        """A client that acts behind the store's back."""
         client = KazooClient(hosts=self._hosts)
         client.start()
         return client

@@ -286,7 +286,7 @@ def test_a_store_closes_while_the_servers_are_away(zookeeper: ZookeeperServer, u
 
 
 def test_a_store_that_is_closed_under_a_call_stays_closed(zookeeper: ZookeeperServer, url: str) -> None:
-    """Whoever waits for the servers then does not open the connection again."""
+    """A call that waits for the servers then does not open the connection again."""
     store = ZookeeperStore(parsed(url)).open()
     publish(store, DOMAIN)
     with ThreadPoolExecutor(2) as threads:

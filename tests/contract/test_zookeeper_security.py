@@ -189,7 +189,7 @@ def test_one_client_too_many_is_told_so(tmp_path: Path) -> None:
             assert "maxClientCnxns" in refused.value.next_step
 
 
-def test_without_an_identity_everybody_may(zookeeper: ZookeeperServer) -> None:
+def test_without_an_identity_every_client_may(zookeeper: ZookeeperServer) -> None:
     url = zookeeper.url()
     use(url)
     assert acls_of(zookeeper.hosts, parsed(url).chroot, None) == {"world:31"}

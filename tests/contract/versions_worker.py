@@ -102,7 +102,7 @@ def answer(worker: Worker, call: list[Any]) -> dict[str, Any]:
     method, *arguments = call
     try:
         return {"found": getattr(worker, method)(*arguments)}
-    except Exception as error:  # noqa: BLE001 - for whoever told us
+    except Exception as error:  # noqa: BLE001 - for the test that called
         return {"error": type(error).__name__, "message": str(error)}
 
 

@@ -88,7 +88,7 @@ class Unchanged:
         return limit_s
 
     def limit_s(self, what: str, command: Command) -> float:
-        """The same, but run it only when nobody has."""
+        """The same, but each command runs only once."""
         with self._one_at_a_time:
             if command not in self._limits:
                 self._limits[command] = self.run(what, command)

@@ -69,13 +69,13 @@ PLANTED_IN_GROUPS = (
         by="test_a_retired_job_is_not_waited_for",
     ),
     Mutant(
-        name="what an interrupted publish has left is published by nobody",
+        name="no job publishes what an interrupted publish has left",
         rule="R40",
         file="coordination/service.py",
         old="        csn = self.restatements.publish_if_whole(answer) if isinstance(answer, AlreadyStaged) else None",
         new="        csn = None",
         tests=(GROUPS,),
-        by="test_whoever_comes_publishes_what_is_staged",
+        by="test_the_next_job_publishes_what_is_staged",
     ),
     Mutant(
         name="groups and jobs outside of them may wait for each other",
@@ -141,7 +141,7 @@ PLANTED_IN_GROUPS = (
         by="test_a_table_that_its_job_has_left_is_not_staged",
     ),
     Mutant(
-        name="an epoch that its group publishes while its task looks is announced by nobody",
+        name="no task announces an epoch that its group publishes while the task looks",
         rule="R35",
         file="operators/outcome.py",
         old="""    staged = staged_epochs(reader, job, epochs)
@@ -172,7 +172,7 @@ PLANTED_IN_GROUPS = (
         by="test_a_cleared_job_does_not_fail_before_its_readers_are_cleared",
     ),
     Mutant(
-        name="nobody publishes a group that has waited for a skip",
+        name="a skip does not publish the group that has waited for it",
         rule="R40",
         file="coordination/service.py",
         old="        stalled = self.restatements.settle_epochs(*skipped.published, *left)",
@@ -190,7 +190,7 @@ PLANTED_IN_GROUPS = (
         by="test_an_interrupted_operation_publishes_when_it_is_repeated",
     ),
     Mutant(
-        name="nobody publishes a group when a job that has left it publishes",
+        name="a job that has left its group publishes, and the group is not published",
         rule="R40",
         file="coordination/service.py",
         old="            self.restatements.settle_epochs(published)",

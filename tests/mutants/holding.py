@@ -28,7 +28,7 @@ PLANTED_IN_HOLDING = (
         by="test_epochs_behind_a_hold_edge_are_no_members_and_keep_it_from_publishing",
     ),
     Mutant(
-        name="a restatement is published over epochs that nobody has released",
+        name="a restatement is published over epochs that no user has released",
         rule="R28",
         file=DEPENDENTS,
         old="                and not (held and _is_released(reader, domain, beside, job.name, stamped))\n",

@@ -281,7 +281,7 @@ OF_PUBLISHING = (
         by="test_liv1_finished_output_is_adopted_after_an_error_that_a_retry_cures",
     ),
     Mutant(
-        name="a try inherits what nobody claimed since the one before it ended",
+        name="a try inherits what nothing claimed since the try before it ended",
         rule="R24",
         file=BEGINNING,
         old="if before is not None and before.aborted is None and not before.staged:",

@@ -302,7 +302,7 @@ PLANTED = (
         by="test_a_reader_with_a_slower_calendar_is_named",
     ),
     Mutant(
-        name="what a table was before an open epoch is nobody's",
+        name="an open epoch does not claim what its table was before",
         rule="R24",
         file="coordination/commits/claims.py",
         old="            yield from epoch.attempt.baseline\n",

@@ -318,7 +318,7 @@ _ENDS = (
         by="test_abandoned_at_each_step",
     ),
     Mutant(
-        name="an abandoned restatement leaves a source bound by what nobody has read",
+        name="an abandoned restatement leaves a source bound by what no epoch has read",
         rule="I11",
         file=LEFT,
         old="        bring_bounds_back(context, known, epochs.intervals, why)\n",
@@ -327,7 +327,7 @@ _ENDS = (
         by="test_a_source_that_an_abandoned_set_has_bound",
     ),
     Mutant(
-        name="an abandon that was interrupted is finished by nobody",
+        name="no process finishes an abandon that was interrupted",
         rule="R16",
         file=LEFT,
         old="        return record if record.state is RestatementState.ABANDONED else None\n",
@@ -529,13 +529,13 @@ _RERUNS = (
         by="test_a_run_whose_earlier_try_commits_meanwhile",
     ),
     Mutant(
-        name="a run restates what nobody has read",
+        name="a run restates an unread epoch",
         rule="R28",
         file=RERUN,
         old="        except DependentReaders:\n            return True\n        return False\n",
         new="        except DependentReaders:\n            return True\n        return True\n",
         tests=(RERUNS,),
-        by="test_an_epoch_that_nobody_has_read_is_published_by_its_run",
+        by="test_an_unread_epoch_is_published_by_its_run",
     ),
     Mutant(
         name="a run makes a restatement of another DAG grow",

@@ -35,7 +35,7 @@ PLANTED_IN_SERVERS = (
         by="test_ha2_a_reader_is_sent_to_a_standby",
     ),
     Mutant(
-        name="the incarnation is read before whoever changes it is done",
+        name="the incarnation is read before the transaction that changes it is done",
         rule="R33",
         file=STATEMENTS,
         old='f"SELECT pg_advisory_xact_lock_shared({_OF_STORE}, 0)"',

@@ -137,7 +137,7 @@ PLANTED_IN_UPKEEP = (
         by="test_liv2_the_first_vacuum_of_thousands_of_commits_works",
     ),
     Mutant(
-        name="the horizon passes versions that nobody has written down",
+        name="the horizon passes versions that no vacuum has written down",
         rule="R24",
         file="coordination/upkeep/vacuum.py",
         old="        remember_versions(context.store, domain, name, found, most)\n",
@@ -344,7 +344,7 @@ PLANTED_IN_UPKEEP = (
         by="test_a_copy_that_is_not_whole_is_refused",
     ),
     Mutant(
-        name="nobody is told of a table that its job has left",
+        name="no user is told of a table that its job has left",
         rule="R7",
         file="coordination/upkeep/holes.py",
         old="                yield Hole(table=name, job=job.name, span=None)\n",
@@ -353,7 +353,7 @@ PLANTED_IN_UPKEEP = (
         by="test_chg4_nothing_else_stops_without_a_word",
     ),
     Mutant(
-        name="nobody is told of what other tables have from the job before",
+        name="no user is told of what other tables have from the job before",
         rule="R7",
         file="coordination/upkeep/holes.py",
         old="        passed = _within(beside, start, end)\n",
@@ -362,7 +362,7 @@ PLANTED_IN_UPKEEP = (
         by="test_holes_behind_all_rows_of_a_table_are_named",
     ),
     Mutant(
-        name="nobody is told of what lies before rows of the job before",
+        name="no user is told of what lies before rows of the job before",
         rule="R7",
         file="coordination/upkeep/holes.py",
         old="return bool(job.predecessors) and",
@@ -470,7 +470,7 @@ PLANTED_IN_UPKEEP = (
         by="test_doctor_names_an_epoch_that_later_ones_have_passed",
     ),
     Mutant(
-        name="nobody is told of what failed before a table begins",
+        name="no user is told of what failed before a table begins",
         rule="R7",
         file="coordination/upkeep/failed_before.py",
         old="        if failed:\n",
