@@ -49,7 +49,7 @@ RESTATED = (16, 20, *range(0, 200, 4))
 """Seeds in which people restate committed epochs; the first ones see at once, until draws change."""
 
 ROLLED_BACK = (12, 4, 32, *range(20, 400, 8))
-"""Seeds in which somebody rolls the domain back; the first ones see at once, until draws change."""
+"""Seeds in which a user rolls the domain back; the first ones see at once, until draws change."""
 
 
 def first_violation(seeds: Iterable[int], rule: str = "") -> str:
@@ -148,7 +148,7 @@ def test_an_epoch_that_is_taken_from_a_restatement(monkeypatch: pytest.MonkeyPat
     assert "is begun by" in first_violation(RESTATED, "R28: ")
 
 
-def test_a_restatement_that_nobody_has_to_decide_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restatement_that_no_user_has_to_decide_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """R28: every epoch that holds it counts as released."""
     monkeypatch.setattr(RestatementRecord, "is_released", lambda *_given: True)
     assert "changes what" in first_violation(RESTATED, "I4: ")

@@ -70,7 +70,7 @@ def _publish(name: str, token: int) -> Transaction:
 
 
 def test_one_commit_goes_before_the_first_reservations() -> None:
-    """It had read the head before there was any; whoever else had lost to it."""
+    """It had read the head before there was any; every other publisher had lost to it."""
     seen = Onlooker()
     seen.reserves("fails")
     seen.reserves("fails", ended=True)

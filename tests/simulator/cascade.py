@@ -229,7 +229,7 @@ TABLES = {str(table.name): table for simulated in JOBS.values() for table in sim
 IGNORED = frozenset({("loose", "recent")})
 """Edges whose reader does not mind that its input is computed again."""
 HOLDING = frozenset({("recent", "left"), ("lagged", "base")})
-"""Edges whose reader somebody decides about before its input is published again."""
+"""Edges whose input is published again only after a user has decided about the reader."""
 CUTS = (
     ("base", "left", "right"),
     ("base", "left", "total", "recent"),

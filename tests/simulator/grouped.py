@@ -71,7 +71,7 @@ class Grouped:
         self.records[name] = record
 
     def hold(self, key: Key[Any], before: AttemptRecord, now: EpochRecord) -> None:
-        """Nobody commits an epoch alone that a barrier holds, nor takes it, before the barrier is over."""
+        """No process commits an epoch alone that a barrier holds, nor takes it, before the barrier is over."""
         holder, after = str(before.restated_by), now.attempt
         where = f"{key}, which {holder} holds"
         if after is None:

@@ -86,7 +86,7 @@ class History:
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     def is_kept(self, job: str, start: datetime, token: int) -> bool:
-        """Whether the output with that *token* was refused, and nobody has begun the epoch since (R14)."""
+        """Whether the output with that *token* was refused, and no process has begun the epoch since (R14)."""
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
         return attempt is not None and attempt.check_failed and attempt.output_token == token
 

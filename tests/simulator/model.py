@@ -229,7 +229,7 @@ class Model(Contents):
             and slices[let_go.epoch.interval.end].csn == let_go.epoch.csn
         ]
 
-    # --- whom nobody waits for -----------------------------------------------------------------------------------
+    # --- what no reader waits for --------------------------------------------------------------------------------
 
     def inactive(self, now: datetime) -> frozenset[str]:
         """Jobs that have let so many hours begin in silence as they declare (R9), all of them hourly."""
@@ -241,7 +241,7 @@ class Model(Contents):
         return frozenset(job for job, silent in hours.items() if silent >= LAPSING[job])
 
     def published_by_all(self, csn: int, inactive: frozenset[str]) -> datetime | None:
-        """The last moment up to which all tables that anybody waits for have published all of their barriers."""
+        """The last moment up to which all tables that a reader waits for have published all of their barriers."""
         limits = []
         for table in self.owners:
             if table not in self.ended and self.owners[table] not in inactive and self.current(table, csn):
@@ -252,7 +252,7 @@ class Model(Contents):
         return min(limits, default=None)
 
     def _joins(self, table: str) -> datetime | None:
-        """How far the domain had come when *table* first committed, or came back: so far nobody waits for it."""
+        """How far the domain had come when *table* first committed, or came back: so far no reader waits for it."""
         came = max(min(slice_.csn for slice_ in self.slices(table)), self._joined.get(table, 0))
         chains = [self.chain(name, came - 1) for name in list(self._slices)]
         return max((chain[1] for chain in chains if chain is not None), default=None)
@@ -522,12 +522,12 @@ class Model(Contents):
     def _check_checks(
         self, job: str, done: Commitment, interval: Interval, rows: Sequence[int], where: str
     ) -> None:
-        """What a job's checks would refuse is not published, nor what nobody has asked them about (R14)."""
+        """What a job's checks would refuse is not published, nor what they were not asked about (R14)."""
         if not JOBS[job].job.checks or done.skipped:
             return
         expect(len(rows) <= MOST_ROWS, "R14", f"{where}: {len(rows)} rows")
         tokens = {(job, interval.start, token) for token in (done.token, done.output_token)}
-        expect(bool(tokens & self._checked), "R14", f"{where}: nobody has checked it")
+        expect(bool(tokens & self._checked), "R14", f"{where}: no process has checked it")
         expect(not tokens & self._check_failed, "R14", f"{where}: it failed a check")
 
     def _check_inputs(
@@ -553,9 +553,9 @@ class Model(Contents):
     def _check_readers(
         self, sinks: set[str], interval: Interval, together: set[Epoch], released: set[Epoch], where: str
     ) -> None:
-        """Nobody has committed on what this commit changes, but who is computed again *together* with it (I4).
+        """No epoch has committed on what this commit changes, but those computed again *together* with it (I4).
 
-        Or who was *released* from what it has read by an edge that holds.
+        Or those *released* from what they have read by an edge that holds.
         """
         for place, reader in self.committed.items():
             for table in sinks:

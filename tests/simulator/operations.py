@@ -136,7 +136,7 @@ class Operating:
             expect(self.model.change_sets.get(change_set) == csn, "R15", f"{change_set} is not at {csn}")
 
     def _go_on(self) -> None:
-        """Retire the job, if that is meant, and bring it back, if nobody has its table by then."""
+        """Retire the job, if that is meant, and bring it back, if no other job has its table by then."""
         job, table, intentions = OWNERS[KEPT.name], str(KEPT.name), self.intentions
         mine = self.model.owners.get(table, job) == job
         if table in self.model.ended and intentions.revives:

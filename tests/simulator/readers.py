@@ -50,7 +50,7 @@ _EXACT = frozenset({"pair", "total", "roll", "recent"})
 _FUTURE = 24
 _LEASE_TTL = timedelta(seconds=60)
 _IN_SESSION = 0.5
-"""Share of the cuts that are read in a session, where somebody may roll the domain back."""
+"""Share of the cuts that are read in a session, where a user may roll the domain back."""
 _Tables = tuple[str, ...]
 
 
@@ -238,7 +238,7 @@ class Reading:
                 _check_derived(table, cut, found, stale | skipped)
 
     def _read_altogether(self, tables: _Tables) -> None:
-        """At a barrier that all tables of the domain have published, but for those that nobody waits for (R9)."""
+        """At a barrier that all tables of the domain have published, but for those that no reader waits for (R9)."""
         before, inactive = self.model.csn, self.model.inactive(self.now())
         found: datetime | None = None
         with suppress(NotReady, UnknownName):
@@ -252,8 +252,8 @@ class Reading:
             "R9",
             f"{tables} altogether at CSN {before}: {found}, not {barrier}, {inactive=}",
         )
-        everybody = self.model.published_by_all(before, frozenset())
-        if found is not None and everybody is not None and found > everybody:
+        by_all = self.model.published_by_all(before, frozenset())
+        if found is not None and by_all is not None and found > by_all:
             self.count(Event.INACTIVE)
 
     def _read_uncommitted(self, table: str) -> None:

@@ -99,7 +99,7 @@ class Restated:
         }
 
     def hold(self, key: Key[Any], before: AttemptRecord | None, now: EpochRecord, at: datetime) -> None:
-        """Nobody takes an epoch, or its output, from the restatement that computes it, before that is over."""
+        """No process takes an epoch, or its output, from the restatement that computes it, before that is over."""
         holder = before.restated_by if before is not None else None
         if before is None or holder is None:
             return

@@ -113,7 +113,7 @@ class Correction:
 
     @classmethod
     def of_rerun(cls, random: Random, name: str, record: RestatementRecord) -> Correction:
-        """One that a run has opened: somebody finds it, and goes on with it."""
+        """One that a run has opened: a user finds it, and goes on with it."""
         (job, span), *_ = epochs_of(record.asked)
         return cls(
             name=name,
@@ -203,7 +203,7 @@ class Restating:
             correction.settled = True
             return
         known = self.model.restated.records[correction.name]
-        ended = known.state is not RestatementState.OPEN  # by somebody in whose way it was
+        ended = known.state is not RestatementState.OPEN  # by a user in whose way it was
         expect(ended or record == known, "R15", f"{correction.name}: {record}")
 
     def _is_lost(self) -> bool:
@@ -222,7 +222,7 @@ class Restating:
         self.correction.settled = True
 
     def _end(self) -> None:
-        """Somebody has ended it: an earlier process of this person, whose end may be incomplete."""
+        """An earlier process of this person has ended it, perhaps not completely."""
         name = self.correction.name
         if self.model.restated.records[name].state is RestatementState.PUBLISHED:
             self._published(self._operations.publish(DOMAIN, name))
@@ -410,7 +410,7 @@ class Restating:
             return
         except Unavailable:
             gone = self.model.staged(name) != staged
-            expect(gone, "I6", f"{name}: staged rows are gone, and nobody has computed them again")
+            expect(gone, "I6", f"{name}: staged rows are gone, and no task has computed them again")
             self.count(Event.STAGED_GONE)
 
     def _compare(self, staged: dict[Epoch, int]) -> None:

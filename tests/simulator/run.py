@@ -20,7 +20,7 @@ _MIX = 4
 _OF_GROUPS = 8
 _OF_FIVE = 5
 _WITH_REGRETS = (1, 3)
-"""Of five cascades, those that somebody rolls back."""
+"""Of five cascades, those that a user rolls back."""
 _MOST_STEPS = 20_000
 _TIMEOUT = 40 * DEFAULTS.lock_ttl
 _DUE = timedelta(days=2)
@@ -74,7 +74,7 @@ def _live(world: World, supervisor: Supervisor) -> None:
 
 
 def _check_changing(model: Model, hours: int) -> None:
-    """Whoever has the tables that change hands or calendars in the end, nothing of them is missing (R7)."""
+    """Whichever job has the tables that change hands or calendars in the end, nothing of them is missing (R7)."""
     for table, until in ((KEPT, ORIGIN + hours * HOUR), (PACE, SLOWED_AT)):
         chain = model.chain(table.name, model.csn)
         expect(

@@ -23,7 +23,7 @@ _NO_TIME = timedelta(0)
 
 
 class Stopped(BaseException):
-    """The process ends here, as after ``kill -9``: nothing that it had in mind happens, nobody catches it."""
+    """The process ends here, as after ``kill -9``: nothing that it had in mind happens, no handler catches this."""
 
 
 class Process:
@@ -70,7 +70,7 @@ class Process:
             self._body(self)
         except Stopped:
             pass
-        except Exception as error:  # noqa: BLE001 - whoever runs the simulation reports it
+        except Exception as error:  # noqa: BLE001 - the simulation reports it
             self.error = error
 
 

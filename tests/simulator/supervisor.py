@@ -55,19 +55,19 @@ _TAKEN_BACK = 0.9
 _RESTATES = 0.5
 """Share of the tasks that restate what others have read; the rest are refused, as runs of participants are."""
 _ASKS_FOR_READ = 0.3
-"""Share of the commits after which somebody asks for an epoch that others have read, by a task that restates it."""
+"""Share of the commits after which a user asks for an epoch that others have read, by a task that restates it."""
 _CLEARED_EARLY = 0.02
 """Share of the looks after which a task is cleared whose output is staged for its group."""
 _CLEARED_UNDER = 0.15
 """The same where another job of the group has staged what it computed of that output: it may outlive its input."""
 _REGRETTED = 0.04
-"""Share of the looks after which somebody means to roll the domain back."""
+"""Share of the looks after which a user means to roll the domain back."""
 _REGRETTED_AFTER = 12
 """Commits before the first time."""
 _BY_HAND = 0.002
 """Share of the looks after which a task runs although its DAG is paused."""
 _PATIENT = 0.3
-"""Share of the tasks before which somebody finds wrong what they are about to read: they wait for that to be staged."""
+"""Share of the tasks before which a user finds wrong what they are about to read: they wait for that to be staged."""
 
 
 class Supervisor:
@@ -284,7 +284,7 @@ class Supervisor:
         return self.world.scheduler.spawn(f"#{self._processes} {name}", body)
 
     def _think_again(self) -> None:
-        """Somebody clears a task that has committed, or starts a run of their own."""
+        """A user clears a task that has committed, or starts another run."""
         if self.world.model.csn == self._known:
             return
         self._known = self.world.model.csn
@@ -477,9 +477,9 @@ class Supervisor:
             raise
 
     def _keep_group(self) -> None:
-        """Let somebody clear the tasks of a barrier that waits for what no task computes any more.
+        """Let a user clear the tasks of a barrier that waits for what no task computes any more.
 
-        Nobody does where all members are staged by what is staged now: then the last one must have published.
+        No user does where all members are staged by what is staged now: then the last one must have published.
         """
         groups = self.world.model.groups
         mine = [task for task in self.tasks if task.name in groups.jobs and task.run == _SCHEDULED]

@@ -1,4 +1,4 @@
-"""What stands between a simulated process and the store and tables: turns, faults, and somebody who looks.
+"""What stands between a simulated process and the store and tables: turns, faults, and an onlooker.
 
 Each call is a step. Before it the process gives the baton back; then it may die, stand still for longer than
 a TTL, lose its request, or lose its reply, as the seed says.
@@ -193,7 +193,7 @@ Watch = Callable[[Transaction, Callable[[], Receipt], Line], Receipt]
 
 
 class WatchedStore(MetadataStore):
-    """The store, with somebody who sees each transaction of each process.
+    """The store, with an onlooker that sees each transaction of each process.
 
     :param torn: whether others may come in between the records of one read, as the contract allows to stores
         without :attr:`StoreCapability.SNAPSHOT_READ`; the head is read before all of them.
@@ -266,7 +266,7 @@ RollingBack = Callable[[StagingLocation, Callable[[], None]], None]
 _NO_CALLS = frozenset({"place", "arrow_schema", "close"})
 """Methods of a table format that compute, and reach nothing."""
 _NEVER_RAISES = frozenset({"published"})
-"""Calls whose lost messages are nobody's business: they are best effort by their contract."""
+"""Calls whose lost messages matter to no process: they are best effort by their contract."""
 
 
 class SimulatedFormat:

@@ -252,7 +252,7 @@ class World(Site):
             expect(not held or epoch.attempt is not None, "I9", f"{job} {start}: a lock without an attempt")
 
     def _check_pointers(self) -> None:
-        """The catalog's pointers come to where the store is, whoever died on the way (R17)."""
+        """The catalog's pointers come to where the store is, whichever process died on the way (R17)."""
         if self._projected:
             recover(Context.of(self.store, self.plain_formats()), DOMAIN)
         for table, ref in self._refs.items():

@@ -97,8 +97,8 @@ class Deployment:
         return self.versions[-1]
 
     def settle(self, store: MetadataReader) -> None:
-        """Look in the store which declaration it holds: the answer to a registration may have been lost, and a
-        declaration of which nobody had heard may have come after a newer one.
+        """Look in the store which declaration it holds: the answer to a registration may have been lost, and
+        that declaration may have come after a newer one.
         """
         unsure, self.unsure = self.unsure, None
         key = job_key(DOMAIN, JobName(self.newest.job))
@@ -445,7 +445,7 @@ class Operator:
         self._bind_to_source(epoch, coordinator, process)
         if self.quiet():  # the source changes no more since, as it was recorded then
             world.settle_landing()
-        elif random.random() < 0.5:  # and nobody is told
+        elif random.random() < 0.5:  # and no user is told
             self._change(epoch)
             readers = [job.job for job in world.jobs if job.late is not None]
             world.regretted.append((random.choice(readers), epoch))

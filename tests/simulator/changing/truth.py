@@ -210,7 +210,7 @@ class Truth(History):
         return [(job, epoch.interval) for (job, _), epoch in self.epochs.items() if failed(epoch)]
 
     def expire(self, table: str, barrier: datetime) -> None:
-        """Take that nobody may read *table* at *barrier* any more."""
+        """Take that no reader may read *table* at *barrier* any more."""
         self._expired.add((table, barrier))
         self.changes += 1
 
@@ -399,7 +399,7 @@ class Truth(History):
             full = [table for table in tables if self.kinds[table] is TableKind.FULL]
             return [Read(table=table, kind=EdgeKind.PREVIOUS) for table in full]
         version = self.begun.get((job, epoch.start, done.output_token))
-        expect(version is not None, "R10", f"{where}: nobody has begun it with token {done.output_token}")
+        expect(version is not None, "R10", f"{where}: no run has begun it with token {done.output_token}")
         assert version is not None
         expect(set(tables) <= set(version.outputs), "R2", f"{where}: {tables}, not {version.outputs}")
         return list(version.reads)
