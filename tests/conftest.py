@@ -163,7 +163,7 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 @pytest.fixture
 def nothing_handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that nobody has handed anything to yet, as each Spark program is when it starts."""
+    """A process to which nothing was handed over yet, as each Spark program is when it starts."""
     from airflow_provider.spark import launch_spec
 
     monkeypatch.delenv(launch_spec.VARIABLE, raising=False)

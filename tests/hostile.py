@@ -1,4 +1,4 @@
-"""Values that nobody means: what a public name is given by mistake, or by somebody who tries."""
+"""Values that no user means: what a public name is given by mistake, or by an attacker."""
 
 from __future__ import annotations
 

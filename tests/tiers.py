@@ -1,6 +1,6 @@
 """The tiers that tests belong to: their order, what each may use, how workers share it, and its budget of time.
 
-A budget is a promise to whoever waits for the run, not a limit: a tier that takes longer is named in the last
+A budget is a promise to the person who waits for the run, not a limit: a tier that takes longer is named in the last
 lines of the run and nothing fails, since a busy machine is no defect of the code.
 """
 

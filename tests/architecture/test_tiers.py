@@ -279,7 +279,7 @@ def test_a_failure_ends_the_other_worker_too_when_one_is_enough(run: Run, pytest
 def test_a_worker_that_is_killed_is_a_failure_with_the_name_of_its_test(
     run: Run, pytester: pytest.Pytester
 ) -> None:
-    """Nobody takes its place, and the other one ends too."""
+    """No new worker takes its place, and the other worker ends too."""
     pytester.makepyfile(
         test_other="""
         import os, pytest, signal

@@ -1,4 +1,4 @@
-"""``airflow epochs …`` with values that nobody means, in every argument that takes text: one line, nothing written."""
+"""``airflow epochs …`` with values that no user means, in every argument that takes text: one line, nothing written."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ WRITES = {"cut --lease", "skip --reason", "retire --reason", "restate abandon --
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with committed epochs of three jobs, a job that nobody ran, two leases, and two restatements."""
+    """A store with committed epochs of three jobs, a job that never ran, two leases, and two restatements."""
     folder = tmp_path_factory.mktemp("commands")
     with opened(folder, "other"):
         pass

@@ -70,7 +70,7 @@ dag_of(Job("a", outputs=[Table("x"), Table("y")], cadence="@daily", origin=START
 """,
         ["it is declared in two ways, which differ in outputs"],
     ),
-    "nobody's table": (
+    "no job's table": (
         """
 A = Job("a", inputs=[Table("typo")], outputs=[Table("x")], cadence="@daily", origin=START)
 dag_of(A, name="bad")
@@ -158,7 +158,7 @@ def test_check_names_what_is_wrong_and_where(tmp_path: Path, what: str) -> None:
     assert [words for words in expected if " ".join(words.split()) not in said] == [], done.stdout
     assert "finding" in done.stderr
     told = json.loads(typed("check", str(tmp_path), "-o", "json").stdout)
-    assert len(told["findings"]) == {"second writers": 3, "nobody's table": 2}.get(what, 1)
+    assert len(told["findings"]) == {"second writers": 3, "no job's table": 2}.get(what, 1)
     assert all(finding["next_step"] for finding in told["findings"])
     assert all("bad.py" in str(finding) for finding in told["findings"])
 
@@ -198,7 +198,7 @@ def test_folders_without_epochs_are_refused(tmp_path: Path) -> None:
 
 @since(3, 2)
 def test_check_needs_neither_database_nor_store(tmp_path: Path) -> None:
-    """On a host with the packages and nothing else, as a runner of somebody's CI; the DAGs of this repository pass."""
+    """On a host with the packages and nothing else, as a runner of a user's CI; the DAGs of this repository pass."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))
     }

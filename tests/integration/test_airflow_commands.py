@@ -43,7 +43,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with one committed and one aborted epoch, and a job that nobody ran."""
+    """A store with one committed and one aborted epoch, and a job that never ran."""
     folder = tmp_path_factory.mktemp("commands")
     settings = Settings(store_url=f"sqlite:///{folder}/store.db", warehouse=f"file://{folder}/warehouse")
     with EpochService.open(settings) as service:
@@ -163,7 +163,7 @@ def test_explain_shows_refused_output_and_its_folder(epochs: Run, home: Path) ->
 
 
 def test_skip(epochs: Run, home: Path) -> None:
-    """R5: as typed by whoever decides it; said again, nothing changes."""
+    """R5: as typed by a user who decides it; said again, nothing changes."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     job = Job("load", outputs=[Table("loaded", domain="gaps")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
@@ -183,12 +183,12 @@ def test_skip(epochs: Run, home: Path) -> None:
     told = epochs("explain", "load", "2013-02-07", "--domain", "gaps").stdout
     assert "SKIPPED, revision 1" in told
     assert "the source was down" in told
-    nobody = epochs("skip", "nobody", "2013-02-06", "--reason", "x")
-    assert (nobody.returncode, "nobody" in nobody.stderr) == (1, True)
+    unknown = epochs("skip", "nobody", "2013-02-06", "--reason", "x")
+    assert (unknown.returncode, "nobody" in unknown.stderr) == (1, True)
 
 
 def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
-    """I11: as typed by whoever decides that a file that was replaced is to be read."""
+    """I11: as typed by a user who decides that a file that was replaced is to be read."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     landed = tmp_path / "2013-02-06.csv"
     source = FileSource("landed", f"{tmp_path}/{{start:%Y-%m-%d}}.csv")
@@ -217,7 +217,7 @@ def test_bind(epochs: Run, home: Path, tmp_path: Path) -> None:
 
 
 def test_retire_and_revive(epochs: Run, home: Path) -> None:
-    """R7: as typed by whoever ends a job, and takes it back."""
+    """R7: as typed by a user who ends a job, and takes it back."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     job = Job("ends", outputs=[Table("ended", domain="ends")], cadence="@daily", origin=ORIGIN)
     with EpochService.open(settings) as service:
@@ -315,7 +315,7 @@ def test_cut(epochs: Run) -> None:
 
 
 def test_a_cut_of_tables_that_begin_at_different_times(epochs: Run, home: Path) -> None:
-    """Section 6: whoever joins the tables sees from when on each has rows."""
+    """Section 6: a user who joins the tables sees from when on each has rows."""
     settings = Settings(store_url=f"sqlite:///{home}/store.db", warehouse=f"file://{home}/warehouse")
     with EpochService.open(settings) as service:
         for name, days in (("long", 2), ("short", 1)):

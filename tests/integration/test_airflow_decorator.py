@@ -312,7 +312,7 @@ def test_a_run_that_the_event_of_a_restatement_starts_leaves_what_is_committed(
 def test_runs_whose_configuration_names_a_restatement_that_has_ended(service: EpochService, end: str) -> None:
     """R28: Airflow keeps a run's configuration. When its task is cleared later it computes a member as any other run
     does; what was to be looked at before it is published is never published by itself; a run of a date between members
-    leaves a committed epoch alone, before the publish and after it, and computes one that nobody has computed.
+    leaves a committed epoch alone, before the publish and after it, and computes one that no run has computed.
     """
     again = Job("daily", outputs=[DAYS], cadence="@daily", on_rerun="new_revision")
     made(number, 1, job=again).execute(task_context())

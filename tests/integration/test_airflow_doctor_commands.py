@@ -32,7 +32,7 @@ def epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_each_finding_of_doctor_names_a_command(service: EpochService, epochs: Run) -> None:
-    """R17: exit code 0 while nobody has to act, 1 when somebody has; each finding names a command."""
+    """R17: exit code 0 while no user has to act, 1 when a user has to; each finding names a command."""
     code, printed, _ = epochs("doctor")
     assert code == 0
     assert "all is as it should be" in printed

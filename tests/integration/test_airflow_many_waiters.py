@@ -111,7 +111,7 @@ async def until_asked(questions: Questions, number: int) -> None:
 
 
 def test_a_look_is_one_read_for_all_and_wakes_those_that_are_ready(store: MetadataStore) -> None:
-    """Of 300 questions about three tables; those about a table that nobody has committed yet, too."""
+    """Of 300 questions about three tables; those about a table that no job has committed yet, too."""
     for name in ("a", "b"):
         commit(store, name, 0)
     with counted(store) as (through, calls):

@@ -77,7 +77,7 @@ def test_abort_asks_before_it_ends_an_attempt(
         service.heartbeat(attempt)
 
 
-def test_abort_is_refused_where_nobody_can_be_asked(service: EpochService) -> None:
+def test_abort_is_refused_where_no_user_can_be_asked(service: EpochService) -> None:
     """R10: a script says --yes."""
     attempt = begun(service, 1)
     assert typed("abort", "clean", "2013-02-07", "--reason", "stuck").returncode == 1

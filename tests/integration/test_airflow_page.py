@@ -50,7 +50,7 @@ ROUTES = {"/api/domains": {}, "/api/grid": {}, "/api/epoch": EPOCH}
 
 @pytest.fixture(scope="module")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A store in which two DAGs worked on a job each, and nobody on a third."""
+    """A store in which three DAGs worked on a job each, and no DAG on a fourth."""
     home = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_EPOCHS_DEFAULT", epochs_connection(home))
@@ -96,12 +96,12 @@ def test_there_is_nothing_else(client: TestClient, path: str) -> None:
 
 
 def access(*dags: str | None) -> Any:
-    """Somebody who may read *dags*; None among them stands for all."""
+    """A user who may read *dags*; None among them stands for all."""
     return SimpleNamespace(may_read=lambda dag_id: dag_id in dags or None in dags)
 
 
 def rows(service: EpochService, *dags: str | None, domain: str = "default") -> list[dict[str, Any]]:
-    """The rows that somebody who may read *dags* sees."""
+    """The rows that a user who may read *dags* sees."""
     seen = frame(service.store, domain).where(lambda row: is_visible(row, access(*dags)))
     names = [row.table for row in seen.rows]
     found = grid(service.store, domain, tables=names) if names else None

@@ -31,7 +31,7 @@ LISTS: dict[str, dict[str, str]] = {
     **{f"/static/{path.name}": {} for path in STATIC.glob("*.js")},
     **{f"/api/{name}": {} for name in ("connections", "domains", "grid", "restatements", "topology")},
 }
-"""Routes that answer everybody who is signed in, with what the user may see: nothing, to a stranger."""
+"""Routes that answer each user who is signed in, with what that user may see: nothing, to a stranger."""
 QUESTIONS = {
     "/api/epoch": {"job": "load_rides", **DAY},
     "/api/delay": {"table": "rides"},

@@ -376,7 +376,7 @@ def told(airflow: Sessions) -> list[dict[str, Any]]:
         return [event.extra for event in session.query(AssetEvent).order_by(AssetEvent.id)]
 
 
-def test_held_epochs_are_named_until_somebody_decides(restate: Restate, home: Path) -> None:
+def test_held_epochs_are_named_until_a_user_decides(restate: Restate, home: Path) -> None:
     """R28: plan, status and the error at publish name them; two commands end it, and the record says who and why."""
     with opened(home) as service:
         for number in range(2):

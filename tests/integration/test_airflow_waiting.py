@@ -420,7 +420,7 @@ def test_a_run_of_a_job_that_builds_on_its_past_waits_for_the_run_before(service
 
         waits >> compute()
     first = task_context(run_date=datetime(2013, 2, 7, tzinfo=UTC))
-    assert waits.execute(first)["barrier"] == "2013-02-07T00:00:00+00:00", "nobody has registered it yet"
+    assert waits.execute(first)["barrier"] == "2013-02-07T00:00:00+00:00", "no job has registered it yet"
     with pytest.raises(TaskDeferred) as deferred:
         waits.execute(task_context(run_date=datetime(2013, 2, 8, tzinfo=UTC)))
     _, kwargs = deferred.value.trigger.serialize()

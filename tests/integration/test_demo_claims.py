@@ -31,7 +31,7 @@ import sys
 print("inherited", flush=True)
 sys.stdin.read()
 """
-SOMEBODY_ELSES = """
+FOREIGN_AIRFLOW = """
 import json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Healthy(BaseHTTPRequestHandler):
@@ -142,7 +142,7 @@ def test_a_process_that_inherits_the_claim_keeps_it(tmp_path: Path, started: Sta
 
 def test_foreign_airflow_is_not_taken_for_the_demos_own(tmp_path: Path, started: Started) -> None:
     """It answers that it is healthy, at the address of an API server that could not start there."""
-    other = started(SOMEBODY_ELSES)
+    other = started(FOREIGN_AIRFLOW)
     cluster = AirflowCluster(home=tmp_path, dags=tmp_path, port=int(said(other)))
     assert cluster.rest.healthy()
     with pytest.raises(PortInUseError, match=f"API server and UI, is in use by .*pid {other.pid},"):

@@ -29,7 +29,7 @@ with guarded_directory("epochs-killed-") as directory:
 
 
 def run(how: str) -> Path:
-    """Run a program with a server to its end; return the server's directory when nobody looks after it any more."""
+    """Run a program with a server to its end; return the server's directory when no process looks after it any more."""
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, how], stdout=subprocess.PIPE, text=True, check=False
     )

@@ -188,7 +188,7 @@ def begun(service: EpochService, who: Owner, interval: Interval) -> Attempt:
 def test_an_overtaken_attempt_writes_on_and_changes_nothing(
     spark: SparkSession, settings: Settings, service: EpochService
 ) -> None:
-    """R10, ATT1: statements of a zombie go to a draft that nobody looks at; its end is refused."""
+    """R10, ATT1: statements of a zombie go to a draft that no reader looks at; its end is refused."""
     newer: list[Attempt] = []
     names: list[str] = []
 

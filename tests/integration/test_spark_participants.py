@@ -139,7 +139,7 @@ def test_a_part_that_never_came_ends_the_attempt_of_a_program(
 def test_a_participant_does_not_replace_the_table_that_others_have_written(
     classic_session: SparkSession, settings: Settings, service: EpochService
 ) -> None:
-    """R10, R32: a new table has the columns of whoever wrote first; a part with others is refused by name."""
+    """R10, R32: a new table has the columns of the part that wrote first; a part with others is refused by name."""
 
     def part(handle: str, column: str) -> None:
         with epoch_participant(LOAD, handle, settings=settings, spark=classic_session) as epoch:

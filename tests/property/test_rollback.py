@@ -1,7 +1,7 @@
 """Whatever is committed, corrected, skipped, expired and rolled back: a rollback gives the rows of its CSN, or nothing.
 
 Every commit is remembered with the rows that cuts at each barrier got after it, and engines without cuts (R30). What is
-taken back is computed again, by whoever asks for it, and no file of what is committed is ever missing.
+taken back is computed again, by each run that asks for it, and no file of what is committed is ever missing.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def works_in(directory: Path) -> list[psutil.Process]:
     """The processes whose working directory is *directory* or below."""
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it has ended, or is somebody else's
+        with suppress(psutil.Error):  # it has ended, or is another user's
             if Path(process.cwd()).is_relative_to(directory):
                 found.append(process)
     return found

@@ -13,9 +13,9 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that this process was not given before.
+    """A port of 127.0.0.1 that no process listens on, and that this process was not given before.
 
-    It is below those that the system gives to clients: a connection that somebody opens while a server is down
+    It is below those that the system gives to clients: a connection that a client opens while a server is down
     cannot take the port on which the server is to be started again.
     """
     first_of_clients = (

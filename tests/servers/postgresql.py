@@ -154,7 +154,7 @@ class PostgresqlServer:
         """Stop the process that receives from the primary, as a network that swallows everything would."""
         with self.connect() as connection:
             found = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone()
-        assert found is not None, "it follows nobody"
+        assert found is not None, "it follows no primary"
         os.kill(int(str(found[0])), signal.SIGSTOP)
 
     def promote(self) -> None:
@@ -193,7 +193,7 @@ class PostgresqlServer:
         )
 
     def create_database(self, *, template: str | None = None) -> str:
-        """Make an empty database, or one like *template*, to which nobody is connected; return its name."""
+        """Make an empty database, or one like *template*, to which no process is connected; return its name."""
         name = f"t{uuid.uuid4().hex}"
         with self.connect() as connection:
             connection.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))

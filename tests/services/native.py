@@ -57,7 +57,7 @@ _QUICK = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
 }
-"""Everybody on this host is an admin, nothing listens beyond it, and nothing waits long."""
+"""Each user of this host is an admin, nothing listens beyond it, and nothing waits long."""
 
 _QUICK_SPARK = {
     "spark.ui.enabled": "false",
@@ -93,7 +93,7 @@ class NativeDeployment:
         document = compose.interpolated(raw, {**self.secrets, **compose.versions()})
         self.services = document["services"]
         self._started = ExitStack()
-        # Not below home, which may be this user's alone: root's server runs as somebody else
+        # Not below home, which may be this user's alone: root's server runs as another user
         folder = self._started.enter_context(guarded_directory("epochs-pg-"))
         self._database = PostgresqlServer(programs=programs, directory=folder)
         self._warehouse = warehouse

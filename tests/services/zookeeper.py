@@ -32,7 +32,7 @@ def zookeeper(zookeeper_directory: Path) -> Iterator[ZookeeperServer]:
 
 @pytest.fixture(scope="session")
 def zookeeper_ensemble(zookeeper_directory: Path) -> Iterator[ZookeeperEnsemble]:
-    """An ensemble of three. Whoever kills one of them starts it again."""
+    """An ensemble of three. A test that kills a server starts it again."""
     with ZookeeperEnsemble(zookeeper_directory / "three") as ensemble:
         yield ensemble
 

@@ -47,7 +47,7 @@ def prepared(name: str, home: Path) -> ServerStore:
 def started(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerStore]:
-    """A server in a home that only this user may enter, as it may be in a checkout in somebody's own folder."""
+    """A server in a home that only this user may enter, as it may be in a checkout in a user's own folder."""
     parent = tmp_path_factory.mktemp("closed")
     parent.chmod(stat.S_IRWXU)
     store = prepared(request.param, parent / "demo")
@@ -151,7 +151,7 @@ def test_strikes_hit_publishes_after_the_first_read_and_lose_nothing(
         for _ in range(8):
             hours += 1
             publish(service, hours)
-        assert injector.strikes == 0, "nobody has read yet"
+        assert injector.strikes == 0, "no reader has read yet"
         read = read_once(service, tmp_path)
         while not injector.join(0.1):
             hours += 1

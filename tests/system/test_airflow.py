@@ -446,7 +446,7 @@ def _wait_until_asked(world: World) -> None:
         if ended in log.read_text():
             return
         time.sleep(0.5)
-    pytest.fail("nobody was asked to approve the restatement")
+    pytest.fail("no user was asked to approve the restatement")
 
 
 def _nothing_secret_is_written_down(world: World) -> None:

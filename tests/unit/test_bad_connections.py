@@ -1,4 +1,4 @@
-"""A connection whose fields hold what nobody means: each is refused in words, before anything is opened."""
+"""A connection whose fields hold what no user means: each is refused in words, before anything is opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider.stores.zookeeper.address import parsed as parsed_zookeeper
 from tests.hostile import TEXTS, refused
 
 WAREHOUSE = {"warehouse": "file:///srv/epochs/warehouse"}
-SECRET = "s3cret-of-mine"  # noqa: S105 - of nobody
+SECRET = "s3cret-of-mine"  # noqa: S105 - of no account
 SERVER = {"schema": "epochs", "login": "me", "password": SECRET}
 KINDS: Mapping[str, dict[str, Any]] = {
     "sqlite": {"host": "/srv/epochs/epochs.db", "extra": WAREHOUSE},

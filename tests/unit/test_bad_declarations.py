@@ -1,4 +1,4 @@
-"""Declarations against values that nobody means: each is taken, or refused by an error that says what was expected."""
+"""Declarations against values that no user means: each is taken, or refused by an error that says what was expected."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SERVER: Connections = {
         port=5433,
         schema="nyc",
         login="epochs",
-        password="a/b?c",  # noqa: S106 - nobody's
+        password="a/b?c",  # noqa: S106 - of no account
         extra={"warehouse": WAREHOUSE},
     )
 }

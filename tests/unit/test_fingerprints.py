@@ -167,7 +167,7 @@ def grown(value: Any, later: str) -> Any:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_later_field_counts_where_it_is_used(cls: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R7: a job that does not use it keeps its identity, and is registered anew by nobody."""
+    """R7: a job that does not use it keeps its identity, and no user registers it anew."""
     before = fingerprint(DECLARED), encoded(DECLARED)
     path, value = next((path, value) for path, value in places(DECLARED) if type(value) is cls)
     same, used, otherwise = (changed(DECLARED, path, grown(value, later=text)) for text in ("", "x", "y"))

@@ -80,7 +80,7 @@ def updated(metadata: TableMetadataV2, snapshot: Snapshot, pointer: str) -> Tabl
 
 
 def tagged(metadata: TableMetadataV2) -> TableMetadataV2:
-    """*metadata* with a tag of somebody else on its current snapshot."""
+    """*metadata* with a tag of another program on its current snapshot."""
     tag = {"ref-name": "audit", "type": SnapshotRefType.TAG, "snapshot-id": metadata.current_snapshot_id}
     found = update_table_metadata(metadata, (SetSnapshotRefUpdate.model_validate(tag),))
     assert isinstance(found, TableMetadataV2)

@@ -22,7 +22,7 @@ PLANNED = {"R8", *(f"R{number}" for number in range(24, 32)), "R34", "R40"}
 
 
 def test_only_rules_planned_for_later_are_left_out() -> None:
-    """Whoever takes a rule out of the gate below by calling it "not yet" has to say it here, too."""
+    """A developer who takes a rule out of the gate below by calling it "not yet" has to say it here, too."""
     unfinished = {rule.name for rule in rules() if rule.standing.startswith(("in part", "not yet"))}
     assert unfinished <= PLANNED
 

@@ -133,7 +133,7 @@ BAD_DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
         "late",
     ),
     "late files of intervals that come again": (lambda: FileSource("r", "/in/{start:%d}.csv"), "late"),
-    "late files that nobody has thought of": (lambda: FileSource("r", "/in.csv"), "late"),
+    "late files that are not declared": (lambda: FileSource("r", "/in.csv"), "late"),
     "files without a condition": (lambda: FileSource("r", "/in/{start}/*.csv"), "complete"),
     "a folder without a condition": (lambda: FileSource("r", "/in/{start}/"), "complete"),
     "no condition and one": (
@@ -243,7 +243,7 @@ def test_only_a_retired_job_shares_a_source_with_a_later_calendar() -> None:
 
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
-    """What came to sources later is part of a declaration only where it is used: nobody has to register anew."""
+    """What came to sources later is part of a declaration only where it is used: no user has to register anew."""
     of_files = declared(job("j", [FileSource("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [

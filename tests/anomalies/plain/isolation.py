@@ -92,7 +92,7 @@ def iso8(cascade: Cascade) -> Observed:
 
 
 def iso9(cascade: Cascade) -> Observed:
-    """Epochs are committed as 1, 2, 4, 3; whoever reads up to 4 must get an unbroken chain, and so the same later."""
+    """Epochs are committed as 1, 2, 4, 3; a reader up to 4 must get an unbroken chain, and so the same later."""
     for number in (1, 2, 4):
         cascade.write("d", number, [number])
     (before,) = cascade.see("d")

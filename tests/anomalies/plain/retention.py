@@ -70,7 +70,7 @@ def und7(cascade: Cascade) -> Observed:
 
 
 def und8(cascade: Cascade) -> Observed:
-    """D is made again by somebody while a job adds 5 to its newest value; epoch 2 must be 5 more, or be refused."""
+    """Another program makes D again while a job adds 5 to its newest value; epoch 2 must be 5 more, or be refused."""
     cascade.write("d", 1, [1])
     job = cascade.job("", "d")
     (before,) = cascade.see("d")

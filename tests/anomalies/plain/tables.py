@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCHEMA = "epoch INT, value BIGINT, by STRING"
 CATALOG = "plain"
 Row = tuple[int, int, str]
-"""The epoch, a value, and who wrote it (often nobody in particular)."""
+"""The epoch, a value, and the name of its writer (often empty)."""
 
 
 ANYTHING = object()
@@ -26,7 +26,7 @@ ANYTHING = object()
 
 
 class Refused(Exception):
-    """Somebody wrote the same epoch of the table since the job began, and the format saw it."""
+    """Another writer wrote the same epoch of the table since the job began, and the format saw it."""
 
 
 class Tables(ABC):
