@@ -139,7 +139,7 @@ def _spark(path: Path) -> Iterator[SparkConnectServer]:
     environment = {
         **own_environment([Path(__file__).parent.parent]),
         "SPARK_CONF_DIR": str(path / "spark"),
-        "PYSPARK_PYTHON": sys.executable,  # as everybody has it
+        "PYSPARK_PYTHON": sys.executable,  # as each user has it
     }
     server = SparkConnectServer(home=path, port=free_port(), environment=environment)
     server.start()

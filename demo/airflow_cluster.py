@@ -168,7 +168,7 @@ class AirflowCluster:
             "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "5",
             "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
-            # Everybody on this machine is an admin: the server listens on 127.0.0.1 only.
+            # Each user of this machine is an admin: the server listens on 127.0.0.1 only.
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__API__BASE_URL": self.base_url,
             "AIRFLOW__API__PORT": str(self.port),

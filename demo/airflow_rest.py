@@ -36,7 +36,7 @@ class AirflowRest:
     """A client of one Airflow API server.
 
     :param base_url: for example ``http://127.0.0.1:8080``.
-    :param login: user and password; None where the simple auth manager makes everybody an admin.
+    :param login: user and password; None where the simple auth manager makes each user an admin.
     """
 
     def __init__(self, base_url: str, *, login: tuple[str, str] | None = None) -> None:
