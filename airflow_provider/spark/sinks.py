@@ -55,20 +55,25 @@ def target(
     :raises InvalidInput: a column has a name or type that tables cannot have; names it.
     """
     columns = arrow_columns(df.schema, table.name)
-    info = known or table_format.describe(table)
-    if info is None:
-        return table_format.create(table, columns)
-    wanted = table_format.arrow_schema(info.schema)
+    info = known or table_format.describe(table) or table_format.create(table, columns)
     try:
-        barrier = pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type)
-        fitted(_no_rows(columns), wanted, barrier, table.name, cause=info.altered)
+        wanted = _refuse_unfit(columns, table, table_format, info)
         if not info.version:  # create() compares the layout, too, which the declaration may have changed
             return table_format.create(table, wanted.remove(wanted.get_field_index(EPOCH_COLUMN)))
     except SchemaMismatch:
         if info.version or keep:
             raise
-        return table_format.replace(table, info, columns)
+        info = table_format.replace(table, info, columns)
+        _refuse_unfit(columns, table, table_format, info)
     return info
+
+
+def _refuse_unfit(columns: pa.Schema, table: Table, table_format: TableFormat, info: TableInfo) -> pa.Schema:
+    """Return the table's columns. :raises SchemaMismatch: rows with *columns* do not fit them."""
+    wanted = table_format.arrow_schema(info.schema)
+    barrier = pa.scalar(EPOCH_ZERO, wanted.field(EPOCH_COLUMN).type)
+    fitted(_no_rows(columns), wanted, barrier, table.name, cause=info.altered)
+    return wanted
 
 
 def stage(

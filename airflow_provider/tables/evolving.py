@@ -11,7 +11,14 @@ from airflow_provider.domain.columns import ChangeKind, ColumnChange, ColumnType
 from airflow_provider.domain.errors import SchemaMismatch
 from airflow_provider.domain.topology import Table
 from airflow_provider.tables.base import EPOCH_COLUMN
-from airflow_provider.tables.columns import EPOCH_TYPE, check_names, check_paths, identified, refuse_reserved
+from airflow_provider.tables.columns import (
+    EPOCH_TYPE,
+    check_names,
+    check_paths,
+    identified,
+    refuse_reserved,
+    table_schema,
+)
 
 _TYPES = {
     "boolean": pa.bool_(),
@@ -76,6 +83,57 @@ def evolved(
     after = pa.schema([*fields.values(), existing.field(EPOCH_COLUMN)])
     check_paths(table, after)
     return after
+
+
+def new_schema(table: Table, rows: pa.Schema) -> pa.Schema:
+    """Return the columns, with ids, of a new table: those of its first *rows*, with the types that column_changes give.
+
+    The first commit records all declared changes as made.
+
+    :raises SchemaMismatch: the rows lack a column that a change gives, or have one that a change takes away.
+    :raises InvalidInput: as :func:`~.columns.table_schema`.
+    """
+    types, gone = _outcome(table.column_changes)
+    for name, change in gone.items():
+        if name in rows.names:
+            raise _unlike(table, name, change, f"the rows have {name!r}")
+    for name, (change, _) in types.items():
+        if name not in rows.names:
+            raise _unlike(table, name, change, f"the rows lack {name!r}")
+    given = {name: arrow_type(column_type(to)) for name, (_, to) in types.items() if to}
+    fields = (field.with_type(given.get(field.name, field.type)) for field in rows)
+    return table_schema(table, pa.schema(fields))
+
+
+def _outcome(
+    changes: Sequence[ColumnChange],
+) -> tuple[dict[str, tuple[ColumnChange, str]], dict[str, ColumnChange]]:
+    """Return the columns that *changes* leave, with the last change of each and its type; and those taken away."""
+    types: dict[str, tuple[ColumnChange, str]] = {}
+    gone: dict[str, ColumnChange] = {}
+    for change in changes:
+        known = types.pop(change.column, None)
+        if change.takes_away:
+            gone[change.column] = change
+        if change.kind is ChangeKind.DROP:
+            continue
+        is_renamed = change.kind is ChangeKind.RENAME
+        name = change.to if is_renamed else change.column
+        types[name] = change, (known[1] if known else "") if is_renamed else change.to
+        gone.pop(name, None)
+    return types, gone
+
+
+def _unlike(table: Table, column: str, change: ColumnChange, why: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"table {table.name!r} is new, and {why}, but column_changes has {change}.",
+        next_step="write the columns that all of column_changes leave; delete the changes only where no environment "
+        "has an older table.",
+        table=table.name,
+        column=column,
+        expected=str(change),
+        found=why,
+    )
 
 
 def arrow_type(kind: ColumnType) -> pa.DataType:

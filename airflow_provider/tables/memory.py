@@ -37,7 +37,8 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.capabilities import TableCapability
-from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, refuse_reserved, table_schema
+from airflow_provider.tables.columns import EPOCH_TYPE, refuse_difference, refuse_reserved
+from airflow_provider.tables.evolving import new_schema
 from airflow_provider.tables.locations import place_path, places_path, staging_folder_at, table_path
 from airflow_provider.tables.memory_versions import Version, evolved_version, packed, projected, unpacked
 from airflow_provider.tables.pointer_status import Compared, PointerStatus
@@ -69,7 +70,7 @@ class MemoryFormat(TableFormat):
         return None if pointer is None else self._info(table, pointer)
 
     def create(self, table: Table, schema: pa.Schema) -> TableInfo:
-        wanted = table_schema(table, schema)
+        wanted = new_schema(table, schema)
         pointer = self._catalog.pointer(table.domain, table.name)
         if pointer is None:
             refuse_reserved(table, wanted.names)
@@ -83,7 +84,7 @@ class MemoryFormat(TableFormat):
         refuse_reserved(table, schema.names)
         before = self._version(unpublished.pointer)
         replaces = before.replaces | {before.table_uuid}
-        empty = self._empty(table, table_schema(table, schema), replaces)
+        empty = self._empty(table, new_schema(table, schema), replaces)
         self._catalog.move(table.domain, table.name, unpublished.pointer, empty)
         return self.create(table, schema)
 

@@ -72,6 +72,24 @@ def changes_of(world: World) -> int:
     return sum(commit.record.change_set.endswith("#columns") for commit in world.commits())
 
 
+def test_a_new_table_takes_what_an_older_one_takes(table_world: World) -> None:
+    """R32: one list of changes serves environments with and without an older table."""
+    world, changes = table_world, (widen("id", "bigint"), add("more", "double"))
+    narrow = pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]})
+    older = world.begin(declared(world, name="older"), day(1))
+    write_rows(world.coordinator, older, "older", narrow)
+    world.coordinator.publish(older)
+    for name, number in (("older", 2), ("new", 1)):
+        job = declared(world, *changes, name=name)
+        attempt = world.begin(job, day(number))
+        with pytest.raises(SchemaMismatch, match="'more'"):
+            write_rows(world.coordinator, attempt, name, narrow)
+        write_rows(world.coordinator, attempt, name, narrow.append_column("more", pa.array([0.5])))
+        world.coordinator.publish(attempt)
+        ran(world, job, day(number + 1), {"id": 2**40, "name": "b", "more": 1.5})
+        assert [row["id"] for row in found(world, name)] == [1] * number + [2**40]
+
+
 def test_a_change_is_a_commit_of_its_own_before_the_epoch(table_world: World) -> None:
     """R2, R32: readers see it at its CSN, one schema for all slices; each slice records the one it was written with."""
     world = table_world

@@ -33,9 +33,10 @@ from airflow_provider.tables.base import (
     WrittenFile,
 )
 from airflow_provider.tables.capabilities import TableCapability
-from airflow_provider.tables.columns import refuse_difference, refuse_reserved, table_schema
+from airflow_provider.tables.columns import refuse_difference, refuse_reserved
 from airflow_provider.tables.cut_files import CutFile, CutFileFormat
 from airflow_provider.tables.drafts import Draft, DraftingFormat
+from airflow_provider.tables.evolving import new_schema
 from airflow_provider.tables.filters import Filters
 from airflow_provider.tables.iceberg import (
     added_files,
@@ -111,7 +112,7 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
         return [None if table is None else str(table.metadata.table_uuid) for table in loaded]
 
     def create(self, table: Table, schema: pa.Schema) -> TableInfo:
-        return self._created(table, table_schema(table, schema))
+        return self._created(table, new_schema(table, schema))
 
     def _created(self, table: Table, wanted: pa.Schema) -> TableInfo:
         """Return the table, made with the columns *wanted* unless it exists.
@@ -137,11 +138,10 @@ class IcebergFormat(DraftingFormat, FileAddingFormat, CutFileFormat, CompactingI
 
     def replace(self, table: Table, unpublished: TableInfo, schema: pa.Schema) -> TableInfo:
         checks.refuse_published(unpublished)
-        wanted = schemas.to_iceberg(table_schema(table, schema))
         refuse_reserved(table, schema.names)
         loaded = self._existing(table)
         if loaded.metadata_location == unpublished.pointer:
-            self._catalog.replace(table, wanted, loaded)
+            self._catalog.replace(table, schemas.to_iceberg(new_schema(table, schema)), loaded)
         return self.create(table, schema)
 
     def place(

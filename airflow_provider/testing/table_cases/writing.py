@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from airflow_provider.domain.columns import ColumnChange, add, drop, rename, widen
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.topology import Table
@@ -116,6 +118,36 @@ class WritingCases(TableCases):
         with pytest.raises(SchemaMismatch) as refused:
             publisher.create(table, columns)
         assert refused.value.column == column
+
+    @pytest.mark.parametrize(
+        ("changes", "column"),
+        [
+            ((add("more", "double"),), "more"),
+            ((rename("name", "label"), rename("label", "title")), "label"),
+            ((drop("label"), add("label", "string"), drop("label")), "label"),
+            ((rename("label", "title"), add("label", "string")), "title"),
+            ((add("more", "double"), rename("more", "rest")), "rest"),
+        ],
+    )
+    def test_a_new_table_has_the_columns_that_its_changes_leave(
+        self, publisher: Publisher, table: Table, changes: tuple[ColumnChange, ...], column: str
+    ) -> None:
+        """R32: its first commit records all of them as made."""
+        with pytest.raises(SchemaMismatch) as refused:
+            publisher.create(replace(table, column_changes=changes))
+        assert refused.value.column == column
+        assert publisher.format.describe(table) is None
+
+    def test_a_new_table_has_the_types_that_its_changes_give(
+        self, publisher: Publisher, table: Table
+    ) -> None:
+        """R32: also a renamed column, and where an attempt that published nothing has made the table without them."""
+        rows = pa.schema([("id", pa.int32()), ("label", pa.string()), ("rest", pa.float32())])
+        changes = (widen("id", "bigint"), add("more", "double"), rename("more", "rest"))
+        before = publisher.create(table, rows)
+        info = publisher.format.replace(replace(table, column_changes=changes), before, rows)
+        found = publisher.format.arrow_schema(info.schema)
+        assert [found.field(name).type for name in rows.names] == [pa.int64(), pa.string(), pa.float64()]
 
     @pytest.mark.parametrize(
         ("columns", "named"), [odd[1:] for odd in ODD_SCHEMAS], ids=[odd[0] for odd in ODD_SCHEMAS]
