@@ -88,7 +88,7 @@ class Restatement:
 
         :param jobs: jobs that :meth:`status` names in ``held``. :param reason: why; kept with it.
         :param by: the user who decides it; by default the one who runs this program.
-        :raises InvalidInput: it is over, is a revert, or no epoch of one of *jobs* holds it.
+        :raises InvalidInput: it is over, or no epoch of one of *jobs* holds it.
         :raises TopologyError: they cannot be computed again. :raises UnknownName: no such job.
         """
         return self._service.restatements.join(

@@ -126,6 +126,43 @@ def test_an_abandoned_revert_is_opened_anew(world: World) -> None:
     assert sound(world)
 
 
+def test_a_later_reader_that_is_a_skipped_copy_is_copied_within_the_revert(table_world: World) -> None:
+    """R28, R30: no code computes it: the revert copies the state before it, and is published by the same call."""
+    world = table_world
+    base = world.job("b")
+    full = world.job("f", [world.table("f", kind="full")], inputs=[increment(world.table("b"))])
+    run_all(world, [base, full], [1, 2])
+    opened(world, "b", 2)
+    restated(world, base, 2, [1000])
+    restated(world, full, 2)
+    published(world)
+    world.coordinator.skip(DOMAIN, "f", day(3), "no rides", by="me")
+    operations(world).revert(DOMAIN, NAME, **WHY, with_readers=True)
+    states = [world.rows("f", at=barrier(number))["f"] for number in (2, 3)]
+    assert [[value for _, value in rows] for rows in states] == [[21], [21]]
+
+
+def test_a_revert_that_is_refused_once_open_says_how_to_end_it(world: World) -> None:
+    """R30, section 10: its epochs are held meanwhile, so that no other restatement can compute the former rows."""
+    base = world.job("b")
+    holding = world.job("k", inputs=[increment(world.table("b"), on_upstream_revision="hold")])
+    run_all(world, [base, holding], [1, 2])
+    opened(world, "b", 2, name="first")
+    restated(world, base, 2, [200], name="first")
+    operations(world).release(DOMAIN, "first", ["k"], **WHY)
+    operations(world).publish(DOMAIN, "first")
+    opened(world, "b", 2)
+    operations(world).join(DOMAIN, NAME, ["k"], by="me")
+    restated(world, base, 2, [2000])
+    restated(world, holding, 2)
+    published(world)
+    with pytest.raises(TopologyError) as refused:
+        operations(world).revert(DOMAIN, NAME, **WHY)
+    assert f"airflow epochs restate abandon {NAME}-reverted" in refused.value.next_step
+    operations(world).abandon(DOMAIN, f"{NAME}-reverted", **WHY)
+    opened(world, "b", 2, name="former rows")
+
+
 @pytest.mark.parametrize("state", ["open", "abandoned", "published"])
 def test_another_restatement_of_the_reverts_name_is_not_taken_for_it(world: World, state: str) -> None:
     """R30: else nothing, or what that one computes, would be taken for the former rows."""

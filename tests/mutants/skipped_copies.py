@@ -9,6 +9,7 @@ OPERATIONS = "coordination/restating/restatements.py"
 REVERTING = "coordination/restating/reverting.py"
 EDGES = "tests/contract/test_coordination_restating_edges.py"
 COLUMNS = "tests/contract/test_coordination_columns.py"
+REVERTS = "tests/contract/test_coordination_reverting.py"
 
 PLANTED_IN_COPIES = (
     Mutant(
@@ -64,5 +65,23 @@ PLANTED_IN_COPIES = (
         new="unknown = first_unknown(",
         tests=(COLUMNS,),
         by="test_a_skip_copies_columns_that_the_newest_declaration_lacks",
+    ),
+    Mutant(
+        name="a later reader of a revert that is skipped waits for its code",
+        rule="R30",
+        file=OPERATIONS,
+        old="            copy_members(self.context, copied)\n",
+        new="            copied.staged()\n",
+        tests=(REVERTS,),
+        by="test_a_later_reader_that_is_a_skipped_copy_is_copied_within_the_revert",
+    ),
+    Mutant(
+        name="a revert that is refused once open says only what it holds up",
+        rule="R30",
+        file=REVERTING,
+        old="        if self.is_open:\n",
+        new="        if not self.stamped:\n",
+        tests=(REVERTS,),
+        by="test_a_revert_that_is_refused_once_open_says_how_to_end_it",
     ),
 )

@@ -65,6 +65,7 @@ def open_revert(
     :raises TopologyError: one of its epochs was computed again since, or a reader cannot be.
     :raises Unavailable: its former rows are gone.
     """
+    reason, by = reason.strip(), by.strip()
     _refuse_unpublished(context, now)
     within = restatement_id(name_of_revert(now.name))  # which may be too long for a name
     _adopt_what_is_there(context, now)

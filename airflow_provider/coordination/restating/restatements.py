@@ -223,7 +223,7 @@ class Restatements:
         :return: those that held it; a repetition returns none.
 
         :param reason: why; empty where the restatement's own reason says it. It is kept, as is its author.
-        :raises InvalidInput: the restatement is over, is a revert, or no epoch of one of *jobs* holds it.
+        :raises InvalidInput: the restatement is over, or no epoch of one of *jobs* holds it.
         :raises UnknownName: no such restatement or job. :raises TopologyError: they cannot be computed again.
         """
         return self._decide(domain, name, jobs, Decision.JOINED, by=by, reason=reason)
@@ -349,12 +349,11 @@ class Restatements:
         refuse_blank(reason=reason, by=by)
         now = self._now(domain, name)
         refuse_of_group(now, "revert")
-        within = open_revert(
-            self.context, now, reason=reason.strip(), by=by.strip(), with_readers=with_readers
-        )
+        within = open_revert(self.context, now, reason=reason, by=by, with_readers=with_readers)
         if self._now(domain, within).record.state is RestatementState.OPEN:
-            Reverting(self.context, now.domain, now.name, now.stamped).copy(within, by.strip())
+            Reverting(self.context, now.domain, now.name, now.stamped, is_open=True).copy(within, by)
             copied = self._now(domain, within)
+            copy_members(self.context, copied)
             if (missing := copied.staged()[1]) and copied.record.state is RestatementState.OPEN:
                 raise readers_not_computed(now.name, within, missing)
         return self.publish(domain, within)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from airflow_provider.coordination.attempts.begin_within import begin_within
@@ -49,6 +50,7 @@ from airflow_provider.domain.restatement import (
     change_set_of_restatement,
     held_state,
     lease_of_restatement,
+    name_of_revert,
 )
 from airflow_provider.domain.rewrites import rewritten_since
 from airflow_provider.domain.source_bounds import BoundsRequest, SourceBounds
@@ -75,13 +77,14 @@ class _FormerBounds(Proposed):
 class Reverting:
     """The members of the published restatement *name*, which get their former rows back.
 
-    :param stamped: its record.
+    :param stamped: its record. :param is_open: the revert is open: a refusal says how to end it.
     """
 
     context: Context
     domain: DomainName
     name: RestatementId
     stamped: Stamped[RestatementRecord]
+    is_open: bool = False
 
     def former(self) -> dict[Member, Commitment]:
         """Return what each member had committed before.
@@ -161,11 +164,12 @@ class Reverting:
         return set() if state.ref is None else set(self.context.formats[state.ref.format].files(state))
 
     def copy(self, within: RestatementId, by: str) -> None:
-        """Stage the former rows of all members within the restatement *within*; what is staged already stays.
+        """Stage the former rows of all members within the revert *within*; what is staged already stays.
 
         :raises TopologyError: a member has other inputs now than its former rows have read.
         """
-        former, held, owner = self.former(), self.held(), Owner(dag_id=f"revert by {by}", run_id=within)
+        former, held = self.former(), self.held()
+        owner = Owner(dag_id=f"revert by {by.strip()}", run_id=within)
         left = sorted(former, key=lambda member: (member[1].end, member[0]))
         while left:
             waiting, error = [], None
@@ -271,9 +275,13 @@ class Reverting:
                 raise self._refused(attempt.job, attempt.interval, why)
 
     def _refused(self, job: JobName, interval: Interval, why: str) -> TopologyError:
+        way = "open a restatement that computes the former rows."
+        if self.is_open:
+            ends = f"`airflow epochs restate abandon {quote(name_of_revert(self.name))} --reason …` ends the revert"
+            way = f"{ends}, which is open and holds its epochs; then {way}"
         return TopologyError(
             f"restatement {self.name!r} cannot be reverted: {job} {interval} {why}.",
-            next_step="open a restatement that computes the former rows.",
+            next_step=way,
             job=job,
             interval=interval,
         )
