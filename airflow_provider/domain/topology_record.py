@@ -28,11 +28,13 @@ class Move:
     """A domain's move between two stores.
 
     :param place: address of the other store, without a password. :param incarnation: of the other store.
+    :param seal: id of the process that has sealed the domain last; empty in the records of older versions.
     """
 
     state: MoveState
     place: str
     incarnation: str
+    seal: str = field(default="", compare=False, metadata=since(2, optional=True))
 
     def goes_on(self, begun: Move | None) -> bool:
         """Return whether this is the move *begun*, also by a store that was restored, promoted or made anew since."""

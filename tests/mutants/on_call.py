@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 DIFFERENCES = "tests/contract/test_coordination_differences.py"
+MOVES_BESIDE = "tests/contract/test_coordination_moving_beside.py"
 IMPACT = "tests/contract/test_coordination_impact.py"
 LAG = "tests/contract/test_coordination_lag.py"
 LINEAGE = "tests/contract/test_coordination_lineage.py"
@@ -141,8 +142,8 @@ PLANTED_ON_CALL = (
         name="a refused move opens the domain that another process copies",
         rule="R33",
         file="coordination/upkeep/move.py",
-        old="if found is not None and found.version == self.seal:",
-        new="if found is not None:",
+        old="        if move.seal == self.seal if move.seal else found.version == self.sealed:\n",
+        new="        if found.version:\n",
         tests=("tests/contract/test_coordination_moving.py",),
         by="test_a_refused_move_takes_no_seal_off_with_which_another_process_goes_on",
     ),
@@ -190,6 +191,33 @@ PLANTED_ON_CALL = (
         new="",
         tests=("tests/contract/test_coordination_moving.py",),
         by="test_a_slow_move_says_that_another_process_has_ended_it",
+    ),
+    Mutant(
+        name="a refused move leaves its seal where another program has written the topology",
+        rule="R33",
+        file="coordination/upkeep/move.py",
+        old="        if move.seal == self.seal if move.seal else found.version == self.sealed:\n",
+        new="        if found.version == self.sealed:\n",
+        tests=(MOVES_BESIDE,),
+        by="test_a_refused_move_takes_its_seal_off_although_others_have_written_the_topology",
+    ),
+    Mutant(
+        name="a repeated move keeps the topology that its first try has copied",
+        rule="R33",
+        file="coordination/upkeep/move.py",
+        old="            known,  # anew: ",
+        new="            known if there is None else there.record,  # anew: ",
+        tests=(MOVES_BESIDE,),
+        by="test_a_repeated_move_takes_the_topology_of_a_restored_source",
+    ),
+    Mutant(
+        name="a move takes a pointer along that lags",
+        rule="R17",
+        file="coordination/upkeep/move.py",
+        old="            follow(self.source.formats, record, [table])\n",
+        new="            record.get(table_key(self.domain, table.name))\n",
+        tests=(MOVES_BESIDE,),
+        by="test_a_move_repairs_a_pointer_that_lags",
     ),
     Mutant(
         name="members are told as epochs that stay, too",

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from uuid import uuid4
 
 from airflow_provider.coordination.commits.dropped import refuse_unfinished
 from airflow_provider.coordination.commits.open_restatements import (
@@ -18,7 +19,7 @@ from airflow_provider.coordination.commits.open_restatements import (
     refuse_open_restatements,
 )
 from airflow_provider.coordination.commits.places import refuse_elsewhere, refuse_other_warehouse
-from airflow_provider.coordination.commits.pointers import as_recorded
+from airflow_provider.coordination.commits.pointers import as_recorded, follow
 from airflow_provider.coordination.commits.sealed import DomainMoved
 from airflow_provider.coordination.context import Context
 from airflow_provider.coordination.upkeep.compact import end_open
@@ -30,6 +31,7 @@ from airflow_provider.domain.identifiers import DomainName, TableName, domain_na
 from airflow_provider.domain.lease import LeaseRecord
 from airflow_provider.domain.records import (
     Stamped,
+    table_key,
     topology_key,
 )
 from airflow_provider.domain.registration import JobRecord
@@ -113,7 +115,8 @@ class _Mover:
         self.arriving = Move(state=MoveState.ARRIVING, place=source_place, incarnation=self.incarnations[0])
         self.found: Move | None = None  # in the source, before this process has sealed it
         self.before: Move | None = None  # what it is if this process takes its seal off
-        self.seal = 0  # version of the source's topology that this process has sealed
+        self.seal = uuid4().hex  # others write the topology meanwhile, such as a vacuum under way
+        self.sealed = 0  # version of the source's topology that this process has sealed
         self.key = topology_key(domain)
 
     def run(self) -> MovedDomain:
@@ -196,17 +199,21 @@ class _Mover:
         :raises Conflict: another move has begun, or has taken the seal off.
         """
         found = self._topology(self.source.store)
-        expected = (self.leaving,) if self.seal else (self.leaving, self.found)
+        expected = (self.leaving,) if self.sealed else (self.leaving, self.found)
         if found is None or found.record.move not in expected:
             raise Conflict(
                 f"another move of domain {self.domain!r} goes on.", next_step="run this one again."
             )
-        self.seal = self._written(self.source.store, found, self.leaving)
+        self.sealed = self._written(self.source.store, found, replace(self.leaving, seal=self.seal))
 
     def _unseal(self) -> None:
         """Take the seal of this process off, not that of another one, which goes on with the move."""
         found = self._topology(self.source.store)
-        if found is not None and found.version == self.seal:
+        move = None if found is None else found.record.move
+        if found is None or move != self.leaving:
+            return
+        # A store of an older format keeps no id.
+        if move.seal == self.seal if move.seal else found.version == self.sealed:
             self._written(self.source.store, found, self.before)
 
     def _refuse_live(self) -> None:
@@ -238,24 +245,25 @@ class _Mover:
     def _announce(self) -> None:
         """Keep others from using the domain in the target until it has arrived."""
         there = self._topology(self.target.store)
-        if there is not None and self.arriving.goes_on(there.record.move):
-            self._written(self.target.store, there, self.arriving)
-        elif there is None:
-            found = self._topology(self.source.store)
-            warehouse = found.record.warehouse if found else ""
-            if self.led.names:
-                warehouse = self.target.formats.warehouse
-            known = found.record if found else TopologyRecord(generation=0)
-            catalog = self.target.formats.catalog
-            record = replace(known, generation=1, move=self.arriving, warehouse=warehouse, catalog=catalog)
-            self.target.store.transact(
-                Transaction(
-                    domain=self.domain,
-                    store=SameStore(self.incarnations[1]),
-                    requires=(Absent(self.key),),
-                    updates=(Put(self.key, record),),
-                )
+        if there is not None and not self.arriving.goes_on(there.record.move):
+            return
+        found = self._topology(self.source.store)
+        known = found.record if found else TopologyRecord(generation=0)
+        record = replace(
+            known,  # anew: the source may have been restored since an earlier try, and have gone on
+            generation=1 if there is None else there.record.generation + 1,
+            move=self.arriving,
+            warehouse=self.target.formats.warehouse if self.led.names else known.warehouse,
+            catalog=self.target.formats.catalog,
+        )
+        self.target.store.transact(
+            Transaction(
+                domain=self.domain,
+                store=SameStore(self.incarnations[1]),
+                requires=(Absent(self.key) if there is None else Exists(self.key, there.version),),
+                updates=(Put(self.key, record),),
             )
+        )
 
     def _copy_unnumbered(self) -> None:
         every = records(self.source.store, self.domain)
@@ -306,6 +314,9 @@ class _Mover:
 
     def _move_pointers(self) -> list[str]:
         """Register the tables, at their present pointers, in the catalog beside the target."""
+        for table in self._tables():  # inside of a store no later commit repairs a pointer
+            record = self.source.store.read(self.domain, [table_key(self.domain, table.name)])
+            follow(self.source.formats, record, [table])
         moved: list[str] = []
         for table, pointer in self._pointers():
             self._still_arriving()  # else the target's pointer is its own by now
@@ -322,6 +333,7 @@ class _Mover:
         """:raises Conflict: records of the target differ from those of the source."""
         here, there = (contents(side.store, self.domain) for side in (self.source, self.target))
         here = {key: (self.led.record(key, record), csn) for key, (record, csn) in here.items()}
+        here[self.key], there[self.key] = (self._common(side.store) for side in (self.source, self.target))
         if here != there:
             different = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
             raise Conflict(
@@ -329,6 +341,13 @@ class _Mover:
                 next_step="run the move again; if they still differ, make the target anew at its address before.",
                 keys=tuple(different),
             )
+
+    def _common(self, store: MetadataStore) -> tuple[TopologyRecord | None, None]:
+        """Return what the topologies of both stores have in common."""
+        found = self._topology(store)
+        if found is None:
+            return None, None
+        return replace(found.record, generation=0, move=None, warehouse="", catalog=""), None
 
     # --- the parts of it --------------------------------------------------------------------------------------
 
