@@ -40,8 +40,8 @@ class Onlooker:
         self.csn += 1
         self._applied(name, _publish(of or name, token))
 
-    def loses(self, name: str, token: int = 1) -> None:
-        self.races.refused(_publish(name, token), NOW, _line(name))
+    def loses(self, name: str, token: int = 1, *, command: int = 0) -> None:
+        self.races.refused(_publish(name, token), NOW, _line(name, command))
 
     def _applied(self, name: str, transaction: Transaction) -> None:
         csn = None if transaction.number is None else self.csn
@@ -52,8 +52,8 @@ def _owner(name: str) -> Owner:
     return Owner(dag_id="dag", run_id=name)
 
 
-def _line(name: str) -> Any:
-    return SimpleNamespace(process=SimpleNamespace(name=name), troubles=0)
+def _line(name: str, command: int = 0) -> Any:
+    return SimpleNamespace(process=SimpleNamespace(name=name, commands=command), troubles=0)
 
 
 def _publish(name: str, token: int) -> Transaction:
@@ -109,6 +109,16 @@ def test_each_attempt_has_losses_of_its_own() -> None:
             seen.loses("operator", token)
     with pytest.raises(Violation, match="has lost 3 preparations to others"):
         seen.loses("operator", 6)
+
+
+def test_each_command_has_losses_of_its_own() -> None:
+    """A person's process that publishes again, after a refusal, has lost nothing yet."""
+    seen = Onlooker()
+    for command in (1, 2):
+        for _ in range(MOST_LOST):
+            seen.loses("operator", command=command)
+    with pytest.raises(Violation, match="has lost 3 preparations to others"):
+        seen.loses("operator", command=2)
 
 
 def test_a_reservation_is_of_the_attempt_that_made_it() -> None:
