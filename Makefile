@@ -59,7 +59,7 @@ test-quick: prepare ## The tiers unit, property (a short simulation) and contrac
 
 .PHONY: test-slow
 test-slow: prepare ## The slow tier and properties with a new seed: kills in every window, tables on S3 and gs:// (needs Go), all stores; then test-versions
-	@$(PY) -m pytest -m 'slow or property' --hypothesis-seed=$$(date +%s) --budgets $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) -m 'slow or property' --hypothesis-seed=$$(date +%s) --budgets $(ARGS)
 	@$(if $(ARGS),:,$(MAKE) test-versions)
 
 .PHONY: test-versions
