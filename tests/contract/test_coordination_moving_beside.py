@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,15 @@ from airflow_provider.coordination.upkeep import move as moving
 from airflow_provider.coordination.upkeep.bind import bind
 from airflow_provider.coordination.upkeep.move import MovedDomain, move_domain
 from airflow_provider.domain.epoch import Attempt
-from airflow_provider.domain.errors import EpochBusy
+from airflow_provider.domain.errors import Conflict, EpochBusy
 from airflow_provider.domain.records import topology_key
-from airflow_provider.domain.source_bounds import BoundFile, FileSource, SourceBounds
+from airflow_provider.domain.source_bounds import FileSource
 from airflow_provider.domain.topology import Job
 from airflow_provider.domain.topology_record import TopologyRecord
 from airflow_provider.stores.base import Exists, Put, SameStore, Transaction
 from tests.contract.coordination_world import DOMAIN, Backend, World, day, owner
 from tests.contract.interruptions import Died, Interruption, worker
+from tests.contract.test_coordination_calendars import files
 from tests.contract.test_coordination_restoring import renewed
 
 FEED = FileSource("feed", "/feed/{start}", late="ignore")
@@ -43,34 +45,29 @@ def topology(world: World) -> TopologyRecord:
     return world.store.read(DOMAIN, [key]).of(key).record
 
 
-def unsealed(world: World) -> None:
-    """Take a seal off, as the restore of a backup from before the move does."""
+def rewritten(world: World, **changed: Any) -> None:
+    """Write the topology with some fields *changed*, as another program does."""
     key = topology_key(DOMAIN)
     reading = world.store.read(DOMAIN, [key])
-    before = replace(reading.of(key).record, move=None)
+    record = replace(reading.of(key).record, **changed)
     world.store.transact(
         Transaction(
             domain=DOMAIN,
             store=SameStore(reading.head.incarnation),
             requires=(Exists(key, reading.of(key).version),),
-            updates=(Put(key, before),),
+            updates=(Put(key, record),),
         )
     )
 
 
-def files(*names: str) -> dict[str, SourceBounds]:
-    bound = tuple(BoundFile(uri=name, size_bytes=1) for name in names)
-    return {"feed": SourceBounds(source="feed", files=bound)}
-
-
-def computed(world: World, job: Job, *names: str) -> None:
-    attempt = world.begin(job, day(1), sources=files(*names))
+def computed(world: World, job: Job) -> None:
+    attempt = world.begin(job, day(1), sources=files("then"))
     world.write(attempt, [1])
     world.coordinator.publish(attempt)
 
 
-def bound_anew(world: World, *names: str) -> None:
-    bind(world.coordinator.context, DOMAIN, "feed", day(1), as_provider(files(*names)), reason="new", by="me")
+def bound_anew(world: World) -> None:
+    bind(world.coordinator.context, DOMAIN, "feed", day(1), as_provider(files("now")), reason="new", by="me")
 
 
 def test_a_refused_move_takes_its_seal_off_although_others_have_written_the_topology(
@@ -78,9 +75,9 @@ def test_a_refused_move_takes_its_seal_off_although_others_have_written_the_topo
 ) -> None:
     """I9, R33: the attempt that it has met publishes an epoch that was behind its source, which ends the mark."""
     target, job = target_of(backend, world), world.job("j", inputs=[FEED])
-    computed(world, job, "/1")
-    bound_anew(world, "/1", "/2")
-    live = world.begin(job, day(1), owner("again"), sources=files("/1", "/2"))
+    computed(world, job)
+    bound_anew(world)
+    live = world.begin(job, day(1), owner("again"), sources=files("now"))
     world.write(live, [2])
     found = moving.live_attempts
 
@@ -103,7 +100,7 @@ def test_a_repeated_move_takes_the_topology_of_a_restored_source(
 ) -> None:
     """R18, R33: marks and labels that it has got since the first try are in the target, too."""
     target, job = target_of(backend, world), world.job("j", inputs=[FEED])
-    computed(world, job, "/1")
+    computed(world, job)
 
     def dies(_: object) -> None:
         raise Died
@@ -112,13 +109,35 @@ def test_a_repeated_move_takes_the_topology_of_a_restored_source(
         patched.setattr(moving._Mover, "_move_pointers", dies)
         with pytest.raises(Died):
             moved(world, target)
-    unsealed(world)
-    bound_anew(world, "/1", "/2")
+    rewritten(world, move=None)  # as the restore of a backup from before the move does
+    bound_anew(world)
     labels = world.cut("j").outdated
     assert labels
     moved(world, target)
     assert topology(target).behind == topology(world).behind != ()
     assert target.cut("j").outdated == labels
+    target.close()
+
+
+def test_a_move_compares_the_record_of_the_domain(
+    world: World, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: a program that goes on beside the seal, such as a vacuum, has written it after it was copied."""
+    target = target_of(backend, world)
+    world.run(world.job("j"), day(1), [1])
+    pointers = moving._Mover._move_pointers
+
+    def meanwhile(mover: moving._Mover) -> list[str]:
+        rewritten(world, tokens=7)
+        return pointers(mover)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moving._Mover, "_move_pointers", meanwhile)
+        with pytest.raises(Conflict) as refused:
+            moved(world, target)
+    assert refused.value.keys == (topology_key(DOMAIN),)
+    moved(world, target)
+    assert topology(target).tokens == 7
     target.close()
 
 

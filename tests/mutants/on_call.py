@@ -211,6 +211,15 @@ PLANTED_ON_CALL = (
         by="test_a_repeated_move_takes_the_topology_of_a_restored_source",
     ),
     Mutant(
+        name="a move does not compare the record of the domain",
+        rule="R33",
+        file="coordination/upkeep/move.py",
+        old="        here[self.key], there[self.key] = (",
+        new="        _ = (",
+        tests=(MOVES_BESIDE,),
+        by="test_a_move_compares_the_record_of_the_domain",
+    ),
+    Mutant(
         name="a move takes a pointer along that lags",
         rule="R17",
         file="coordination/upkeep/move.py",
