@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider.coordination.service import EpochService
-from airflow_provider.domain.columns import rename
+from airflow_provider.domain.columns import add, rename, widen
 from airflow_provider.domain.errors import InvalidInput, SchemaMismatch
 from airflow_provider.domain.identifiers import JobName
 from airflow_provider.domain.interval import Interval
@@ -170,6 +170,31 @@ def test_a_first_attempt_with_wrong_columns_leaves_nothing_in_the_way(
     corrected = published(spark.sql("select 1L as id, 'a' as label"), partitioned, service)
     assert corrected.table_uuid != wrong.table_uuid
     assert iceberg.arrow_schema(corrected.schema).names == ["id", "label", "_epoch"]
+
+
+@on_classic
+@pytest.mark.parametrize("select", ["1 as id", "1 as id, 'fast' as rate"], ids=["lacks", "other type"])
+def test_first_rows_that_do_not_fit_the_declared_changes_are_named(
+    spark: SparkSession, iceberg: TableFormat, select: str
+) -> None:
+    """R32: the first commit records them as made."""
+    table = Table("flights", column_changes=[add("rate", "double")])
+    with pytest.raises(SchemaMismatch) as refused:
+        sinks.target(spark.sql(f"select {select}"), table, iceberg)
+    assert refused.value.column == "rate"
+
+
+@on_classic
+def test_first_rows_are_written_in_the_types_of_the_declared_changes(
+    spark: SparkSession, iceberg: TableFormat
+) -> None:
+    """R32: wider ones, which an older table has by now."""
+    table = Table("flights", column_changes=[widen("id", "bigint"), add("rate", "double")])
+    info, files = staged(spark.sql("select 1 as id, cast(0.5 as float) as rate"), table, iceberg)
+    found = iceberg.arrow_schema(info.schema)
+    assert [found.field(name).type for name in ("id", "rate")] == [pa.int64(), pa.float64()]
+    [row] = rows_in(files).drop_columns("_epoch").to_pylist()
+    assert row == {"id": 1, "rate": 0.5}
 
 
 @on_classic
