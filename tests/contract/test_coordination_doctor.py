@@ -123,7 +123,7 @@ def test_a_pointer_that_is_behind_or_gone(table_world: World) -> None:
 
 
 def test_attempts_that_ended_or_fell_silent(world: World) -> None:
-    """I9: doctor tells a user who waits for them what has become of each."""
+    """I9: doctor names each, with its end, to the user who waits for it."""
     silent, failed = world.job("silent"), world.job("failed")
     check_failed = world.job("v", checks=[in_range(world.table("v"), "value", at_most=1)])
     world.begin(silent, day(1))

@@ -1,4 +1,4 @@
-"""What attempts leave whose epochs no run begins again, and what zombies write after they were fenced (R16)."""
+"""Files of attempts that no run begins again, and of zombies that write after they were fenced (R16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is handed over to a Spark program: as it was given, once, and no other program sees it."""
+"""The launch spec of a Spark program arrives as it was given, once, and no other program sees it."""
 
 from __future__ import annotations
 

@@ -86,12 +86,12 @@ class History:
     _tries: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     def is_kept(self, job: str, start: datetime, token: int) -> bool:
-        """Whether the output with that *token* was refused, and no process has begun the epoch since (R14)."""
+        """Return True if checks have refused the output of *token*, and no process has begun the epoch since (R14)."""
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
         return attempt is not None and attempt.check_failed and attempt.output_token == token
 
     def is_staged(self, job: str, start: datetime, token: int) -> bool:
-        """Whether the output with that *token* waits for its restatement to be published (R28)."""
+        """Return True if the output of *token* waits for the publish of its restatement (R28)."""
         attempt = self.epochs[job, start].attempt if (job, start) in self.epochs else None
         holds = attempt is not None and attempt.restated_by is not None and attempt.staged
         return holds and attempt is not None and attempt.output_token == token

@@ -252,7 +252,7 @@ class Model(Contents):
         return min(limits, default=None)
 
     def _joins(self, table: str) -> datetime | None:
-        """How far the domain had come when *table* first committed, or came back: so far no reader waits for it."""
+        """Return the newest barrier before *table* first committed, or came back: readers wait from there on."""
         came = max(min(slice_.csn for slice_ in self.slices(table)), self._joined.get(table, 0))
         chains = [self.chain(name, came - 1) for name in list(self._slices)]
         return max((chain[1] for chain in chains if chain is not None), default=None)
@@ -522,7 +522,7 @@ class Model(Contents):
     def _check_checks(
         self, job: str, done: Commitment, interval: Interval, rows: Sequence[int], where: str
     ) -> None:
-        """What a job's checks would refuse is not published, nor what they were not asked about (R14)."""
+        """Expect that the checks of a job were asked about what it has published, and accept it (R14)."""
         if not JOBS[job].job.checks or done.skipped:
             return
         expect(len(rows) <= MOST_ROWS, "R14", f"{where}: {len(rows)} rows")

@@ -74,7 +74,7 @@ def _live(world: World, supervisor: Supervisor) -> None:
 
 
 def _check_changing(model: Model, hours: int) -> None:
-    """Whichever job has the tables that change hands or calendars in the end, nothing of them is missing (R7)."""
+    """Expect tables that change hands or calendars to be complete, with each job that may own them in the end (R7)."""
     for table, until in ((KEPT, ORIGIN + hours * HOUR), (PACE, SLOWED_AT)):
         chain = model.chain(table.name, model.csn)
         expect(

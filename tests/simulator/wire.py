@@ -1,4 +1,4 @@
-"""What stands between a simulated process and the store and tables: turns, faults, and an onlooker.
+"""The line between a simulated process and the store and tables: turns, faults, and an onlooker.
 
 Each call is a step. Before it the process gives the baton back; then it may die, stand still for longer than
 a TTL, lose its request, or lose its reply, as the seed says.

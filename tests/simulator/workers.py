@@ -229,7 +229,7 @@ class Attempting:
         self.task.done = True
 
     def _has_stalled(self, error: Conflict) -> bool:
-        """Whether the task fails for members of its group that are outdated: people clear these, and this task, too."""
+        """Return True if the task fails for outdated members of its group: people clear these, and this task, too."""
         if not (self.of_group and "is staged, and not published" in error.message):
             return False
         self.count(Event.GROUP_STALLED)

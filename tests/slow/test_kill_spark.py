@@ -328,7 +328,7 @@ def test_the_shared_connect_server(
 
 
 def test_the_task(airflows: Task, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it had asked of the server goes on there, with no process to hear of it."""
+    """The server goes on with the requests of the task, and no process hears of them."""
 
     def kill() -> None:
         airflows.process.kill()

@@ -243,7 +243,7 @@ def test_only_a_retired_job_shares_a_source_with_a_later_calendar() -> None:
 
 
 def test_a_job_that_reads_files_is_the_one_that_it_was() -> None:
-    """What came to sources later is part of a declaration only where it is used: no user has to register anew."""
+    """A later option of sources is part of a declaration only where it is used: no user has to register anew."""
     of_files = declared(job("j", [FileSource("r", "/a", late="ignore")], [A], on_rerun="new_revision"), None)
     assert of_files.fingerprint == "ce0fc10a118f94511d7a51da2343061b"
     later = [
