@@ -75,7 +75,7 @@ bench-slow: prepare ## Measure what takes long: cuts over 1,000 tables with 10,0
 	@$(PY) -m benchmarks --slow $(ARGS)
 
 .PHONY: simulate
-simulate: prepare ## 220,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
+simulate: prepare ## 300,000 faults against the real coordination, in virtual time; SEEDS=0:200 for others
 	@$(PY) -m tests.simulator $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: anomalies
