@@ -1,4 +1,4 @@
-"""Real Airflow: backfilled, manual, retried and cleared runs, sensors that wait, events, and what is kept secret."""
+"""Real Airflow: scheduled, backfilled, manual, partitioned, retried and cleared runs, waiting sensors, events, secrets."""
 
 from __future__ import annotations
 
@@ -81,6 +81,17 @@ class World:
         while any(started["completed_at"] is None for started in self.rest.backfills(dag_id)):
             self.cluster.check()
             time.sleep(0.5)
+
+    def await_partitions(self, dag_id: str, keys: set[str]) -> set[str]:
+        """Wait until runs of a DAG have these partition keys, and all of its runs have succeeded; return the runs."""
+        deadline = time.monotonic() + 120
+        while (found := {run["partition_key"] for run in self.rest.dag_runs(dag_id)}) != keys:
+            assert time.monotonic() < deadline, f"{dag_id} has runs of {found}, expected {keys}"
+            self.cluster.check()
+            time.sleep(0.5)
+        runs = {str(run["dag_run_id"]) for run in self.rest.dag_runs(dag_id)}
+        assert {self.finished(dag_id, run) for run in runs} == {"success"}
+        return runs
 
     def csn(self) -> int:
         """Return the number of the domain's last commit."""
@@ -195,6 +206,8 @@ def test_runs_of_every_kind(browser: Browser, world: World) -> None:
     _a_cleared_task_that_others_have_read_opens_a_restatement(world, browser)
     _a_backfill_of_days_that_others_have_read_opens_one_restatement(world, browser)
     _a_command_finishes_what_a_run_has_opened(world)
+    if AIRFLOW >= (3, 3):
+        _partitions_are_computed_and_restated(world)
     _nothing_secret_is_written_down(world)
 
 
@@ -436,6 +449,30 @@ def _a_command_finishes_what_a_run_has_opened(world: World) -> None:
     done = world.epochs("backfill", "rows", *words, "-o", "json")
     assert json.loads(done.stdout)["epochs"] == 3, done.stderr
     assert world.tables() == {table: sorted([*rows, 7]) for table, rows in before.items()}
+
+
+def _partitions_are_computed_and_restated(world: World) -> None:
+    """R28, R37: by a calendar of keys, by events with keys, and by a backfill, which adds runs to those of the keys."""
+    for dag_id in ("split", "gather"):
+        world.rest.unpause(dag_id)
+    keys = {f"2013-02-{day:02}T00:00:00" for day in (7, 8)}
+    gathered = world.await_partitions("gather", keys)
+    assert (world.rows("splits"), world.rows("gathers")) == ([7, 8], [7, 8])
+    told = {event["partition_key"]: event["extra"]["epochs"][0] for event in world.events("splits")}
+    assert {key: epoch["start"][:19] for key, epoch in told.items()} == {key: key for key in keys}
+    before = world.await_partitions("split", keys)
+    world.backfill("split", 7, 8, reprocess_behavior="completed")
+    world.await_backfills("split")
+    again = world.await_partitions("split", keys) - before
+    assert len(again) == len(keys)
+    name = world.opened_by("split")
+    for run in gathered:
+        world.rest.clear("gather", run, ["gather"])
+    assert {world.finished("gather", run) for run in gathered} == {"success"}
+    assert (world.rows("splits"), world.rows("gathers")) == ([7, 8], [7, 8])
+    with EpochService.open(world.settings) as service:
+        service.restatements.publish("default", name)
+    assert (world.rows("splits"), world.rows("gathers")) == ([7, 7, 8, 8], [7, 7, 8, 8])
 
 
 def _wait_until_asked(world: World) -> None:

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_3_PLUS
 from airflow.sdk import DAG
 
 from airflow_provider.domain.topology import Job, Table
@@ -20,6 +21,15 @@ MAKE = Job("make", outputs=[ROWS], cadence="@daily", origin=ORIGIN, on_rerun="ne
 COPY = Job("copy", inputs=[ROWS], outputs=[COPIES], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
 SHARE = Job("share", outputs=[SHARES], cadence="@daily", origin=ORIGIN)
 FOLLOW = Job("follow", inputs=[SHARES], outputs=[Table("follows")], cadence="@daily", origin=ORIGIN)
+SPLIT = Job("split", outputs=[Table("splits")], cadence="@daily", origin=ORIGIN, on_rerun="new_revision")
+GATHER = Job(
+    "gather",
+    inputs=SPLIT.outputs,
+    outputs=[Table("gathers")],
+    cadence="@daily",
+    origin=ORIGIN,
+    on_rerun="new_revision",
+)
 TALLY = Job("tally", inputs=[ROWS, COPIES], outputs=[Table("tallies")], cadence="@daily", origin=ORIGIN)
 RUNS = {
     "schedule": "@daily",
@@ -64,3 +74,30 @@ with DAG("tally", schedule=None, default_args=RUNS["default_args"]):
     EpochSparkSubmitOperator(
         task_id="tally", job=TALLY, application=PROGRAM, application_args=["{{ ti.try_number }}"]
     )
+
+if AIRFLOW_V_3_3_PLUS:
+    from airflow.sdk import CronPartitionTimetable, PartitionedAssetTimetable
+
+    # The scheduler starts its runs, one for each day, which begins with the partition's key.
+    with DAG(
+        "split",
+        schedule=CronPartitionTimetable("@daily", timezone="UTC", run_offset=-1),
+        start_date=RUNS["start_date"],
+        end_date=datetime(2013, 2, 9, tzinfo=UTC),
+        catchup=True,
+        default_args=RUNS["default_args"],
+    ):
+        EpochSparkSubmitOperator(
+            task_id="split", job=SPLIT, application=PROGRAM, application_args=["{{ ti.try_number }}"]
+        )
+
+    # The event of a split starts its runs, each with the key of the run that it comes from.
+    with DAG(
+        "gather",
+        schedule=PartitionedAssetTimetable(assets=asset_of(SPLIT.outputs[0])),
+        catchup=False,
+        default_args=RUNS["default_args"],
+    ):
+        EpochSparkSubmitOperator(
+            task_id="gather", job=GATHER, application=PROGRAM, application_args=["{{ ti.try_number }}"]
+        )
