@@ -1,4 +1,4 @@
-"""Real Airflow: scheduled, backfilled, manual, partitioned, retried and cleared runs, waiting sensors, events, secrets."""
+"""Real Airflow: scheduled, backfilled, manual, partitioned, retried and cleared runs, sensors, events, and secrets."""
 
 from __future__ import annotations
 
