@@ -401,6 +401,22 @@ def test_a_restatement_whose_epochs_are_gone_cannot_be_reverted(world: World) ->
     assert world.rows("b", at=barrier(3)) == {"b": [(1, 1), (2, 2), (3, 103)]}
 
 
+def test_a_revert_of_epochs_that_go_meanwhile_is_refused(world: World) -> None:
+    """R30: before whichever read of the revert, also where the table has no epoch any more."""
+    job = world.job("b")
+    csn = run_days(world, (world.job("a"),), range(1, 2))
+    for number in range(13):  # each read before the commit that opens the revert
+        run_days(world, (job,), range(1, 2), f"run {number}")
+        opened(world, "b", 1, name=(name := f"fix {number}"))
+        restated(world, job, 1, [33], name=name)
+        world.coordinator.restatements.publish(DOMAIN, name)
+        own = interrupted(world, lambda: rolled(world.coordinator, csn), "store.read", number)
+        with pytest.raises(TopologyError):
+            own.restatements.revert(DOMAIN, name, **WHY)
+        with pytest.raises(TopologyError, match="was rolled back since"):
+            world.coordinator.restatements.revert(DOMAIN, name, **WHY)
+
+
 def test_columns_stay_as_they_are_now(table_world: World) -> None:
     """R32: they are declared; the rows of before have nulls in a new one."""
     world = table_world

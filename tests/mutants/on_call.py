@@ -103,6 +103,15 @@ PLANTED_ON_CALL = (
         by="test_a_revert_brings_no_file_back_that_another_epoch_has_got",
     ),
     Mutant(
+        name="a revert takes for granted that its tables have epochs still",
+        rule="R30",
+        file="coordination/restating/reverting.py",
+        old="        if not record.progress.islands:\n            return",
+        new="        if False:\n            return",
+        tests=("tests/contract/test_coordination_rollback_races.py",),
+        by="test_a_revert_of_epochs_that_go_meanwhile_is_refused",
+    ),
+    Mutant(
         name="an open revert takes rows away that were adopted since",
         rule="R30",
         file="coordination/restating/restatements.py",

@@ -148,7 +148,10 @@ class Reverting:
 
     def _refuse_files_of_others(self, table: Table, epochs: JobEpochs, before: State) -> None:
         reading = self.context.store.read(self.domain, [key := table_key(self.domain, table.name)])
-        now = held_state(table.name, reading.of(key).record, reading.head.csn)
+        record = reading.of(key).record
+        if not record.progress.islands:
+            return  # rolled back meanwhile, to before its first epoch
+        now = held_state(table.name, record, reading.head.csn)
         low, high = epochs.intervals[0].start, epochs.intervals[-1].end
         # The table's own files are never those of another epoch: as a rule nothing is left after this.
         common = self._files(now) & self._files(replace(before, low=low, barrier=high))
